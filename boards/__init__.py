@@ -1,0 +1,1 @@
+"""Boards: platform facts, constraints, Vivado flow templates and resource estimates."""

@@ -1,0 +1,1 @@
+"""What every bit must be: integer models, one file a block. Never imports hw."""

@@ -1,0 +1,166 @@
+"""The contract of a block: parameters, streams, and what comes out for what goes in.
+
+A `Spec` is the only place where a block's parameters live. The RTL takes its ports from `streams`, the bench
+its stimulus from `scenario`, the comparison of a board's capture its expectation from `run`, and the command line
+its options from the fields.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .fixed import Format, Integers
+
+Words = dict[str, Integers]
+"""What passes through a stream: for each field an array (words, lanes)."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a stream's payload: `lanes` integers of one format, lane 0 in the lowest bits."""
+
+    name: str
+    format: Format
+    lanes: int = 1
+
+    @property
+    def width(self) -> int:
+        """Bits of all lanes together."""
+        return self.lanes * self.format.width
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A port.
+
+    Parameters
+    ----------
+    direction : "in" or "out"
+        As seen from the block.
+    fields : tuple of Field
+        The payload, the first field in the lowest bits.
+    follows : str, optional
+        Empty for a stream with ready and valid of its own. Otherwise the port is a sideband, plain wires
+        that belong to each transfer of the stream named here.
+    """
+
+    direction: Literal["in", "out"]
+    fields: tuple[Field, ...]
+    follows: str = ""
+
+    def pack(self, words: Mapping[str, NDArray[np.integer]], names: Iterable[str], align: int = 1) -> list[int]:
+        """One integer a word from the named fields, each lane in a multiple of `align` bits, sign-extended."""
+        columns = []
+        for item in self._named(names):
+            values = np.asarray(words[item.name], np.int64).reshape(-1, item.lanes)
+            lane = -(-item.format.width // align) * align
+            columns.append((values[:, :, None] >> np.arange(lane).clip(max=63)) & 1)
+        bits = np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
+        rows = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little")
+        return [int.from_bytes(row.tobytes(), "little") for row in rows]
+
+    def unpack(self, integers: Iterable[int], names: Iterable[str], align: int = 1) -> Words:
+        """The reverse of `pack`; what stands in the padding is dropped."""
+        chosen = self._named(names)
+        lanes = [-(-item.format.width // align) * align for item in chosen]
+        size = -(-sum(item.lanes * lane for item, lane in zip(chosen, lanes, strict=True)) // 8)
+        rows = np.frombuffer(b"".join(word.to_bytes(size, "little") for word in integers), np.uint8)
+        bits = np.unpackbits(rows.reshape(-1, size), axis=1, bitorder="little").astype(np.int64)
+        words, offset = {}, 0
+        for item, lane in zip(chosen, lanes, strict=True):
+            block = bits[:, offset : offset + item.lanes * lane].reshape(-1, item.lanes, lane)
+            weights = np.int64(1) << np.arange(item.format.width)
+            if item.format.signed:
+                weights[-1] = -weights[-1]
+            words[item.name] = block[:, :, : item.format.width] @ weights
+            offset += item.lanes * lane
+        return words
+
+    def _named(self, names: Iterable[str]) -> list[Field]:
+        by_name = {item.name: item for item in self.fields}
+        return [by_name[name] for name in names]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of a block's life: all inputs are taken and all expected outputs given before the next begins.
+
+    Parameters
+    ----------
+    inputs : dict of str to Words
+        For each input stream or sideband its words; a sideband's are as many as its stream's transfers.
+    expected : dict of str to Words
+        For each output stream what must come out.
+    reset : bool
+        Whether the block is reset first.
+    cycles : int, optional
+        How many cycles it takes at full speed, exactly, where that is a public fact.
+    quiet : bool
+        Whether the block must fall silent afterwards; a source does not.
+    """
+
+    inputs: dict[str, Words] = field(default_factory=dict)
+    expected: dict[str, Words] = field(default_factory=dict)
+    reset: bool = False
+    cycles: int | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec(ABC):
+    """Parameters and integer model of a block; subclasses are frozen dataclasses.
+
+    Wrong parameters are refused on construction with a `UserError`.
+    """
+
+    name: ClassVar[str]
+    """The block's name in all four rooms."""
+    summary: ClassVar[str]
+    """One line for ``fabtune list``."""
+    core: ClassVar[bool] = False
+    """Whether the RTL has the edge of a core: AXI4-Stream names, ``aclk``, ``aresetn``."""
+    presets: ClassVar[dict[str, dict[str, object]]] = {}
+    """Named settings, as ``--preset`` takes them: what to set, by (dotted) field name."""
+
+    @property
+    @abstractmethod
+    def latency(self) -> int:
+        """Cycles from an input's transfer, or for a source from reset, to its output; one word a cycle follows."""
+
+    @abstractmethod
+    def streams(self) -> dict[str, Stream]:
+        """The ports, by name."""
+
+    @abstractmethod
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Random input that makes the block give about `words` words."""
+
+    @abstractmethod
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """What comes out of the block after reset for these inputs, at most `words` words a stream."""
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """What the bench does: by default one job after reset, then a second one without."""
+        first, second = self.stimulus(rng, words), self.stimulus(rng, words)
+        joined = {
+            port: {name: np.concatenate([column, second[port][name]]) for name, column in columns.items()}
+            for port, columns in first.items()
+        }
+        before, both = self.run(first, words), self.run(joined, 2 * words)
+        after = {
+            port: {name: both[port][name][len(column) :] for name, column in columns.items()}
+            for port, columns in before.items()
+        }
+        cycles = self.latency + max(len(column) for columns in before.values() for column in columns.values())
+        fed = bool(first)
+        return [Phase(first, before, reset=True, cycles=cycles, quiet=fed), Phase(second, after, quiet=fed)]
+
+    def roms(self) -> dict[str, tuple[NDArray[np.int64], int]]:
+        """Contents and word width in bits of each memory that the RTL initialises."""
+        return {}

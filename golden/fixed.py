@@ -1,0 +1,219 @@
+"""Fixed-point numbers as integers: formats, the one function that narrows, exact products.
+
+A number is an integer and a `Format`; its value is ``integer / 2**fraction``. Products and sums are
+exact; bits are lost in one place only, `narrow`, with a named rounding and a named overflow mode.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import UserError
+
+Integers = NDArray[np.int64]
+
+_EXACT_FLOAT = 1 << 53
+_EXACT_INT = 1 << 63
+
+
+class Rounding(StrEnum):
+    """What happens to the bits below the target's last one."""
+
+    HALF_EVEN = "half-even"
+    """To the nearest, ties to the even neighbour: no bias. The default everywhere."""
+    HALF_UP = "half-up"
+    """To the nearest, ties towards plus infinity: biased by half a step on every tie."""
+    TRUNCATE = "truncate"
+    """Towards minus infinity, a plain arithmetic shift: biased by half a step on average."""
+    STOCHASTIC = "stochastic"
+    """Up with a probability equal to the lost fraction; needs random bits."""
+
+
+class Overflow(StrEnum):
+    """What happens to a value beyond the target's range."""
+
+    SATURATE = "saturate"
+    """To the nearest end of the range. The default everywhere."""
+    WRAP = "wrap"
+    """Modulo 2**width: additions can be undone exactly."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A fixed-point format, written ``Q8.16`` (signed) or ``U2.6`` (unsigned).
+
+    Parameters
+    ----------
+    integer : int
+        Bits before the binary point, *including* the sign bit of a signed format.
+    fraction : int
+        Bits after the binary point.
+    signed : bool
+        Two's complement if true.
+    """
+
+    integer: int
+    fraction: int
+    signed: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.width <= 62:
+            raise UserError(f"a format has 1 to 62 bits in all, not {self.width} ({self})")
+        if self.fraction < 0 or self.integer < 0:
+            raise UserError(f"a format's bits are counted from 0, not {self.integer}.{self.fraction}")
+
+    @classmethod
+    def parse(cls, text: str) -> Format:
+        """Read ``Q8.16`` or ``U2.6``."""
+        found = re.fullmatch(r"([QU])(\d+)\.(\d+)", text)
+        if not found:
+            raise UserError(f"{text!r} is not a format: write Q8.16 for signed, U2.6 for unsigned")
+        return cls(int(found[2]), int(found[3]), found[1] == "Q")
+
+    def __str__(self) -> str:
+        return f"{'Q' if self.signed else 'U'}{self.integer}.{self.fraction}"
+
+    @property
+    def width(self) -> int:
+        """Bits in all."""
+        return self.integer + self.fraction
+
+    @property
+    def minimum(self) -> int:
+        """The smallest integer of the format."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def maximum(self) -> int:
+        """The largest integer of the format."""
+        return (1 << (self.width - self.signed)) - 1
+
+    def to_float(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Values of integers of this format."""
+        return np.ldexp(np.asarray(values, np.float64), -self.fraction)
+
+    def from_float(self, values: ArrayLike) -> Integers:
+        """Nearest integers of this format, ties to even, saturated.
+
+        Raises
+        ------
+        UserError
+            If a value is not a number: there is no integer for it.
+        """
+        values = np.asarray(values, np.float64)
+        if np.isnan(values).any():
+            raise UserError(f"NaN has no {self} integer: clean the data first")
+        scaled = np.rint(np.ldexp(values, self.fraction))
+        return np.clip(scaled, self.minimum, self.maximum).astype(np.int64)
+
+
+Q8_16 = Format(8, 16)
+"""Activations."""
+Q4_12 = Format(4, 12)
+"""Parameters and gradients."""
+
+
+def narrow(
+    values: ArrayLike,
+    source: Format | int,
+    target: Format,
+    rounding: Rounding = Rounding.HALF_EVEN,
+    overflow: Overflow = Overflow.SATURATE,
+    noise: ArrayLike | None = None,
+) -> Integers:
+    """Bring integers from one format to another: the only place where bits are lost.
+
+    Parameters
+    ----------
+    values : array of int
+        Exact integers; they may lie far outside `target`, and outside `source`, whose fraction alone counts.
+    source : Format or int
+        The format of `values`, or just its fraction bits.
+    target : Format
+        The format to reach.
+    rounding, overflow : Rounding, Overflow
+        Half to even and saturate unless the caller names, and explains, another.
+    noise : array of int, optional
+        For stochastic rounding only: uniform integers of ``source.fraction - target.fraction`` bits.
+
+    Returns
+    -------
+    array of int64, the shape of `values`
+    """
+    values = np.asarray(values, np.int64)
+    shift = (source if isinstance(source, int) else source.fraction) - target.fraction
+    if (noise is None) == (rounding is Rounding.STOCHASTIC):
+        raise UserError(f"{rounding} rounding {'needs' if noise is None else 'takes no'} random bits")
+    if shift > 62:
+        raise UserError(f"a narrowing drops at most 62 bits, not {shift}")
+    if shift <= 0:
+        bound = _EXACT_INT >> -shift
+        if values.size and (values.max() >= bound or values.min() < -bound):
+            raise UserError(f"widening by {-shift} bits overflows 64-bit integers")
+        result = values << -shift
+    else:
+        result = _drop(values, shift, rounding, noise)
+    if overflow is Overflow.SATURATE:
+        return np.clip(result, target.minimum, target.maximum)
+    return _wrap(result, target)
+
+
+def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | None) -> Integers:
+    floor = values >> shift
+    rest = values - (floor << shift)
+    half = 1 << (shift - 1)
+    if rounding is Rounding.TRUNCATE:
+        return floor
+    if rounding is Rounding.HALF_UP:
+        return floor + (rest >= half)
+    if rounding is Rounding.HALF_EVEN:
+        return floor + ((rest > half) | ((rest == half) & (floor & 1 == 1)))
+    # the sum may carry past 64 bits, the comparison cannot
+    return floor + (np.asarray(noise, np.int64) >= (1 << shift) - rest)
+
+
+def _wrap(values: Integers, target: Format) -> Integers:
+    kept = values & ((1 << target.width) - 1)
+    if not target.signed:
+        return kept
+    sign = 1 << (target.width - 1)
+    return (kept ^ sign) - sign
+
+
+def accumulator_width(a: Format, b: Format, terms: int) -> int:
+    """Bits of a signed accumulator that holds any sum of `terms` products of `a` and `b`.
+
+    Computed from the worst case, not guessed: 3,072 products of Q8.16 and Q4.12 need 52 bits when
+    both operands may take their most negative value.
+    """
+    ends = [x * y for x in (a.minimum, a.maximum) for y in (b.minimum, b.maximum)]
+    low, high = terms * min(ends), terms * max(ends)
+    return max(high.bit_length(), (~low).bit_length() if low < 0 else 0) + 1
+
+
+def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
+    """Exact integer matrix product.
+
+    Float64 BLAS does the work where no partial sum can reach 2**53, int64 otherwise.
+
+    Raises
+    ------
+    UserError
+        If a sum could leave int64.
+    """
+    a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
+    bound = a.shape[-1] * _magnitude(a) * _magnitude(b)
+    if bound < _EXACT_FLOAT:
+        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+    if bound < _EXACT_INT:
+        return a @ b
+    raise UserError(f"a sum of {a.shape[-1]} such products may reach {bound}, beyond 64 bits: narrow first")
+
+
+def _magnitude(values: Integers) -> int:
+    return max(int(values.max()), -int(values.min())) if values.size else 0

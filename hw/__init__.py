@@ -1,0 +1,1 @@
+"""Amaranth components, one file a block, each built from the golden spec of the same name."""

@@ -1,0 +1,142 @@
+"""The outer edge of an emitted block: conventional names for its wires, and which of them carry what.
+
+Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per field. A core has the
+names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``, ``s_axis_*`` for what enters, ``m_axis_*`` for what
+leaves, each number in whole bytes; a field called `last` or `user` becomes ``tlast`` or ``tuser``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..golden.block import Field, Spec, Stream
+from .ports import elements
+
+_BYTE = 8
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One port of the top module and the fields it carries, the first lowest.
+
+    Parameters
+    ----------
+    name : str
+        In the Verilog.
+    fields : tuple of str
+        Of the spec's stream.
+    align : int
+        Each lane takes a multiple of this many bits, sign-extended.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    align: int = 1
+
+    def width(self, stream: Stream) -> int:
+        """Bits of the port."""
+        lanes = {item.name: item.lanes * -(-item.format.width // self.align) * self.align for item in stream.fields}
+        return sum(lanes[name] for name in self.fields)
+
+
+@dataclass(frozen=True)
+class Port:
+    """The wires of one stream; a sideband has neither `valid` nor `ready`."""
+
+    wires: tuple[Wire, ...]
+    valid: str = ""
+    ready: str = ""
+
+
+def plain_port(name: str, stream: Stream) -> Port:
+    """``x_valid``, ``x_ready``, ``x_<field>``; a sideband of one field is just ``x``."""
+    if stream.follows:
+        return _sideband(name, stream)
+    return Port(
+        tuple(Wire(f"{name}_{item.name}", (item.name,)) for item in stream.fields), f"{name}_valid", f"{name}_ready"
+    )
+
+
+def axis_port(name: str, stream: Stream) -> Port:
+    """The same stream as AXI4-Stream; `i` and `o` are the main ones and need no suffix."""
+    if stream.follows:
+        return _sideband(name, stream)
+    prefix = "s_axis" if stream.direction == "in" else "m_axis"
+    if name not in ("i", "o"):
+        prefix += f"_{name}"
+    special = [item.name for item in stream.fields if item.name in ("last", "user")]
+    numbers = tuple(item.name for item in stream.fields if item.name not in special)
+    wires = [Wire(f"{prefix}_tdata", numbers, _BYTE)] if numbers else []
+    wires += [Wire(f"{prefix}_t{field}", (field,)) for field in special]
+    return Port(tuple(wires), f"{prefix}_tvalid", f"{prefix}_tready")
+
+
+def _sideband(name: str, stream: Stream) -> Port:
+    single = len(stream.fields) == 1
+    return Port(tuple(Wire(name if single else f"{name}_{item.name}", (item.name,)) for item in stream.fields))
+
+
+class Edge(wiring.Component):
+    """A top module around a block.
+
+    Parameters
+    ----------
+    block : Component
+        With the ports of `spec`.
+    spec : Spec
+        Says whether this is a core.
+    """
+
+    def __init__(self, block: wiring.Component, spec: Spec) -> None:
+        self._block, self._spec = block, spec
+        self.clock, self.reset, self.reset_level = ("aclk", "aresetn", 0) if spec.core else ("clk", "rst", 1)
+        self.ports = {name: (axis_port if spec.core else plain_port)(name, s) for name, s in spec.streams().items()}
+        pins = {self.clock: In(1), self.reset: In(1)}
+        for name, stream in spec.streams().items():
+            port = self.ports[name]
+            along, against = (In, Out) if stream.direction == "in" else (Out, In)
+            if port.valid:
+                pins |= {port.valid: along(1), port.ready: against(1)}
+            pins |= {wire.name: along(wire.width(stream)) for wire in port.wires}
+        super().__init__(pins)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.domains.sync = ClockDomain("sync", local=True)
+        wire = {name: getattr(self, name) for name in self.signature.members}
+        reset = wire[self.reset]
+        m.d.comb += [
+            ClockSignal().eq(wire[self.clock]),
+            ResetSignal().eq(reset if self.reset_level else ~reset),
+        ]
+        m.submodules.block = self._block
+        for name, stream in self._spec.streams().items():
+            port, inner = self.ports[name], getattr(self._block, name)
+            inward = stream.direction == "in"
+            payload = inner if stream.follows else inner.payload
+            if port.valid:
+                m.d.comb += (
+                    [inner.valid.eq(wire[port.valid]), wire[port.ready].eq(inner.ready)]
+                    if inward
+                    else [wire[port.valid].eq(inner.valid), inner.ready.eq(wire[port.ready])]
+                )
+            fields = {item.name: item for item in stream.fields}
+            for pin in port.wires:
+                offset = 0
+                for field in (fields[name] for name in pin.fields):
+                    offset = _join(m, wire[pin.name], offset, getattr(payload, field.name), field, pin.align, inward)
+        return m
+
+
+def _join(m: Module, pin: Signal, offset: int, lanes: Value, field: Field, align: int, inward: bool) -> int:
+    """Connect a field's lanes to a pin from bit `offset` on; the offset behind them."""
+    room = -(-field.format.width // align) * align
+    for lane in elements(lanes, field):
+        place = pin[offset : offset + room]
+        m.d.comb += lane.eq(place) if inward else place.eq(lane)
+        offset += room
+    return offset

