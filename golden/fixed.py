@@ -188,8 +188,7 @@ def _wrap(values: Integers, target: Format) -> Integers:
 def accumulator_width(a: Format, b: Format, terms: int) -> int:
     """Bits of a signed accumulator that holds any sum of `terms` products of `a` and `b`.
 
-    Computed from the worst case, not guessed: 3,072 products of Q8.16 and Q4.12 need 52 bits when
-    both operands may take their most negative value.
+    Computed from the worst case, not guessed: 3,072 products of Q8.16 and Q4.12 need 51 bits.
     """
     ends = [x * y for x in (a.minimum, a.maximum) for y in (b.minimum, b.maximum)]
     low, high = terms * min(ends), terms * max(ends)

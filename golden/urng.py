@@ -48,7 +48,7 @@ class UrngSpec(Spec):
     bits : int
         Width of a generator, 4 to 16.
     leap : int
-        Steps a cycle. 1 is the paper's; with 4 successive numbers of a generator share no more than a sixteenth.
+        Steps a cycle. 1 is the paper's: successive numbers of a generator correlate by -1/4. With 4 it is -1/32.
     taps : tuple of int
         Feedback taps, counted from 1; empty for the default.
     seeds : tuple of int
@@ -134,10 +134,15 @@ class UrngSpec(Spec):
 
     # -- the sequence ------------------------------------------------------------------------------------------
 
-    def state(self, position: int) -> Integers:
-        """Contents of the n registers at a position, in constant time."""
-        turned = np.roll(self.phases, -(position % self.n))
-        return self.lfsr.states[(turned + self.leap * (position % self.lfsr.period)) % self.lfsr.period]
+    def contents(self, positions: Integers) -> Integers:
+        """What stands in the n registers at any positions: (len(positions), n)."""
+        at = np.asarray(positions, np.int64)[:, None]
+        turned = self.phases[(at % self.n + np.arange(self.n)) % self.n]
+        return self.lfsr.states[(turned + self.leap * (at % self.lfsr.period)) % self.lfsr.period]
+
+    def words_at(self, positions: Integers) -> Integers:
+        """The same as signed integers, as they leave the block; integer y stands for (2 y + 1) / 2**bits."""
+        return _signed(self.contents(positions), self.bits)
 
     @cached_property
     def by_generator(self) -> NDArray[np.int32]:
@@ -166,7 +171,7 @@ class UrngSpec(Spec):
 
     def serial(self, position: int) -> Integers:
         """The bits that load the state of a position, first sent first."""
-        state = self.state(position)
+        state = self.contents(np.array([position]))[0]
         return np.array([state[i] >> k & 1 for i, k in reversed(self.chain())], np.int64)
 
     # -- the block -------------------------------------------------------------------------------------------------
@@ -190,14 +195,14 @@ class UrngSpec(Spec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Numbers from position 0 on, as they stand in the registers."""
-        return {"o": {"number": self.draw(0, words).astype(np.int64) >> 1}}
+        return {"o": {"number": self.words_at(np.arange(words))}}
 
     def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
         """Numbers after reset; a far position loaded, the old state read back meanwhile; numbers from there."""
         target = int(rng.integers(self.period))
         load = {"load": {"bit": self.serial(target)[:, None]}}
         read_back = {"scan": {"bit": self.serial(words)[:, None]}}
-        there = {"o": {"number": self.draw(target, words).astype(np.int64) >> 1}}
+        there = {"o": {"number": self.words_at(target + np.arange(words))}}
         return [Phase({}, self.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, there)]
 
 

@@ -75,6 +75,12 @@ def axis_port(name: str, stream: Stream) -> Port:
     return Port(tuple(wires), f"{prefix}_tvalid", f"{prefix}_tready")
 
 
+def ports_of(spec: Spec) -> dict[str, Port]:
+    """The wires of each of a spec's streams."""
+    named = axis_port if spec.core else plain_port
+    return {name: named(name, stream) for name, stream in spec.streams().items()}
+
+
 def _sideband(name: str, stream: Stream) -> Port:
     single = len(stream.fields) == 1
     return Port(tuple(Wire(name if single else f"{name}_{item.name}", (item.name,)) for item in stream.fields))
@@ -94,7 +100,7 @@ class Edge(wiring.Component):
     def __init__(self, block: wiring.Component, spec: Spec) -> None:
         self._block, self._spec = block, spec
         self.clock, self.reset, self.reset_level = ("aclk", "aresetn", 0) if spec.core else ("clk", "rst", 1)
-        self.ports = {name: (axis_port if spec.core else plain_port)(name, s) for name, s in spec.streams().items()}
+        self.ports = ports_of(spec)
         pins = {self.clock: In(1), self.reset: In(1)}
         for name, stream in spec.streams().items():
             port = self.ports[name]

@@ -110,9 +110,9 @@ class Bench:
         cycles = self.cycles - start
         for port in ports.values():
             self._offer(port, active=False)
-        if phase.get("quiet"):
+        if phase["quiet"] and stop_after is None:
             await self._stays_quiet(ports)
-        if phase.get("cycles") and not self.stall and stop_after is None:
+        if phase["cycles"] and not self.stall and stop_after is None:
             assert cycles == phase["cycles"], f"{self.name}: {cycles} cycles, the spec says {phase['cycles']}"
         return {
             "cycles": cycles,

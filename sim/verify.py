@@ -68,8 +68,20 @@ def verify(
     waves : Path, optional
         Where to keep the waveforms.
     """
-    emitted = emit(rtl or spec)
     phases = spec.scenario(np.random.default_rng(seed), words)
+    return verify_phases(spec, phases, simulator, seed, rtl, waves)
+
+
+def verify_phases(
+    spec: Spec,
+    phases: list[Phase],
+    simulator: str = "verilator",
+    seed: int = 0,
+    rtl: Spec | None = None,
+    waves: Path | None = None,
+) -> Verdict:
+    """The same with a scenario of one's own: real data, say."""
+    emitted = emit(rtl or spec)
     run = simulate(emitted, f"fabtune.sim.tb_{spec.name}", plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()
     streams = spec.streams()

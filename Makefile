@@ -1,0 +1,33 @@
+# make demo and make test need Python 3.11 or newer, make and g++; the rest goes into .venv
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: demo test test-full bench lint clean
+
+demo: $(INSTALLED)
+	$(BIN)/fabtune demo --force
+
+test: lint
+	$(BIN)/pytest -m "not slow"
+
+test-full: lint
+	$(BIN)/pytest
+
+bench: $(INSTALLED)
+	$(BIN)/pytest tests/bench
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict golden sim
+	$(BIN)/mypy hw boards scripts
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,102 @@
+"""A spec from text: ``name=value`` settings on top of a preset, resolved against the spec's fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .block import Spec
+from .errors import UserError
+
+
+def build(kind: type[Spec], settings: Iterable[str] = (), preset: str | None = None) -> Spec:
+    """Make a spec.
+
+    Parameters
+    ----------
+    kind : type of Spec
+        The block.
+    settings : iterable of str
+        ``name=value``. A name is a field, a dotted path to one in a nested spec, or the last part of such a path where
+        only one ends so.
+    preset : str, optional
+        One of the block's presets, applied first.
+
+    Raises
+    ------
+    UserError
+        For an unknown name, preset or value, listing what there is.
+    """
+    values: dict[str, Any] = {}
+    if preset is not None:
+        if preset not in kind.presets:
+            known = ", ".join(kind.presets) or "none"
+            raise UserError(f"{kind.name} has no preset {preset!r}; it has: {known}")
+        values |= kind.presets[preset]
+    paths = fields_of(kind)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise UserError(f"--set {setting!r} is not name=value")
+        path = _resolve(name.strip(), paths, kind)
+        values[path] = _parse(text.strip(), paths[path], path)
+    return _make(kind, values)
+
+
+def fields_of(kind: type[Spec], prefix: str = "") -> dict[str, Any]:
+    """All settable fields, nested ones by dotted path, with their types."""
+    hints = get_type_hints(kind)
+    found: dict[str, Any] = {}
+    for item in dataclasses.fields(kind):
+        hint = hints[item.name]
+        if isinstance(hint, type) and issubclass(hint, Spec):
+            found |= fields_of(hint, f"{prefix}{item.name}.")
+        else:
+            found[prefix + item.name] = hint
+    return found
+
+
+def _resolve(name: str, paths: Mapping[str, Any], kind: type[Spec]) -> str:
+    if name in paths:
+        return name
+    ends = [path for path in paths if path.endswith(f".{name}")]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise UserError(f"{name!r} is ambiguous in {kind.name}: say {' or '.join(ends)}")
+    raise UserError(f"{kind.name} has no parameter {name!r}; it has: {', '.join(paths)}")
+
+
+def _parse(text: str, hint: Any, path: str) -> Any:
+    if get_origin(hint) is Literal:
+        if text not in get_args(hint):
+            raise UserError(f"{path} = {text!r} is not one of {', '.join(get_args(hint))}")
+        return text
+    if hint is bool:
+        if text.lower() not in ("true", "false"):
+            raise UserError(f"{path} = {text!r} is neither true nor false")
+        return text.lower() == "true"
+    try:
+        if hint is int:
+            return int(text, 0)
+        if get_origin(hint) is tuple:
+            return tuple(int(part, 0) for part in text.replace(",", " ").split())
+    except ValueError:
+        kinds = "an integer" if hint is int else "integers with commas between them"
+        raise UserError(f"{path} = {text!r} is not {kinds} (0x and 0b are read too)") from None
+    return text
+
+
+def _make(kind: type[Spec], values: Mapping[str, Any]) -> Spec:
+    own: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        head, dot, rest = path.partition(".")
+        if dot:
+            inner.setdefault(head, {})[rest] = value
+        else:
+            own[head] = value
+    hints = get_type_hints(kind)
+    nested = {name: _make(hints[name], parts) for name, parts in inner.items()}
+    return kind(**own, **nested)

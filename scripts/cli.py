@@ -1,0 +1,310 @@
+"""The command line. Each command reads its arguments, calls one function and prints the result."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from .. import __version__
+from ..golden.block import Spec
+from ..golden.errors import UserError
+from ..golden.registry import BLOCKS
+from ..golden.settings import build, fields_of
+
+
+class Commands(click.Group):
+    """A mistake of the user's is one line on stderr and exit status 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().main(*args, **kwargs)
+        except UserError as error:
+            click.echo(f"fabtune: {error}", err=True)
+        except OSError as error:
+            click.echo(f"fabtune: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
+        sys.exit(2)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="fabtune")
+def main() -> None:
+    """FPGA hardware that fine-tunes neural networks, proved bit by bit against a fixed-point model."""
+
+
+Command = Callable[..., None]
+
+
+def as_json(command: Command) -> Command:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")(command)
+
+
+def with_spec(command: Command) -> Command:
+    """``BLOCK``, ``--preset`` and ``--set``."""
+    command = click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the block; may be repeated."
+    )(command)
+    command = click.option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`).")(command)
+    return click.argument("block", metavar="BLOCK")(command)
+
+
+def with_board(command: Command) -> Command:
+    """``--board``."""
+    return click.option("--board", metavar="zcu102|kv260", help="The board.")(command)
+
+
+def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
+    """The spec that the arguments describe."""
+    if block not in BLOCKS:
+        raise UserError(f"there is no block {block!r}; there are: {', '.join(BLOCKS)}")
+    return build(BLOCKS[block], settings, preset)
+
+
+def show_json(value: Any) -> None:
+    """One JSON object on stdout; no NaN or infinity, which JSON has not."""
+    click.echo(json.dumps(value, allow_nan=False))
+
+
+@main.command("list")
+@as_json
+def list_blocks(as_json: bool) -> None:
+    """List the blocks, their parameters and presets."""
+    listing = {
+        name: {
+            "summary": kind.summary,
+            "parameters": {path: _plain(_default(kind(), path)) for path in fields_of(kind)},
+            "presets": kind.presets,
+        }
+        for name, kind in BLOCKS.items()
+    }
+    if as_json:
+        show_json(listing)
+        return
+    table = Table("block", "what it is", "parameters", "presets", show_lines=True)
+    for name, entry in listing.items():
+        parameters = "\n".join(f"{path} = {_short(value)}" for path, value in entry["parameters"].items())
+        table.add_row(name, str(entry["summary"]), parameters, "\n".join(entry["presets"]))
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def _default(spec: Spec, path: str) -> Any:
+    value: Any = spec
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _short(value: Any) -> str:
+    return f"{len(value)} values" if isinstance(value, list) and len(value) > 4 else str(value)
+
+
+@main.command()
+@with_spec
+@with_board
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Folder to write, by default build/BLOCK.")
+@click.option("--top", metavar="NAME", help="Name of the top module, by default the block's.")
+@click.option("--mhz", type=float, default=200.0, show_default=True, help="Clock that synthesis is asked for.")
+@click.option("--force", is_flag=True, help="Replace the folder's files of the same names.")
+@as_json
+def emit(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    board: str | None,
+    output: Path | None,
+    top: str | None,
+    mhz: float,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
+    from ..boards.package import package, write  # noqa: PLC0415
+
+    files = package(spec_of(block, settings, preset), board, top, mhz)
+    folder = output or Path("build") / block
+    written = write(files, folder, force)
+    if as_json:
+        show_json({"folder": str(folder), "files": written})
+    else:
+        for name in written:
+            click.echo(folder / name)
+
+
+@main.command()
+@with_spec
+@click.option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
+@click.option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the stimulus and the stalls.")
+@click.option("--waves", type=click.Path(path_type=Path, dir_okay=False), help="Where to keep the waveforms.")
+@as_json
+def verify(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    simulator: str,
+    words: int,
+    seed: int,
+    waves: Path | None,
+    as_json: bool,
+) -> None:
+    """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
+    from ..sim.verify import verify as run  # noqa: PLC0415
+
+    verdict = run(spec_of(block, settings, preset), simulator, words, seed, waves=waves)
+    if as_json:
+        show_json(dataclasses.asdict(verdict))
+    else:
+        click.echo(
+            f"{block} on {simulator}: {verdict.compared} numbers compared in {verdict.cycles} cycles, "
+            f"{verdict.mismatches} differ"
+        )
+    for complaint in (*verdict.differences, *verdict.failures):
+        click.echo(complaint, err=True)
+    sys.exit(0 if verdict.passed else 1)
+
+
+@main.command()
+@click.argument("block", metavar="[BLOCK]", required=False)
+@click.option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`).")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the block; may be repeated.")
+@click.option("--verilog", type=click.Path(path_type=Path), multiple=True, help="Anyone's Verilog; may be repeated.")
+@click.option("--top", metavar="NAME", help="Its top module.")
+@click.option("--board", default="zcu102", show_default=True, metavar="zcu102|kv260", help="The board.")
+@as_json
+def estimate(
+    block: str | None,
+    preset: str | None,
+    settings: tuple[str, ...],
+    verilog: tuple[Path, ...],
+    top: str | None,
+    board: str,
+    as_json: bool,
+) -> None:
+    """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
+    from ..boards.board import board as board_of  # noqa: PLC0415
+    from ..boards.estimate import estimate_spec, estimate_verilog  # noqa: PLC0415
+
+    if bool(block) == bool(verilog):
+        raise UserError("give either a BLOCK or --verilog FILE --top NAME")
+    target = board_of(board)
+    if verilog:
+        if not top:
+            raise UserError("--verilog needs --top NAME, the module to estimate")
+        if settings or preset:
+            raise UserError("--set and --preset belong to a BLOCK, not to --verilog")
+        result = estimate_verilog(verilog, top)
+    else:
+        result = estimate_spec(spec_of(str(block), settings, preset))
+    shares = target.utilisation(result.resources)
+    if as_json:
+        show_json(
+            {
+                "resources": result.resources,
+                "utilisation": shares,
+                "logic_levels": result.logic_levels,
+                "carry_cells": result.carry_cells,
+                "raw": result.raw,
+                "board": target.name,
+            }
+        )
+        return
+    table = Table("resource", "estimate", f"% of {target.name}", "raw count")
+    for name, count in result.resources.items():
+        share = shares[name]
+        table.add_row(name, f"{count:g}", "none there" if share is None else f"{share:.3f}", str(result.raw.get(name, "")))
+    Console().print(table)
+    click.echo(f"logic levels {result.logic_levels}, carry cells {result.carry_cells}; open synthesis, not Vivado")
+
+
+@main.command()
+@with_spec
+@click.argument("capture", type=click.Path(path_type=Path))
+@click.option("--skip", type=click.IntRange(0), default=0, help="Golden's words before the capture's first.")
+@as_json
+def compare(
+    block: str, settings: tuple[str, ...], preset: str | None, capture: Path, skip: int, as_json: bool
+) -> None:
+    """Hold a CAPTURE (CSV, hex words or NPZ) against golden. Exit status 1 on any difference."""
+    from ..hw.edge import ports_of  # noqa: PLC0415
+    from ..sim.capture import read_capture  # noqa: PLC0415
+    from ..sim.compare import compare as hold  # noqa: PLC0415
+
+    spec = spec_of(block, settings, preset)
+    comparison = hold(spec, read_capture(capture, spec, ports_of(spec)), skip=skip)
+    if as_json:
+        show_json(comparison.as_dict())
+    else:
+        click.echo(f"{capture}: {comparison.compared - comparison.mismatches} of {comparison.compared} numbers agree")
+        for line in comparison.report():
+            click.echo(line)
+    sys.exit(1 if comparison.mismatches else 0)
+
+
+@main.command()
+@as_json
+def doctor(as_json: bool) -> None:
+    """Say which tools are there, in which version, and what to type for those that are not."""
+    from .doctor import checks  # noqa: PLC0415
+
+    found = checks()
+    if as_json:
+        show_json({check.name: dataclasses.asdict(check) for check in found})
+    else:
+        table = Table("tool", "version", "needed for", "what to type")
+        for check in found:
+            state = check.version or "yes" if check.found else "missing"
+            table.add_row(check.name, state, check.needed_for, "" if check.found else check.remedy)
+        Console().print(table)
+    sys.exit(1 if any(check.required and not check.found for check in found) else 0)
+
+
+@main.command()
+@click.argument("name", metavar="pezo-6")
+@as_json
+def table(name: str, as_json: bool) -> None:
+    """Measure a table of a paper and print it beside the paper's numbers."""
+    from .tables import TABLES  # noqa: PLC0415
+
+    if name not in TABLES:
+        raise UserError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+    result = TABLES[name]()
+    if as_json:
+        show_json(result)
+        return
+    columns = list(result["rows"][0])
+    sheet = Table(*columns, title=result["title"])
+    for row in result["rows"]:
+        sheet.add_row(*("-" if row[column] is None else str(row[column]) for column in columns))
+    Console(width=None if sys.stdout.isatty() else 160).print(sheet)
+    for note in result["notes"]:
+        click.echo(note)
+
+
+@main.command()
+@click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("build/demo"), show_default=True)
+@click.option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
+@click.option("--force", is_flag=True, help="Replace the files of an earlier demo.")
+@as_json
+def demo(output: Path, simulator: str, force: bool, as_json: bool) -> None:
+    """Fine-tune on drifted digits, send the weights through the RTL, emit, estimate, and write a report."""
+    from .demo import demo as run  # noqa: PLC0415
+
+    result = run(output, simulator, force, Console(stderr=True))
+    if as_json:
+        show_json(result)
+    else:
+        click.echo(f"report: {output / 'report.html'}")
+    sys.exit(0 if result["bit_exact"] else 1)

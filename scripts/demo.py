@@ -1,0 +1,124 @@
+"""`fabtune demo`: the whole way from a drifted network to Verilog, in one run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ..boards.package import package, refuse_existing, write
+from ..golden.block import Phase
+from ..golden.digits import Job, prepare
+from ..golden.registry import BLOCKS
+from ..golden.settings import build
+from ..golden.tile import TileSpec
+from ..golden.zo import Step, fine_tune
+from ..sim.simulator import require
+from ..sim.verify import Verdict, verify, verify_phases
+from .report import render
+from .tables import pezo_6
+
+STEPS = 4000
+RATE = 0.01
+THROUGH_RTL = 24
+"""Steps of the fine-tuning whose weights go through the simulated hardware, spread over the run's start."""
+CONFIGURATIONS = ("pool", "otf8", "otf14")
+EVERY = 20
+
+
+def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[str, Any]:
+    """Run the demo.
+
+    Parameters
+    ----------
+    output : Path
+        Folder of the report and the Verilog.
+    simulator : "verilator" or "icarus"
+    force : bool
+        Replace files of an earlier run.
+    console : Console
+        Where progress is shown.
+
+    Returns
+    -------
+    dict
+        ``accuracy_before``, ``accuracy_after`` (fractions, held-out drifted images), ``bit_exact``, ``compared``,
+        ``mismatches``, ``cycles``, ``seconds``, ``report``.
+    """
+    began = time.monotonic()
+    require(simulator)
+    folders = {name: output / f"pezo_{name}" for name in CONFIGURATIONS} | {"tile": output / "tile"}
+    for path in (*folders.values(), output):
+        refuse_existing(["report.html", "spec.json"], path, force)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console) as progress:
+        job = prepare()
+        tile = TileSpec()
+        history, steps, tuned = _tune(job, tile, progress)
+        verdicts = _verify(tile, steps, simulator, progress)
+        files = {name: package(build(BLOCKS["pezo"], [], name), "zcu102") for name in CONFIGURATIONS}
+        files["tile"] = package(tile, "zcu102")
+        task = progress.add_task("estimate resources", total=7)
+        table = pezo_6(lambda _: progress.advance(task))
+        task = progress.add_task("write the report", total=1)
+        facts = {
+            "accuracy_undrifted": job.accuracy_undrifted,
+            "accuracy_before": history[0][2],
+            "accuracy_after": job.accuracy(tuned, job.test),
+            "weights": len(tuned),
+            "steps": STEPS,
+        }
+        page = render(tile, history, verdicts, table, facts, {name: list(texts) for name, texts in files.items()})
+        for name, texts in files.items():
+            write(texts, folders[name], force)
+        write({"report.html": page}, output, force)
+        progress.advance(task)
+    return {
+        **facts,
+        "bit_exact": all(verdict.passed for verdict in verdicts.values()),
+        "compared": sum(verdict.compared for verdict in verdicts.values()),
+        "mismatches": sum(verdict.mismatches for verdict in verdicts.values()),
+        "cycles": sum(verdict.cycles for verdict in verdicts.values()),
+        "seconds": round(time.monotonic() - began, 1),
+        "report": str(output / "report.html"),
+    }
+
+
+def _tune(job: Job, tile: TileSpec, progress: Progress) -> tuple[list[tuple[int, float, float]], list[Step], Any]:
+    """(step, loss, held-out accuracy) along the way, the first steps whole, and the tuned weights."""
+    task = progress.add_task("fine-tune in the model", total=STEPS)
+    weights = job.weights.copy()
+    history, kept = [(0, job.loss(weights, job.tune), job.accuracy(weights, job.test))], []
+    for number, step in enumerate(fine_tune(weights, lambda w: job.loss(w, job.tune), tile, STEPS, RATE), 1):
+        if number <= THROUGH_RTL:
+            kept.append(step)
+        if number % EVERY == 0:
+            history.append((number, step.loss, job.accuracy(weights, job.test)))
+            progress.update(task, completed=number)
+    return history, kept, weights
+
+
+def _verify(tile: TileSpec, steps: list[Step], simulator: str, progress: Progress) -> dict[str, Verdict]:
+    """The steps' weights through the whole tile; then each generator on its own."""
+    task = progress.add_task("weights through the RTL", total=1 + len(CONFIGURATIONS))
+    phases = []
+    for number, step in enumerate(steps):
+        for given in tile.passes(step.weights):
+            expected = tile.perturbed(given["i"], step.position)
+            phases.append(Phase(given, {"o": expected}, reset=number == 0 and not phases))
+    verdicts = {f"tile, {len(steps)} steps of the network's weights": verify_phases(tile, phases, simulator)}
+    progress.advance(task)
+    for name in CONFIGURATIONS:
+        spec = build(BLOCKS["pezo"], [], name)
+        verdicts[f"pezo, {name}"] = verify(spec, simulator, words=2000)
+        progress.advance(task)
+    return verdicts
+
+
+def quality_sources() -> dict[str, np.ndarray]:
+    """Numbers of each configuration for the report's plots."""
+    return {name: build(BLOCKS["pezo"], [], name).draw(0, 8192) for name in CONFIGURATIONS}  # type: ignore[attr-defined]
