@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal, Value
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,10 +37,13 @@ class Wire:
     fields: tuple[str, ...]
     align: int = 1
 
+    def room(self, field: Field) -> int:
+        """Bits that a lane of a field takes."""
+        return -(-field.format.width // self.align) * self.align
+
     def width(self, stream: Stream) -> int:
         """Bits of the port."""
-        lanes = {item.name: item.lanes * -(-item.format.width // self.align) * self.align for item in stream.fields}
-        return sum(lanes[name] for name in self.fields)
+        return sum(item.lanes * self.room(item) for item in stream.fields if item.name in self.fields)
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,22 @@ class Edge(wiring.Component):
             pins |= {wire.name: along(wire.width(stream)) for wire in port.wires}
         super().__init__(pins)
 
+    @property
+    def padding(self) -> list[tuple[str, int, int]]:
+        """Bits of input wires that only fill a lane up: (wire, first, last)."""
+        found = []
+        for name, stream in self._spec.streams().items():
+            fields = {item.name: item for item in stream.fields}
+            for wire in self.ports[name].wires if stream.direction == "in" else ():
+                offset = 0
+                for field in (fields[name] for name in wire.fields):
+                    room = wire.room(field)
+                    for lane in range(field.lanes if room > field.format.width else 0):
+                        start = offset + lane * room
+                        found.append((wire.name, start + field.format.width, start + room - 1))
+                    offset += field.lanes * room
+        return found
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.domains.sync = ClockDomain("sync", local=True)
@@ -134,15 +153,8 @@ class Edge(wiring.Component):
             for pin in port.wires:
                 offset = 0
                 for field in (fields[name] for name in pin.fields):
-                    offset = _join(m, wire[pin.name], offset, getattr(payload, field.name), field, pin.align, inward)
+                    for lane in elements(getattr(payload, field.name), field):
+                        place = wire[pin.name][offset : offset + pin.room(field)]
+                        m.d.comb += lane.eq(place) if inward else place.eq(lane)
+                        offset += pin.room(field)
         return m
-
-
-def _join(m: Module, pin: Signal, offset: int, lanes: Value, field: Field, align: int, inward: bool) -> int:
-    """Connect a field's lanes to a pin from bit `offset` on; the offset behind them."""
-    room = -(-field.format.width // align) * align
-    for lane in elements(lanes, field):
-        place = pin[offset : offset + room]
-        m.d.comb += lane.eq(place) if inward else place.eq(lane)
-        offset += room
-    return offset

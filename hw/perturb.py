@@ -30,7 +30,8 @@ class Perturb(wiring.Component):
         numbers = elements(given.number, fields["number"])
         if spec.scale_format:
             products = [self._product(number, given.scale) for number in numbers]
-            held, there = Signal(layout(spec.streams()["i"])), Signal()
+            held = Signal(layout(spec.streams()["i"]))
+            there = Signal()
             waiting = [Signal(signed(spec.product_format.width), name=f"product_{j}") for j in range(spec.used)]
             accept = ~there | move
             with m.If(accept):
@@ -72,9 +73,10 @@ class Perturb(wiring.Component):
     def _step(self, m: Module, product: Value, j: int) -> tuple[Value, Value]:
         """The product without the bits to round off, and whether rounding adds one: to the nearest, ties to even."""
         shift = self.spec.shift
+        product = _extended(product, max(shift + 1, len(product))).as_signed()
         step = Signal(signed(self.spec.delta_format.width), name=f"step_{j}")
         up = Signal(name=f"up_{j}")
-        m.d.comb += step.eq(product >> shift)
+        m.d.comb += step.eq(product[shift:].as_signed())
         if self.spec.rounding == "half-even":
             m.d.comb += up.eq(product[shift - 1] & (product[: shift - 1].any() | product[shift]))
         return step, up

@@ -39,7 +39,9 @@ class Pezo(wiring.Component):
         m = Module()
         m.submodules.urng = urng = Urng(self.spec.scale.urng)
         m.submodules.scale = scale = Scale(self.spec.scale, loaded_first=self.spec.replay)
-        moving, bit, busy = Signal(), Signal(), Signal()
+        moving = Signal()
+        bit = Signal()
+        busy = Signal()
         if self.spec.replay:
             self._ring(m, scale.scan.bit, moving, bit, busy)
         else:
@@ -64,7 +66,8 @@ class Pezo(wiring.Component):
         length = self.spec.state_bits
         copy = Signal(length, reset_less=True)
         left = Signal(range(length), init=length - 1)
-        turning, restoring = Signal(init=1), Signal()
+        turning = Signal(init=1)
+        restoring = Signal()
         m.d.comb += [busy.eq(turning), moving.eq(turning | self.load.valid)]
         m.d.comb += bit.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), self.load.payload.bit))
         with m.If(moving):

@@ -1,6 +1,6 @@
 """RTL of `scale`: a reference generator and its table; the factor on offer always belongs to the state in the register."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import memory, wiring
 
 from ..golden.scale import ScaleSpec
@@ -50,23 +50,18 @@ class Scale(wiring.Component):
             m.d.sync += reference.eq(upcoming)
         m.d.comb += self.scan.bit.eq(reference[-1])
 
+        style = {"rom_style": "block"} if spec.in_block_ram else {}
+        m.submodules.rom = rom = memory.Memory(
+            shape=spec.rom_width, depth=len(spec.rom), init=spec.rom.tolist(), attrs=style
+        )
         if spec.in_block_ram:
             m.d.sync += primed.eq(1)
             m.d.comb += self.o.valid.eq(primed & ~self.load.valid)
-            m.submodules.rom = rom = memory.Memory(
-                shape=spec.rom_width, depth=len(spec.rom), init=spec.rom.tolist(), attrs={"ram_style": "block"}
-            )
             port = rom.read_port()
             m.d.comb += [port.addr.eq(upcoming), port.en.eq(advance), offset.eq(port.data)]
         else:
+            port = rom.read_port(domain="comb")
+            m.d.comb += port.addr.eq(upcoming)
             with m.If(advance):
-                m.d.sync += offset.eq(self._logic_rom(upcoming))
+                m.d.sync += offset.eq(port.data)
         m.d.comb += self.o.payload.scale.eq(offset + int(spec.table.min()))
-
-    def _logic_rom(self, address: Value) -> Value:
-        """The table as one truth table for each of its bits."""
-        bits = []
-        for k in range(self.spec.rom_width):
-            truth = sum((int(entry) >> k & 1) << at for at, entry in enumerate(self.spec.rom))
-            bits.append(Const(truth, len(self.spec.rom)).bit_select(address, 1))
-        return Cat(*bits)

@@ -71,10 +71,10 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
     top = top or spec.name
     edge = Edge(component(spec), spec)
     text = rtlil.convert(edge, name=top, emit_src=False)
-    return Emitted(top, _verilog(text, top, spec), text, edge.ports, edge.clock, edge.reset, edge.reset_level)
+    return Emitted(top, _verilog(text, edge, spec, top), text, edge.ports, edge.clock, edge.reset, edge.reset_level)
 
 
-def _verilog(text: str, top: str, spec: Spec) -> str:
+def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "design.il"), Path(folder, "design.v")
         source.write_text(text)
@@ -84,13 +84,19 @@ def _verilog(text: str, top: str, spec: Spec) -> str:
                 f"hierarchy -top {top}",
                 "proc",
                 "flatten -separator _",
-                "opt_expr -keepdc",
+                "wreduce",
+                "splitnets -driver",
                 "opt_clean -purge",
+                yosys.WIDEN,
                 f"write_verilog -noattr {yosys.quoted(result)}",
             ]
         )
         body = result.read_text().split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
-    body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) = (.*);$", r"\1\2;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    body = re.sub(r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    if edge.padding:
+        # by this name Verilator knows that the bits are left over on purpose
+        bits = ", ".join(f"{wire}[{last}:{first}]" for wire, first, last in edge.padding)
+        body = body.replace("\nendmodule", f"\n  wire unused = &{{1'b0, {bits}}};\nendmodule", 1)
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"

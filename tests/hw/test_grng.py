@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+
 from fabtune.boards.estimate import estimate_rtlil
 from fabtune.golden.grng import WIDTHS, GrngSpec
 from fabtune.hw.verilog import emit

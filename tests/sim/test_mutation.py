@@ -1,0 +1,111 @@
+"""A bench that passes on a wrong bit is a bug: every mutation of golden or of the RTL must be seen."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from fabtune.golden.perturb import PerturbSpec
+from fabtune.golden.pezo import PezoSpec
+from fabtune.golden.pool import PoolSpec
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.scale import ScaleSpec
+from fabtune.golden.settings import build
+from fabtune.golden.tile import TileSpec
+from fabtune.golden.urng import UrngSpec
+from fabtune.sim import verify as verify_module
+from fabtune.sim.verify import verify, verify_phases
+
+BASE = UrngSpec()
+OTHER_SEED = (BASE.seeds[0] ^ 2, *BASE.seeds[1:])
+PARAMETERS = [
+    (BASE, {"taps": (8, 6, 5, 3)}),
+    (BASE, {"seeds": OTHER_SEED}),
+    (BASE, {"leap": 2}),
+    (ScaleSpec(), {"urng": UrngSpec(seeds=OTHER_SEED)}),
+    (ScaleSpec(), {"mode": "constant"}),
+    (PoolSpec(), {"seed": 1}),
+    (PerturbSpec(), {"rounding": "truncate"}),
+    (PerturbSpec(), {"overflow": "wrap"}),
+    (PerturbSpec(), {"eps_shift": 9}),
+    (PezoSpec(), {"scale": ScaleSpec(urng=UrngSpec(seeds=OTHER_SEED))}),
+    (TileSpec(lanes=4), {"overflow": "wrap"}),
+    (build(BLOCKS["grng"]), {"form": "sum"}),
+]
+
+
+@pytest.mark.parametrize(("spec", "change"), PARAMETERS, ids=lambda value: str(value)[:40])
+def test_a_changed_parameter_of_the_rtl_is_seen(spec, change, fast_simulator):
+    if isinstance(spec, UrngSpec) and "taps" in change:
+        change = change | {"seeds": spec.seeds}
+    verdict = verify(spec, fast_simulator, words=300, rtl=dataclasses.replace(spec, **change))
+    assert verdict.mismatches > 0
+    assert not verdict.passed
+    assert verdict.differences
+
+
+@pytest.mark.parametrize(("spec", "change"), PARAMETERS[:3] + PARAMETERS[6:7], ids=["tap", "seed", "leap", "rounding"])
+def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
+    if "taps" in change:
+        change = change | {"seeds": spec.seeds}
+    assert verify(dataclasses.replace(spec, **change), fast_simulator, words=300, rtl=spec).mismatches > 0
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
+    spec = build(BLOCKS[block])
+    phases = spec.scenario(np.random.default_rng(0), 200)
+    name, words = next(iter(phases[0].expected.items()))
+    field, column = next(iter(words.items()))
+    flipped = column.copy()
+    flipped[123, -1] ^= 1
+    phases[0].expected[name][field] = flipped
+    verdict = verify_phases(spec, phases, fast_simulator)
+    # once at full speed, once stalled, once after a reset in the middle
+    assert verdict.mismatches == 3
+    assert f"{name}.{field}[{column.shape[1] - 1}] word 123" in verdict.differences[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("8'h01", "8'h03"), ("8'h1c", "8'h1d")], ids=["a seed's bit", "another's"]
+)
+def test_a_flipped_bit_in_the_verilog_is_seen(old, new, fast_simulator, monkeypatch):
+    real = verify_module.emit
+
+    def corrupted(spec):
+        emitted = real(spec)
+        assert old in emitted.verilog
+        return dataclasses.replace(emitted, verilog=emitted.verilog.replace(old, new))
+
+    monkeypatch.setattr(verify_module, "emit", corrupted)
+    assert verify(BASE, fast_simulator, words=100).mismatches > 0
+
+
+def test_a_word_too_few_is_a_mismatch(fast_simulator):
+    phases = BASE.scenario(np.random.default_rng(0), 50)
+    more = BASE.words_at(np.arange(51))
+    phases[0].expected["o"]["number"] = more
+    verdict = verify_phases(BASE, phases, fast_simulator)
+    assert verdict.failures or verdict.mismatches
+
+
+def test_a_wrong_latency_is_an_objection(fast_simulator):
+    phases = BASE.scenario(np.random.default_rng(0), 50)
+    phases[0] = dataclasses.replace(phases[0], cycles=51)
+    verdict = verify_phases(BASE, phases, fast_simulator)
+    assert any("51" in failure for failure in verdict.failures)
+    assert not verdict.passed
+
+
+def test_a_block_that_never_answers_is_an_objection_not_a_hang(fast_simulator, monkeypatch):
+    real = verify_module.emit
+
+    def mute(spec):
+        emitted = real(spec)
+        silent = emitted.verilog.replace("assign o_valid = ", "assign o_valid = 1'h0 & ")
+        assert silent != emitted.verilog
+        return dataclasses.replace(emitted, verilog=silent)
+
+    monkeypatch.setattr(verify_module, "emit", mute)
+    verdict = verify(BASE, fast_simulator, words=20)
+    assert any("nothing moved" in failure for failure in verdict.failures)
+    assert not verdict.passed
