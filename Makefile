@@ -20,8 +20,9 @@ bench: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict golden sim
-	$(BIN)/mypy hw boards scripts
+	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
+	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.sim
+	$(BIN)/mypy -p fabtune.hw -p fabtune.boards -p fabtune.scripts
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"

@@ -109,9 +109,7 @@ class Board:
         if set(resources) != set(RESOURCES):
             missing = [key for key in RESOURCES if key not in resources]
             unknown = sorted(set(resources) - set(RESOURCES))
-            wrong = [f"no {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(
-                unknown
-            )
+            wrong = [f"no {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
             raise UserError(f"resources with {' and '.join(wrong)}: give exactly {', '.join(RESOURCES)}")
         for key, used in resources.items():
             if not 0 <= used < math.inf:
@@ -120,9 +118,7 @@ class Board:
 
     def lacks(self, resources: Mapping[str, float]) -> tuple[str, ...]:
         """What a design needs more of than the board has; empty if it fits."""
-        return tuple(
-            key for key, share in self.utilisation(resources).items() if share is None or share > 100
-        )
+        return tuple(key for key, share in self.utilisation(resources).items() if share is None or share > 100)
 
 
 def _percent(used: float, available: int) -> float | None:

@@ -97,7 +97,6 @@ def _flow(reads: Sequence[str], top: str) -> list[str]:
         "clean",
         "xilinx_srl -fixed -minlen 3",
         "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
-        "xilinx_dffopt",
         "opt_lut_ins -tech xilinx",
         f"{synth} finalize:edif",
         "write_json netlist.json",

@@ -17,10 +17,8 @@ def _memory_address(cell: Cell, output: str) -> list[Bit]:
     """The address a LUT memory's output reads at; a constant one (a fixed shift register) gives no path."""
     if output in ("Q31", "Q15"):
         return []
-    if output.startswith("DO"):
-        prefix = f"ADDR{output[2]}"
-    else:
-        prefix = {"DPO": "DPRA", "O5": "I", "O6": "I"}.get(output, "A")
+    named = {"DPO": "DPRA", "O5": "I", "O6": "I"}.get(output, "A")
+    prefix = f"ADDR{output[2]}" if output.startswith("DO") else named
     return [bit for port, bits in cell.inputs.items() if port.startswith(prefix) for bit in bits]
 
 
@@ -59,9 +57,7 @@ def _carry_arcs(cell: Cell, place: int) -> Iterator[tuple[int, list[Source]]]:
     shared = cell.kind == "CARRY4" and place % 2 == 1
     entry: list[Source] = [(bit, 0, 0 if shared else 1) for bit in cell.inputs.get("CI", ())]
     entry += [(bit, 0, 1) for bit in cell.inputs.get("CYINIT", ()) + cell.inputs.get("CI_TOP", ())]
-    select, data, sums, carries = (
-        (cell.inputs | cell.outputs).get(port, ()) for port in ("S", "DI", "O", "CO")
-    )
+    select, data, sums, carries = ((cell.inputs | cell.outputs).get(port, ()) for port in ("S", "DI", "O", "CO"))
     for bit in range(8):
         own: list[Source] = [(source, 0, 1) for source in select[bit : bit + 1]]
         yield from ((net, entry + own) for net in sums[bit : bit + 1] if isinstance(net, int))

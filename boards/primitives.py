@@ -5,9 +5,10 @@ from __future__ import annotations
 from .netlist import Cell
 
 LUT_INPUTS = {"LUT1": 1, "LUT2": 2, "LUT3": 3, "LUT4": 4, "LUT5": 5, "LUT6": 6}
-FLIP_FLOPS = frozenset(
-    f"{kind}{edge}" for kind in ("FDRE", "FDSE", "FDCE", "FDPE") for edge in ("", "_1")
-) | {"LDCE", "LDPE"}
+FLIP_FLOPS = frozenset(f"{kind}{edge}" for kind in ("FDRE", "FDSE", "FDCE", "FDPE") for edge in ("", "_1")) | {
+    "LDCE",
+    "LDPE",
+}
 CARRIES = frozenset({"CARRY4", "CARRY8"})
 WIDE_MUXES = frozenset({"MUXF7", "MUXF8", "MUXF9"})
 BLOCK_RAMS = {"RAMB18E2": 0.5, "RAMB36E2": 1.0}

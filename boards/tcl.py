@@ -8,9 +8,7 @@ from collections.abc import Mapping
 def script(body: str, settings: Mapping[str, str]) -> str:
     """A body behind its description, with its settings as Tcl variables; values must not hold braces."""
     head, _, rest = body.lstrip("\n").partition("\n\n")
-    return (
-        f"{head}\n\n" + "".join(f"set {name} {{{value}}}\n" for name, value in settings.items()) + f"\n{rest}"
-    )
+    return f"{head}\n\n" + "".join(f"set {name} {{{value}}}\n" for name, value in settings.items()) + f"\n{rest}"
 
 
 SYNTH_OOC = r"""

@@ -59,9 +59,7 @@ def flow(
     for name in (emitted_top, clock_port, verilog_name, *rom_files):
         # a name is put between braces in Tcl and handed to Vivado as a pattern in places
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
-            raise UserError(
-                f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders"
-            )
+            raise UserError(f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders")
     target = board(board_name)
     timing = f"{emitted_top}_ooc.xdc"
     sources = {"sources": verilog_name, "memories": " ".join(rom_files)}
@@ -181,9 +179,7 @@ def read_utilisation(text: str) -> dict[str, float]:
                     f"line {number}: {cells[0]} is {amount:g} here and {found[key]:g} above: one report each"
                 )
     if not tables:
-        raise UserError(
-            "no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote"
-        )
+        raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
     device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
     return _complete(found, device[1] if device else "")
 
@@ -209,7 +205,5 @@ def _complete(found: Mapping[str, float], device: str) -> dict[str, float]:
             result[key] = 0.0
         elif known or key != "uram":
             names = " or ".join(repr(name) for name, kind in _ROWS.items() if kind == key)
-            raise UserError(
-                f"no row {names}: the report is not complete; run report_utilization without options"
-            )
+            raise UserError(f"no row {names}: the report is not complete; run report_utilization without options")
     return result

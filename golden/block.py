@@ -1,8 +1,8 @@
 """The contract of a block: parameters, streams, and what comes out for what goes in.
 
 A `Spec` is the only place where a block's parameters live. The RTL takes its ports from `streams`, the bench
-its stimulus from `scenario`, the comparison of a board's capture its expectation from `run`, and the command line
-its options from the fields.
+its stimulus from `scenario`, the comparison of a board's capture its expectation from `run`, and the command
+line its options from the fields.
 """
 
 from __future__ import annotations
@@ -161,6 +161,6 @@ class Spec(ABC):
         fed = bool(first)
         return [Phase(first, before, reset=True, cycles=cycles, quiet=fed), Phase(second, after, quiet=fed)]
 
-    def roms(self) -> dict[str, tuple[NDArray[np.int64], int]]:
+    def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and word width in bits of each memory that the RTL initialises."""
         return {}

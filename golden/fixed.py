@@ -95,7 +95,7 @@ class Format:
 
     def to_float(self, values: ArrayLike) -> NDArray[np.float64]:
         """Values of integers of this format."""
-        return np.ldexp(np.asarray(values, np.float64), -self.fraction)
+        return np.asarray(np.ldexp(np.asarray(values, np.float64), -self.fraction))
 
     def from_float(self, values: ArrayLike) -> Integers:
         """Nearest integers of this format, ties to even, saturated.
@@ -109,7 +109,8 @@ class Format:
         if np.isnan(values).any():
             raise UserError(f"NaN has no {self} integer: clean the data first")
         scaled = np.rint(np.ldexp(values, self.fraction))
-        return np.clip(scaled, self.minimum, self.maximum).astype(np.int64)
+        integers: Integers = np.clip(scaled, self.minimum, self.maximum).astype(np.int64)
+        return integers
 
 
 Q8_16 = Format(8, 16)
@@ -146,6 +147,7 @@ def narrow(
     array of int64, the shape of `values`
     """
     values = np.asarray(values, np.int64)
+    result: Integers
     shift = (source if isinstance(source, int) else source.fraction) - target.fraction
     if (noise is None) == (rounding is Rounding.STOCHASTIC):
         raise UserError(f"{rounding} rounding {'needs' if noise is None else 'takes no'} random bits")
@@ -159,7 +161,8 @@ def narrow(
     else:
         result = _drop(values, shift, rounding, noise)
     if overflow is Overflow.SATURATE:
-        return np.clip(result, target.minimum, target.maximum)
+        result = np.clip(result, target.minimum, target.maximum)
+        return result
     return _wrap(result, target)
 
 
@@ -172,7 +175,8 @@ def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | N
     if rounding is Rounding.HALF_UP:
         return floor + (rest >= half)
     if rounding is Rounding.HALF_EVEN:
-        return floor + ((rest > half) | ((rest == half) & (floor & 1 == 1)))
+        up = (rest > half) | ((rest == half) & (floor & 1 == 1))
+        return floor + up.astype(np.int64)
     # the sum may carry past 64 bits, the comparison cannot
     return floor + (np.asarray(noise, np.int64) >= (1 << shift) - rest)
 
@@ -210,7 +214,8 @@ def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
     if bound < _EXACT_FLOAT:
         return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
     if bound < _EXACT_INT:
-        return a @ b
+        product: Integers = a @ b
+        return product
     raise UserError(f"a sum of {a.shape[-1]} such products may reach {bound}, beyond 64 bits: narrow first")
 
 

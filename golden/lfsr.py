@@ -1,7 +1,7 @@
 """Maximal-length linear feedback shift registers: the arithmetic under every generator here.
 
-A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b`` where the feedback is the exclusive or of the
-tapped bits; tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every other value once.
+A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b`` where the feedback is the exclusive or of
+the tapped bits; tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every other value once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`perturb`: a tile of weight lanes, ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1; MeZO's perturbation).
+"""`perturb`: a tile of weight lanes, ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
 
-``eps = 2**-eps_shift`` is wiring. The scaled number is brought to the weights' fraction *before* it is added, half to even:
-rounding is then odd in the number and blind to the weight, so that plus and minus are exact opposites, and
-with wrapping additions a perturbation is undone to the bit. A plain shift would pull every weight down by half of the last
-bit on average at every perturbation, either sign.
+``eps = 2**-eps_shift`` is wiring. The scaled number is brought to the weights' fraction *before* it is added,
+half to even: rounding is then odd in the number and blind to the weight, so that plus and minus are exact
+opposites, and with wrapping additions a perturbation is undone to the bit. A plain shift would pull every
+weight down by half of the last bit on average at every perturbation, either sign.
 """
 
 from __future__ import annotations

@@ -1,20 +1,22 @@
 """How numbers reach weights, and where in the joint sequence they come from.
 
-This is the one place that says it. A source gives n numbers a cycle. A perturbation of d weights is read tile by tile,
-L lanes wide: weight i is lane ``i mod L`` of cycle ``i div L``, and lane j of a tile takes number ``j mod n`` of that cycle.
-It takes ``ceil(d / L)`` cycles; the next one starts in the cycle after its last, wherever that is in the sequence. A
-perturbation's name is the position, in cycles, at which it starts.
+This is the one place that says it. A source gives n numbers a cycle. A perturbation of d weights is read tile
+by tile, L lanes wide: weight i is lane ``i mod L`` of cycle ``i div L``, and lane j of a tile takes number
+``j mod n`` of that cycle. It takes ``ceil(d / L)`` cycles; the next one starts in the cycle after its last,
+wherever that is in the sequence. A perturbation's name is the position, in cycles, at which it starts.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UserError
 from .fixed import Integers
+
+Number = TypeVar("Number", np.int32, np.int64)
 
 
 class Source(Protocol):
@@ -65,7 +67,7 @@ def draw_perturbation(source: Source, position: int, weights: int, lanes: int) -
     return over_lanes(rows, lanes).reshape(-1)[:weights]
 
 
-def over_lanes(rows: NDArray[np.int32], lanes: int) -> NDArray[np.int32]:
+def over_lanes(rows: NDArray[Number], lanes: int) -> NDArray[Number]:
     """Numbers of each cycle, (cycles, n), over the lanes of a tile: (cycles, lanes)."""
     cycles, n = rows.shape
     if lanes <= n:

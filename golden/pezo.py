@@ -1,9 +1,9 @@
-"""`pezo`: the perturbation generator as one AXI4-Stream core, in the paper's three configurations (PeZO, table 6).
+"""`pezo`: the perturbation generator as an AXI4-Stream core, in the paper's three configurations (PeZO, table 6).
 
-On the fly: `urng` with the factor of `scale` beside the numbers. Pool: `pool`. Either can go back to the start of a
-perturbation, so that the same one is drawn for plus, for minus and for the update. The pool keeps a second address for
-that. The array on the fly is a ring when it is loaded; a copy of its state runs round with it in a shift
-register: a mark or a replay takes as many cycles as the state has bits.
+On the fly: `urng` with the factor of `scale` beside the numbers. Pool: `pool`. Either can go back to the
+start of a perturbation, so that the same one is drawn for plus, for minus and for the update. The pool keeps
+a second address for that. The array on the fly is a ring when it is loaded; a copy of its state runs round
+with it in a shift register: a mark or a replay takes as many cycles as the state has bits.
 """
 
 from __future__ import annotations

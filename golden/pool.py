@@ -1,11 +1,13 @@
-"""`pool`: pre-generated numbers in block RAM, read p a cycle without end (PeZO, section 3.1, pre-generation).
+"""`pool`: pre-generated numbers in block RAM, p a cycle without end (PeZO, section 3.1, pre-generation).
 
-N numbers are drawn once, scaled once to the modulus of an N-dimensional Gaussian, and stored in 12 bits. The memory holds row t =
-numbers ``(t p + j) mod N``, as many rows as it takes until they repeat: N / gcd(N, p). With N = p (2**k - 1), the cheap form, that
-is every number once. With the paper's N = 4095 and p = 8 it is 4095 rows: each number stands in all 8 lanes, and what was
-left over of the pool at the end of one pass is the start of the next, exactly, with no shifter.
+N numbers are drawn once, scaled once to the modulus of an N-dimensional Gaussian, and stored in 12 bits. The
+memory holds row t = numbers ``(t p + j) mod N``, as many rows as it takes until they repeat: N / gcd(N, p).
+With N = p (2**k - 1), the cheap form, that is every number once. With the paper's N = 4095 and p = 8 it is
+4095 rows: each number stands in all 8 lanes, and what was left over of the pool at the end of one pass is the
+start of the next, exactly, with no shifter.
 
-The row address is a maximal LFSR where the number of rows is 2**k - 1, so that the next address is one XOR; else a counter.
+The row address is a maximal LFSR where the number of rows is 2**k - 1, so that the next address is one XOR;
+else a counter.
 """
 
 from __future__ import annotations
@@ -88,7 +90,10 @@ class PoolSpec(Spec):
 
     @cached_property
     def _turn(self) -> NDArray[np.int32]:
-        return self.numbers[(self.p * np.arange(self.rows)[:, None] + np.arange(self.p)) % self.size]
+        result: NDArray[np.int32] = self.numbers[
+            (self.p * np.arange(self.rows)[:, None] + np.arange(self.p)) % self.size
+        ]
+        return result
 
     # -- the hardware's memory -------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """`scale`: the factor that gives uniform numbers a Gaussian's modulus (PeZO, section 3.2, equations 3 to 5).
 
-The factor of a cycle is the expected modulus of an n-dimensional Gaussian over the modulus of the cycle's n numbers. The
-rotation permutes the numbers but leaves their set, and so their modulus, to depend on time alone: it repeats with the period
-of *one* generator. A reference generator that does not rotate walks through that period and looks the factor up. (The number in first
-position does not: with rotation the same number meets different sets.)
+The factor of a cycle is the expected modulus of an n-dimensional Gaussian over the modulus of the cycle's n
+numbers. The rotation permutes the numbers but leaves their set, and so their modulus, to depend on time
+alone: it repeats with the period of *one* generator. A reference generator that does not rotate walks through
+that period and looks the factor up. (The number in first position does not: with rotation the same number
+meets different sets.)
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class ScaleSpec(Spec):
     def exact(self) -> NDArray[np.float64]:
         """The factor of each time of the period, before rounding."""
         squares = (self.urng.by_generator.astype(np.int64) ** 2).sum(axis=1)
-        return np.ldexp(expected_modulus(self.urng.n) / np.sqrt(squares.astype(np.float64)), self.urng.bits)
+        result: NDArray[np.float64] = np.ldexp(
+            expected_modulus(self.urng.n) / np.sqrt(squares.astype(np.float64)), self.urng.bits
+        )
+        return result
 
     @cached_property
     def table(self) -> Integers:
@@ -111,9 +115,9 @@ class ScaleSpec(Spec):
         """Bits of an entry of `rom`."""
         return int(self.rom.max()).bit_length()
 
-    def roms(self) -> dict[str, tuple[Integers, int]]:
+    def roms(self) -> dict[str, tuple[list[int], int]]:
         """The table by the reference generator's state."""
-        return {"scale": (self.rom, self.rom_width)} if self.varies else {}
+        return {"scale": (self.rom.tolist(), self.rom_width)} if self.varies else {}
 
     def reference(self, position: int) -> int:
         """The reference generator's state."""

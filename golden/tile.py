@@ -1,8 +1,8 @@
-"""`tile`: weights in, perturbed weights out, with the generator inside: the part of a zeroth-order accelerator that is new.
+"""`tile`: weights in, perturbed weights out, the generator inside: what is new in a zeroth-order accelerator.
 
-Weights stream through L a cycle; ``tlast`` ends a perturbation. ``tuser`` says what is done to them: bits 1 to 0 the sign (+1, -1,
-0), bit 2 whether the same perturbation is drawn again after ``tlast``. Plus with *again*, minus with *again*, and a last pass
-without it is one step of MeZO; no weight needs to be restored.
+Weights stream through L a cycle; ``tlast`` ends a perturbation. ``tuser`` says what is done to them: bits 1
+to 0 the sign (+1, -1, 0), bit 2 whether the same perturbation is drawn again after ``tlast``. Plus with
+*again*, minus with *again*, and a last pass without it is one step of MeZO; no weight needs to be restored.
 """
 
 from __future__ import annotations

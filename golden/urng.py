@@ -1,12 +1,14 @@
 """`urng`: an array of rotating LFSRs, n uniform numbers a cycle (PeZO, section 3.1, on-the-fly generation).
 
-Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator that gave
-the first number gives the last one next. A generator that starts at phase p is therefore at phase ``p + leap * t``
-after t cycles, in register ``(i - t) mod n``; any position of the joint sequence is reached by arithmetic alone.
+Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator that
+gave the first number gives the last one next. A generator that starts at phase p is therefore at phase ``p +
+leap * t`` after t cycles, in register ``(i - t) mod n``; any position of the joint sequence is reached by
+arithmetic alone.
 
-A register's content x, read as a signed integer y, stands for the odd fraction ``(2 y + 1) / 2**bits``: the range is
-symmetric, no number is zero, and the lowest bit, always one, needs no wire. Over a period all 2**bits odd
-fractions come once except +1/2**bits (the register is never zero), so the mean is -2**-bits / (2**bits - 1).
+A register's content x, read as a signed integer y, stands for the odd fraction ``(2 y + 1) / 2**bits``: the
+range is symmetric, no number is zero, and the lowest bit, always one, needs no wire. Over a period all
+2**bits odd fractions come once except +1/2**bits (the register is never zero), so the mean is -2**-bits /
+(2**bits - 1).
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ def refuse_power_of_two(what: str, count: int, allowed: bool) -> None:
     """Layers have 2**k weights too: equal periods would give every row of a layer the same perturbation."""
     if count & (count - 1) == 0 and not allowed:
         raise UserError(
-            f"{what} = {count} is a power of two, as layers are, and would repeat in step with them (PeZO, section 3.1): "
-            f"take {max(count - 1, 3)}, or force it with allow_power_of_two=true"
+            f"{what} = {count} is a power of two, as layers are, and would repeat in step with them "
+            f"(PeZO, section 3.1): take {max(count - 1, 3)}, or force it with allow_power_of_two=true"
         )
 
 
@@ -89,7 +91,8 @@ class UrngSpec(Spec):
     @cached_property
     def phases(self) -> Integers:
         """Phase of each generator at position 0."""
-        return self.lfsr.phases[np.array(self.seeds)]
+        result: Integers = self.lfsr.phases[np.array(self.seeds)]
+        return result
 
     @property
     def period(self) -> int:
@@ -138,7 +141,8 @@ class UrngSpec(Spec):
         """What stands in the n registers at any positions: (len(positions), n)."""
         at = np.asarray(positions, np.int64)[:, None]
         turned = self.phases[(at % self.n + np.arange(self.n)) % self.n]
-        return self.lfsr.states[(turned + self.leap * (at % self.lfsr.period)) % self.lfsr.period]
+        result: Integers = self.lfsr.states[(turned + self.leap * (at % self.lfsr.period)) % self.lfsr.period]
+        return result
 
     def words_at(self, positions: Integers) -> Integers:
         """The same as signed integers, as they leave the block; integer y stands for (2 y + 1) / 2**bits."""

@@ -1,7 +1,8 @@
-"""Zeroth-order fine-tuning in integers, with the weights and the perturbations that the hardware has (PeZO, equations 1, 2).
+"""Zeroth-order fine-tuning in integers, on the hardware's weights and perturbations (PeZO, equations 1 and 2).
 
-The weights are kept with 16 more fraction bits than the hardware's Q4.12, in which they are perturbed and used; an update far
-below one last place is so not lost. A step draws one perturbation, sees the loss on both sides, and moves along it.
+The weights are kept with 16 more fraction bits than the hardware's Q4.12, in which they are perturbed and
+used; an update far below one last place is so not lost. A step draws one perturbation, sees the loss on both
+sides, and moves along it.
 """
 
 from __future__ import annotations

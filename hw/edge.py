@@ -1,8 +1,9 @@
 """The outer edge of an emitted block: conventional names for its wires, and which of them carry what.
 
-Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per field. A core has the
-names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``, ``s_axis_*`` for what enters, ``m_axis_*`` for what
-leaves, each number in whole bytes; a field called `last` or `user` becomes ``tlast`` or ``tuser``.
+Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per
+field. A core has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``,
+``s_axis_*`` for what enters, ``m_axis_*`` for what leaves, each number in whole bytes; a field called `last`
+or `user` becomes ``tlast`` or ``tuser``.
 """
 
 from __future__ import annotations

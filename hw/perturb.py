@@ -65,7 +65,7 @@ class Perturb(wiring.Component):
         return m
 
     def _product(self, number: Value, factor: Value) -> Value:
-        """Number times factor, as additions of the number's shifts: factors have few bits, and a DSP has better uses."""
+        """Number times factor, as a sum of shifts: factors have few bits, and a DSP has better uses."""
         exact = Cat(1, number).as_signed() if self.spec.odd else number
         terms = [Mux(bit, exact, 0) << k for k, bit in enumerate(factor)]
         return sum(terms[1:], start=terms[0])

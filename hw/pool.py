@@ -1,4 +1,4 @@
-"""RTL of `pool`: the row on offer always belongs to the address in the register, and a second address is the mark."""
+"""RTL of `pool`: the row on offer belongs to the address in the register; a second address is the mark."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
@@ -10,9 +10,9 @@ from .ports import elements, members
 class Pool(wiring.Component):
     """p numbers a cycle out of block RAM.
 
-    Valid from the second cycle after reset, one row a cycle, replays included: with `replay` the row after this transfer is
-    the one at the mark, with `mark` the row after it becomes the mark (a replay wins). A load withdraws the row on
-    offer; the row loaded is the mark.
+    Valid from the second cycle after reset, one row a cycle, replays included: with `replay` the row after this
+    transfer is the one at the mark, with `mark` the row after it becomes the mark (a replay wins). A load withdraws
+    the row on offer; the row loaded is the mark.
     """
 
     def __init__(self, spec: PoolSpec) -> None:

@@ -1,4 +1,4 @@
-"""RTL of `scale`: a reference generator and its table; the factor on offer always belongs to the state in the register."""
+"""RTL of `scale`: a reference generator and its table; the factor on offer belongs to the state in the register."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import memory, wiring

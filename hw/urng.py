@@ -53,4 +53,3 @@ class Urng(wiring.Component):
         for number, register in zip(elements(self.o.payload.number, numbers), registers, strict=True):
             m.d.comb += number.eq(register)
         return m
-

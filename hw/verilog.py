@@ -93,7 +93,9 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         )
         body = result.read_text().split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
-    body = re.sub(r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    body = re.sub(
+        r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE
+    )
     if edge.padding:
         # by this name Verilator knows that the bits are left over on purpose
         bits = ", ".join(f"{wire}[{last}:{first}]" for wire, first, last in edge.padding)

@@ -44,7 +44,7 @@ _WIDE_AS_OPERANDS = ("$lt", "$le", "$gt", "$ge", "$eq", "$ne")
 
 
 def _widen(design: Any) -> None:
-    from pyosys import libyosys as ys  # noqa: PLC0415
+    from pyosys import libyosys as ys
 
     a, b, y = (ys.IdString(f"\\{port}") for port in "ABY")
     for module in design.modules_.values():
@@ -69,7 +69,7 @@ def _widen(design: Any) -> None:
 
 
 def _main(script: str) -> None:
-    from pyosys import libyosys as ys  # noqa: PLC0415
+    from pyosys import libyosys as ys
 
     design = ys.Design()
     for line in Path(script).read_text().splitlines():

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +49,14 @@ def as_json(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")(command)
 
 
-def with_spec(command: Command) -> Command:
+def with_spec(required: bool = True) -> Callable[[Command], Command]:
     """``BLOCK``, ``--preset`` and ``--set``."""
-    command = click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the block; may be repeated."
-    )(command)
-    command = click.option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`).")(command)
-    return click.argument("block", metavar="BLOCK")(command)
-
-
-def with_board(command: Command) -> Command:
-    """``--board``."""
-    return click.option("--board", metavar="zcu102|kv260", help="The board.")(command)
+    options = (
+        click.argument("block", metavar="BLOCK" if required else "[BLOCK]", required=required),
+        click.option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`)."),
+        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."),
+    )
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
 def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
@@ -78,7 +75,7 @@ def show_json(value: Any) -> None:
 @as_json
 def list_blocks(as_json: bool) -> None:
     """List the blocks, their parameters and presets."""
-    listing = {
+    listing: dict[str, dict[str, Any]] = {
         name: {
             "summary": kind.summary,
             "parameters": {path: _plain(_default(kind(), path)) for path in fields_of(kind)},
@@ -112,8 +109,8 @@ def _short(value: Any) -> str:
 
 
 @main.command()
-@with_spec
-@with_board
+@with_spec()
+@click.option("--board", metavar="zcu102|kv260", help="The board.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Folder to write, by default build/BLOCK.")
 @click.option("--top", metavar="NAME", help="Name of the top module, by default the block's.")
 @click.option("--mhz", type=float, default=200.0, show_default=True, help="Clock that synthesis is asked for.")
@@ -131,7 +128,7 @@ def emit(
     as_json: bool,
 ) -> None:
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
-    from ..boards.package import package, write  # noqa: PLC0415
+    from ..boards.package import package, write
 
     files = package(spec_of(block, settings, preset), board, top, mhz)
     folder = output or Path("build") / block
@@ -144,7 +141,7 @@ def emit(
 
 
 @main.command()
-@with_spec
+@with_spec()
 @click.option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
 @click.option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the stimulus and the stalls.")
@@ -161,7 +158,7 @@ def verify(
     as_json: bool,
 ) -> None:
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
-    from ..sim.verify import verify as run  # noqa: PLC0415
+    from ..sim.verify import verify as run
 
     verdict = run(spec_of(block, settings, preset), simulator, words, seed, waves=waves)
     if as_json:
@@ -177,9 +174,7 @@ def verify(
 
 
 @main.command()
-@click.argument("block", metavar="[BLOCK]", required=False)
-@click.option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`).")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the block; may be repeated.")
+@with_spec(required=False)
 @click.option("--verilog", type=click.Path(path_type=Path), multiple=True, help="Anyone's Verilog; may be repeated.")
 @click.option("--top", metavar="NAME", help="Its top module.")
 @click.option("--board", default="zcu102", show_default=True, metavar="zcu102|kv260", help="The board.")
@@ -194,8 +189,8 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
-    from ..boards.board import board as board_of  # noqa: PLC0415
-    from ..boards.estimate import estimate_spec, estimate_verilog  # noqa: PLC0415
+    from ..boards.board import board as board_of
+    from ..boards.estimate import estimate_spec, estimate_verilog
 
     if bool(block) == bool(verilog):
         raise UserError("give either a BLOCK or --verilog FILE --top NAME")
@@ -224,40 +219,58 @@ def estimate(
     table = Table("resource", "estimate", f"% of {target.name}", "raw count")
     for name, count in result.resources.items():
         share = shares[name]
-        table.add_row(name, f"{count:g}", "none there" if share is None else f"{share:.3f}", str(result.raw.get(name, "")))
+        percent = "none there" if share is None else f"{share:.3f}"
+        table.add_row(name, f"{count:g}", percent, str(result.raw.get(name, "")))
     Console().print(table)
     click.echo(f"logic levels {result.logic_levels}, carry cells {result.carry_cells}; open synthesis, not Vivado")
 
 
 @main.command()
-@with_spec
+@with_spec()
 @click.argument("capture", type=click.Path(path_type=Path))
 @click.option("--skip", type=click.IntRange(0), default=0, help="Golden's words before the capture's first.")
+@click.option("--drop", type=click.IntRange(0), default=0, help="The capture's words before golden's first.")
 @as_json
 def compare(
-    block: str, settings: tuple[str, ...], preset: str | None, capture: Path, skip: int, as_json: bool
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    capture: Path,
+    skip: int,
+    drop: int,
+    as_json: bool,
 ) -> None:
     """Hold a CAPTURE (CSV, hex words or NPZ) against golden. Exit status 1 on any difference."""
-    from ..hw.edge import ports_of  # noqa: PLC0415
-    from ..sim.capture import read_capture  # noqa: PLC0415
-    from ..sim.compare import compare as hold  # noqa: PLC0415
+    from ..hw.edge import ports_of
+    from ..sim.capture import read_capture
+    from ..sim.compare import compare as hold
 
     spec = spec_of(block, settings, preset)
-    comparison = hold(spec, read_capture(capture, spec, ports_of(spec)), skip=skip)
+    comparison = hold(spec, read_capture(capture, spec, ports_of(spec)), skip, drop)
+    agreed = comparison.compared - comparison.mismatches
     if as_json:
-        show_json(comparison.as_dict())
+        show_json(
+            {
+                "compared": comparison.compared,
+                "agreed": agreed,
+                "mismatches": comparison.mismatches,
+                "differences": comparison.differences,
+                "hint": comparison.hint,
+            }
+        )
     else:
-        click.echo(f"{capture}: {comparison.compared - comparison.mismatches} of {comparison.compared} numbers agree")
-        for line in comparison.report():
+        click.echo(f"{capture}: {agreed} of {comparison.compared} numbers agree")
+        context = comparison.first.lines() if comparison.first else comparison.differences
+        for line in (*context, *filter(None, [comparison.hint])):
             click.echo(line)
-    sys.exit(1 if comparison.mismatches else 0)
+    sys.exit(0 if comparison.passed else 1)
 
 
 @main.command()
 @as_json
 def doctor(as_json: bool) -> None:
     """Say which tools are there, in which version, and what to type for those that are not."""
-    from .doctor import checks  # noqa: PLC0415
+    from .doctor import checks
 
     found = checks()
     if as_json:
@@ -276,7 +289,7 @@ def doctor(as_json: bool) -> None:
 @as_json
 def table(name: str, as_json: bool) -> None:
     """Measure a table of a paper and print it beside the paper's numbers."""
-    from .tables import TABLES  # noqa: PLC0415
+    from .tables import TABLES
 
     if name not in TABLES:
         raise UserError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
@@ -300,7 +313,7 @@ def table(name: str, as_json: bool) -> None:
 @as_json
 def demo(output: Path, simulator: str, force: bool, as_json: bool) -> None:
     """Fine-tune on drifted digits, send the weights through the RTL, emit, estimate, and write a report."""
-    from .demo import demo as run  # noqa: PLC0415
+    from .demo import demo as run
 
     result = run(output, simulator, force, Console(stderr=True))
     if as_json:

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -51,16 +50,14 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
     """
     began = time.monotonic()
     require(simulator)
-    folders = {name: output / f"pezo_{name}" for name in CONFIGURATIONS} | {"tile": output / "tile"}
-    for path in (*folders.values(), output):
-        refuse_existing(["report.html", "spec.json"], path, force)
+    refuse_existing(["report.html"], output, force)
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         job = prepare()
         tile = TileSpec()
         history, steps, tuned = _tune(job, tile, progress)
         verdicts = _verify(tile, steps, simulator, progress)
-        files = {name: package(build(BLOCKS["pezo"], [], name), "zcu102") for name in CONFIGURATIONS}
+        files = {f"pezo_{name}": package(build(BLOCKS["pezo"], [], name), "zcu102") for name in CONFIGURATIONS}
         files["tile"] = package(tile, "zcu102")
         task = progress.add_task("estimate resources", total=7)
         table = pezo_6(lambda _: progress.advance(task))
@@ -74,7 +71,7 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
         }
         page = render(tile, history, verdicts, table, facts, {name: list(texts) for name, texts in files.items()})
         for name, texts in files.items():
-            write(texts, folders[name], force)
+            write(texts, output / name, force)
         write({"report.html": page}, output, force)
         progress.advance(task)
     return {
@@ -105,7 +102,7 @@ def _tune(job: Job, tile: TileSpec, progress: Progress) -> tuple[list[tuple[int,
 def _verify(tile: TileSpec, steps: list[Step], simulator: str, progress: Progress) -> dict[str, Verdict]:
     """The steps' weights through the whole tile; then each generator on its own."""
     task = progress.add_task("weights through the RTL", total=1 + len(CONFIGURATIONS))
-    phases = []
+    phases: list[Phase] = []
     for number, step in enumerate(steps):
         for given in tile.passes(step.weights):
             expected = tile.perturbed(given["i"], step.position)
@@ -117,8 +114,3 @@ def _verify(tile: TileSpec, steps: list[Step], simulator: str, progress: Progres
         verdicts[f"pezo, {name}"] = verify(spec, simulator, words=2000)
         progress.advance(task)
     return verdicts
-
-
-def quality_sources() -> dict[str, np.ndarray]:
-    """Numbers of each configuration for the report's plots."""
-    return {name: build(BLOCKS["pezo"], [], name).draw(0, 8192) for name in CONFIGURATIONS}  # type: ignore[attr-defined]

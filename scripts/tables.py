@@ -59,8 +59,8 @@ def pezo_6(progress: Progress = lambda _: None) -> dict[str, Any]:
         "notes": [
             "measured: open synthesis with the packing estimate of docs/estimate.md, not Vivado",
             "MeZO: one tree synthesised and counted 1,024 times, as a hierarchical design would be",
-            "on the fly: 31 generators, exact factor with 2 fraction bits beside the numbers, state loaded serially; the "
-            "paper's FF counts are 32 x 14 + 1 and 32 x 16, its factor a power of two from a block RAM",
+            "on the fly: 31 generators, exact factor with 2 fraction bits beside the numbers, state loaded serially; "
+            "the paper's FF counts are 32 x 14 + 1 and 32 x 16, its factor a power of two from a block RAM",
             "rows without paper numbers: what the paper leaves out and a design needs",
         ],
     }

@@ -1,9 +1,9 @@
 """The bench inside the simulator: it feeds a block, collects what comes out, and judges the protocol.
 
-It knows no golden model. A plan (written by `simulator`) says which integers go into which wires and how many words
-come out; what came out is written to a file and compared outside, by the code that compares a board's capture.
-The clock is moved by hand, inputs change while it is low and are sampled just before it rises, so that no two
-simulators can disagree about the order of events.
+It knows no golden model. A plan (written by `simulator`) says which integers go into which wires and how many
+words come out; what came out is written to a file and compared outside, by the code that compares a board's
+capture. The clock is moved by hand, inputs change while it is low and are sampled just before it rises, so
+that no two simulators can disagree about the order of events.
 """
 
 from __future__ import annotations

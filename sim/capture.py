@@ -71,30 +71,22 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
 def _from_npz(path: Path, spec: Spec) -> dict[str, Words]:
     arrays = _arrays(path)
     capture = {}
-    wanted = {
-        name: [f"{name}.{item.name}" for item in stream.fields] for name, stream in spec.streams().items()
-    }
+    wanted = {name: [f"{name}.{item.name}" for item in stream.fields] for name, stream in spec.streams().items()}
     for name, stream in spec.streams().items():
         present = [key for key in wanted[name] if key in arrays]
         if not present:
             continue
         if missing := [key for key in wanted[name] if key not in arrays]:
-            raise UserError(
-                f"{path}: {', '.join(present)} without {', '.join(missing)}: a stream needs all its fields"
-            )
+            raise UserError(f"{path}: {', '.join(present)} without {', '.join(missing)}: a stream needs all its fields")
         words = {
             item.name: _array(f"{path}: {name}.{item.name}", arrays[f"{name}.{item.name}"], item)
             for item in stream.fields
         }
         counts = {f"{name}.{field}": len(column) for field, column in words.items()}
         if len(set(counts.values())) > 1:
-            raise UserError(
-                f"{path}: fields of one stream differ in their words, {counts}: capture them together"
-            )
+            raise UserError(f"{path}: fields of one stream differ in their words, {counts}: capture them together")
         capture[name] = words
-    outputs = [
-        key for name, stream in spec.streams().items() if stream.direction == "out" for key in wanted[name]
-    ]
+    outputs = [key for name, stream in spec.streams().items() if stream.direction == "out" for key in wanted[name]]
     return _with_output(capture, spec, str(path), "array", outputs, sorted(arrays))
 
 
@@ -209,15 +201,11 @@ def _mem_words(path: Path, width: int) -> Iterator[int]:
             digits = re.fullmatch(r"(?:0[xX])?([0-9a-fA-F][0-9a-fA-F_]*)", token)
             if not digits:
                 if re.fullmatch(r"[0-9a-fA-F_]*[xXzZ?][0-9a-fA-F_xXzZ?]*", token):
-                    raise UserError(
-                        f"{where} is not known or not driven: capture after reset, and only valid words"
-                    )
+                    raise UserError(f"{where} is not known or not driven: capture after reset, and only valid words")
                 raise UserError(f"{where} is not a hexadecimal word: write digits 0-9 and a-f")
             value = int(digits[1].replace("_", ""), 16)
             if value >> width:
-                raise UserError(
-                    f"{where} is wider than the wire, which has {width} bits: is it from another block?"
-                )
+                raise UserError(f"{where} is wider than the wire, which has {width} bits: is it from another block?")
             count += 1
             yield value
 

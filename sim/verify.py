@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..golden.block import Phase, Spec
+from ..golden.block import Phase, Spec, Words
 from ..hw.verilog import Emitted, emit
 from .compare import Comparison
 from .simulator import simulate
@@ -89,7 +89,7 @@ def verify_phases(
         for number, (phase, result) in enumerate(zip(phases, seen["phases"], strict=True)):
             for name, expected in phase.expected.items():
                 columns = list(zip(*result["outputs"].get(name, []), strict=True))
-                got = {}
+                got: Words = {}
                 for wire, column in zip(emitted.ports[name].wires, columns, strict=False):
                     got |= streams[name].unpack(column, wire.fields, wire.align)
                 comparison.add(f"{test}, phase {number}: {name}", expected, got)

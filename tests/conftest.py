@@ -1,6 +1,7 @@
 """What all tests share: a cache of simulator builds for this run alone, and the simulators that are there."""
 
 import pytest
+
 from fabtune.sim.simulator import SIMULATORS, find
 
 

@@ -78,19 +78,13 @@ def test_utilisation_report_is_read():
 
 def test_columns_are_found_by_their_heads():
     # older Vivado has no column `Prohibited`; a version that puts one in front must not matter either
-    swapped = re.sub(
-        r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|\5|\6|", ULTRASCALE
-    )
+    swapped = re.sub(r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|\5|\6|", ULTRASCALE)
     assert "Prohibited" not in swapped
     assert read_utilisation(swapped) == FOUND
 
 
 def test_seven_series_names():
-    text = (
-        ULTRASCALE.replace("CLB LUTs", "Slice LUTs")
-        .replace("CLB Reg", "Slice Reg")
-        .replace("xck26", "xc7z020")
-    )
+    text = ULTRASCALE.replace("CLB LUTs", "Slice LUTs").replace("CLB Reg", "Slice Reg").replace("xck26", "xc7z020")
     assert read_utilisation(text) == FOUND
 
 

@@ -224,9 +224,7 @@ def test_project_of_a_core_is_a_block_design(tmp_path):
     files = flow(**(BASE | CORE | {"board_name": "kv260", "mhz": 187.5}))
     status, said, commands = run_script(tmp_path, "project.tcl", files, installed=installed)
     assert status == 0, said
-    assert (
-        f"create_project pezo_kv260 {{{tmp_path}/emitted here/vivado}} -part xck26-sfvc784-2LV-c" in commands
-    )
+    assert f"create_project pezo_kv260 {{{tmp_path}/emitted here/vivado}} -part xck26-sfvc784-2LV-c" in commands
     assert "set_property board_part xilinx.com:kv260_som:part0:1.4 {}" in commands[:6]
     assert any("xilinx.com:kv260_carrier:som240_1_connector:1.3" in c for c in commands[:6])
     assert "create_bd_cell -type module -reference pezo core" in commands

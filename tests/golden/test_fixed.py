@@ -5,6 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from apytypes import APyFixed, OverflowMode, QuantizationMode
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import (
     Q4_12,
@@ -16,12 +19,8 @@ from fabtune.golden.fixed import (
     matmul,
     narrow,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
-formats = st.builds(
-    Format, st.integers(1, 12), st.integers(0, 16), st.booleans()
-)
+formats = st.builds(Format, st.integers(1, 12), st.integers(0, 16), st.booleans())
 wide = st.integers(-(1 << 45), (1 << 45) - 1)
 QUANTIZATION = {
     Rounding.HALF_EVEN: QuantizationMode.RND_CONV,

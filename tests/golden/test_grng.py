@@ -67,9 +67,7 @@ def summed(contents):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "seeds", [SEEDS, (0, 1, 2, 3, 4, 5, 6, 7), (254, 509, 1020, 123, 250, 505, 120, 1015)]
-)
+@pytest.mark.parametrize("seeds", [SEEDS, (0, 1, 2, 3, 4, 5, 6, 7), (254, 509, 1020, 123, 250, 505, 120, 1015)])
 def test_numbers_are_those_of_scipys_registers(form, seeds):
     reference = summed if form == "sum" else walked
     expected = np.array([reference(contents) for contents in zip(*registers(seeds, 3000), strict=True)])

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.signal import max_len_seq
+
 from fabtune.golden.errors import UserError
 from fabtune.golden.lfsr import TAPS, Lfsr
-from scipy.signal import max_len_seq
 
 
 @pytest.mark.parametrize("bits", sorted(TAPS))
@@ -43,7 +44,9 @@ def test_wrong_registers_are_refused(bits, taps, message):
         Lfsr(bits, taps)
 
 
-@pytest.mark.parametrize(("leap", "message"), [(3, "factor 3"), (5, "factor 5"), (0, "not in 1 to 8"), (9, "not in 1 to 8")])
+@pytest.mark.parametrize(
+    ("leap", "message"), [(3, "factor 3"), (5, "factor 5"), (0, "not in 1 to 8"), (9, "not in 1 to 8")]
+)
 def test_a_leap_that_is_not_maximal_is_refused(leap, message):
     with pytest.raises(UserError, match=message):
         Lfsr(8).check_leap(leap)

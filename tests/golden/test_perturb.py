@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fabtune.golden.errors import UserError
-from fabtune.golden.perturb import PerturbSpec
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.perturb import PerturbSpec
 
 SCALED = PerturbSpec(lanes=4, numbers=4, number="Q1.7", odd=True, scale="U2.2")
 weights = st.integers(-32768, 32767)

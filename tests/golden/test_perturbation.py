@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fabtune.golden.errors import UserError
 from fabtune.golden.perturbation import cycles_of, draw_perturbation, over_lanes, walk
 from fabtune.golden.pezo import PezoSpec

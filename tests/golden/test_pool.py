@@ -5,11 +5,19 @@ from math import gcd
 
 import numpy as np
 import pytest
+
 from fabtune.golden.errors import UserError
 from fabtune.golden.pool import PoolSpec
 from fabtune.golden.scale import expected_modulus
 
-VARIATIONS = [PoolSpec(), PoolSpec(size=4095), PoolSpec(p=4, size=1020), PoolSpec(size=1000), PoolSpec(bits=16), PoolSpec(p=1, size=255)]
+VARIATIONS = [
+    PoolSpec(),
+    PoolSpec(size=4095),
+    PoolSpec(p=4, size=1020),
+    PoolSpec(size=1000),
+    PoolSpec(bits=16),
+    PoolSpec(p=1, size=255),
+]
 
 
 @pytest.mark.parametrize("spec", VARIATIONS, ids=str)
@@ -36,7 +44,7 @@ def test_the_modulus_is_the_gaussians():
 def test_numbers_are_uniform_and_within_the_format():
     numbers = PoolSpec().format.to_float(PoolSpec().numbers)
     assert np.abs(numbers).max() < 1.8
-    counts, _ = np.histogram(numbers, 8, (-3**0.5, 3**0.5))
+    counts, _ = np.histogram(numbers, 8, (-(3**0.5), 3**0.5))
     assert counts.min() > 440
     assert counts.max() < 590
 

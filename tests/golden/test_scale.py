@@ -1,11 +1,14 @@
 """The scale table against SciPy's chi distribution and the figures that its page states."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from scipy.stats import chi
+
 from fabtune.golden.errors import UserError
 from fabtune.golden.scale import ScaleSpec, expected_modulus
 from fabtune.golden.urng import UrngSpec
-from scipy.stats import chi
 
 
 @pytest.mark.parametrize("n", [1, 2, 31, 4095, 10**6])
@@ -37,7 +40,7 @@ def test_two_fraction_bits_bring_the_error_to_four_percent():
 
 def test_more_bits_mean_less_error():
     errors = [np.abs(ScaleSpec(fraction=bits).modulus_error).mean() for bits in range(7)]
-    assert all(after < before for before, after in zip(errors[1:], errors[2:], strict=False))
+    assert all(after < before for before, after in pairwise(errors[1:]))
 
 
 def test_the_constant_is_right_on_average():
@@ -66,7 +69,9 @@ def test_the_first_number_does_not_determine_the_factor():
     assert max(len(set(factors[first == value].tolist())) for value in set(first.tolist())) > 1
 
 
-@pytest.mark.parametrize("spec", [ScaleSpec(), ScaleSpec(urng=UrngSpec(bits=14)), ScaleSpec(urng=UrngSpec(leap=4))], ids=str)
+@pytest.mark.parametrize(
+    "spec", [ScaleSpec(), ScaleSpec(urng=UrngSpec(bits=14)), ScaleSpec(urng=UrngSpec(leap=4))], ids=str
+)
 @pytest.mark.parametrize("position", [0, 7900, 10**9])
 def test_drawing_is_number_times_factor(spec, position):
     drawn = spec.draw(position, 40)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.signal import max_len_seq
+
 from fabtune.golden.errors import UserError
 from fabtune.golden.urng import UrngSpec, rotate
-from scipy.signal import max_len_seq
 
 BASE = UrngSpec()
 VARIATIONS = [

@@ -5,6 +5,7 @@ import subprocess
 
 import pyslang
 import pytest
+
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.hw import yosys
@@ -35,7 +36,9 @@ def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert [str(found.code) for found in compilation.getAllDiagnostics()] == []
 
     log = tmp_path / "log"
-    yosys.run([f"tee -q -o {log} read_verilog {yosys.quoted(path)}", f"tee -q -a {log} hierarchy -check -top {result.top}"])
+    yosys.run(
+        [f"tee -q -o {log} read_verilog {yosys.quoted(path)}", f"tee -q -a {log} hierarchy -check -top {result.top}"]
+    )
     assert "arning" not in log.read_text()
 
 

@@ -1,6 +1,7 @@
 """Every block's RTL against golden: full speed, stalled, and reset in the middle, on each simulator that is there."""
 
 import pytest
+
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.sim.verify import verify

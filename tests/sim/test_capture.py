@@ -63,8 +63,7 @@ def columns_of(spec, capture):
 
 def same(one, other):
     return one.keys() == other.keys() and all(
-        one[s].keys() == other[s].keys() and all(np.array_equal(one[s][f], other[s][f]) for f in one[s])
-        for s in one
+        one[s].keys() == other[s].keys() and all(np.array_equal(one[s][f], other[s][f]) for f in one[s]) for s in one
     )
 
 
@@ -155,10 +154,7 @@ def test_core_csv_with_bytes_and_a_sideband(tmp_path):
         "m_axis_tlast": 1,
         "mark": 1,
     }
-    rows = [
-        [f"{word:x}" for word in row]
-        for row in zip(*(integers for integers, _ in columns.values()), strict=True)
-    ]
+    rows = [[f"{word:x}" for word in row] for row in zip(*(integers for integers, _ in columns.values()), strict=True)]
     assert same(read(write_csv(tmp_path / "c.csv", list(columns), rows), CORE), words)
 
 

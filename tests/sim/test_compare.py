@@ -283,9 +283,7 @@ def test_an_unknown_stream_is_named():
 
 @pytest.mark.parametrize("capture", [{}, {"scan": {"bit": np.ones((4, 1), np.int64)}}, urng_words(0, 4)])
 def test_nothing_to_compare_is_refused(capture):
-    with pytest.raises(
-        UserError, match=r"nothing to compare: the capture needs one of o with more than 4 words"
-    ):
+    with pytest.raises(UserError, match=r"nothing to compare: the capture needs one of o with more than 4 words"):
         compare(URNG, capture, drop=4)
 
 

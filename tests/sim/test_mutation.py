@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from fabtune.golden.perturb import PerturbSpec
 from fabtune.golden.pezo import PezoSpec
 from fabtune.golden.pool import PoolSpec
@@ -65,9 +66,7 @@ def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator)
     assert f"{name}.{field}[{column.shape[1] - 1}] word 123" in verdict.differences[0]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("8'h01", "8'h03"), ("8'h1c", "8'h1d")], ids=["a seed's bit", "another's"]
-)
+@pytest.mark.parametrize(("old", "new"), [("8'h01", "8'h03"), ("8'h1c", "8'h1d")], ids=["a seed's bit", "another's"])
 def test_a_flipped_bit_in_the_verilog_is_seen(old, new, fast_simulator, monkeypatch):
     real = verify_module.emit
 

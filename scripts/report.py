@@ -1,0 +1,137 @@
+"""The demo's report: one HTML file with its plots inside."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jinja2 import Environment
+from matplotlib.axes import Axes
+
+from .. import __version__
+from ..golden.grng import GrngSpec
+from ..golden.pezo import PezoSpec
+from ..golden.quality import autocorrelation, modulus
+from ..golden.registry import BLOCKS
+from ..golden.scale import ScaleSpec, expected_modulus
+from ..golden.settings import build
+from ..golden.tile import TileSpec
+from ..sim.verify import Verdict
+
+NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
+CYCLES = 1 << 14
+
+
+def render(
+    tile: TileSpec,
+    history: list[tuple[int, float, float]],
+    verdicts: dict[str, Verdict],
+    table: dict[str, Any],
+    facts: dict[str, Any],
+    emitted: dict[str, list[str]],
+) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    tile : TileSpec
+        The hardware that the weights went through.
+    history : list of (step, loss, accuracy)
+        Of the fine-tuning.
+    verdicts : dict of str to Verdict
+        What was verified.
+    table : dict
+        As `tables.pezo_6` gives it.
+    facts : dict
+        Accuracies and sizes.
+    emitted : dict of str to list of str
+        File names by folder.
+    """
+    drawn = {
+        NAMES[name]: np.ldexp(spec.draw(0, CYCLES).astype(np.float64), -spec.fraction_bits)
+        for name, spec in ((name, build(BLOCKS["pezo"], [], name)) for name in NAMES)
+        if isinstance(spec, PezoSpec)
+    }
+    plots = {
+        "Accuracy and loss over steps": _plot(lambda axes: _accuracy(axes, history)),
+        "Distribution of the scaled numbers": _plot(lambda axes: _distribution(axes, drawn)),
+        "Autocorrelation of a lane": _plot(lambda axes: _correlation(axes, drawn)),
+        "Modulus of a cycle's 31 numbers over a Gaussian's": _plot(_modulus),
+    }
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        files(__package__).joinpath("report.html.j2").read_text()
+    )
+    return template.render(
+        version=__version__,
+        tile=tile,
+        verdicts=verdicts,
+        table=table,
+        facts=facts,
+        emitted=emitted,
+        plots=plots,
+    )
+
+
+def _plot(draw: Callable[[Axes], None]) -> str:
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    draw(axes)
+    axes.grid(alpha=0.3)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    plt.close(figure)
+    return base64.b64encode(picture.getvalue()).decode()
+
+
+def _accuracy(axes: Axes, history: list[tuple[int, float, float]]) -> None:
+    steps, losses, accuracies = zip(*history, strict=True)
+    axes.plot(steps, [100 * accuracy for accuracy in accuracies], color="tab:blue")
+    axes.set(xlabel="step", ylabel="accuracy on held-out drifted digits, %", ylim=(0, 100))
+    other = axes.twinx()
+    other.plot(steps, losses, color="tab:orange", alpha=0.7)
+    other.set(ylabel="loss on the tuning samples")
+    other.set_ylim(bottom=0)
+
+
+def _distribution(axes: Axes, drawn: dict[str, np.ndarray]) -> None:
+    edges = np.linspace(-3.5, 3.5, 57)
+    for name, numbers in drawn.items():
+        axes.hist(numbers.reshape(-1), edges, density=True, histtype="step", label=name)
+    tree = np.ldexp(GrngSpec().draw(0, 1 << 18).astype(np.float64), -6)
+    axes.hist(tree.reshape(-1), edges, density=True, histtype="step", label="tree GRNG", color="grey")
+    axes.plot(edges, np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi), "k:", label="Gaussian")
+    axes.set(xlabel="number", ylabel="density")
+    axes.legend(fontsize=8)
+
+
+def _correlation(axes: Axes, drawn: dict[str, np.ndarray]) -> None:
+    lags = range(1, 301)
+    for name, numbers in drawn.items():
+        axes.plot(lags, list(autocorrelation(numbers[:, 0], lags).values()), label=name, linewidth=0.9)
+    tree = autocorrelation(GrngSpec().draw(0, 1 << 16).reshape(-1), lags)
+    axes.plot(lags, list(tree.values()), label="tree GRNG", color="grey", linewidth=0.9, zorder=0)
+    axes.set(xlabel="lag, cycles", ylabel="autocorrelation")
+    axes.legend(fontsize=8)
+
+
+def _modulus(axes: Axes) -> None:
+    cycles = 255
+    for label, spec in (
+        ("power of two, the paper's", ScaleSpec(mode="pow2")),
+        ("constant", ScaleSpec(mode="constant", fraction=8)),
+        ("2 fraction bits", ScaleSpec()),
+        ("4 fraction bits", ScaleSpec(fraction=4)),
+    ):
+        numbers = np.ldexp(spec.draw(0, cycles).astype(np.float64), -spec.fraction_bits)
+        axes.plot(modulus(numbers) / expected_modulus(spec.urng.n), label=label, linewidth=0.9)
+    axes.axhline(1, color="black", linestyle=":")
+    axes.set(xlabel="cycle", ylabel="ratio")
+    axes.legend(fontsize=8)
