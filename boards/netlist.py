@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..golden.errors import UserError
+from ..hw import yosys
+from ..hw.yosys import YosysError
 from .techmaps import MULTIPLIERS
 
 Bit = int | str
@@ -22,14 +22,6 @@ Bit = int | str
 
 MAX_SMALL_PRODUCT = 18
 """A multiplier stays in the fabric while its two operand widths add up to this or less."""
-
-_CHILD = """
-import sys
-from pyosys import libyosys as ys
-design = ys.Design()
-for command in open(sys.argv[1], encoding="utf-8").read().splitlines():
-    ys.run_pass(command, design)
-"""
 
 # Every LUT costs the same here: the costs that synth_xilinx gives favour small LUTs in the hope that
 # something packs them, and its restructuring shares logic more than Vivado does. Both settled by calibration.
@@ -103,20 +95,10 @@ def _flow(reads: Sequence[str], top: str) -> list[str]:
     ]
 
 
-def _first_error(log: str, sources: str) -> str:
-    """The line that says what is wrong, without Yosys's own prefixes."""
-    for line in log.splitlines():
-        if "ERROR:" in line:
-            return line.replace("ERROR: ", "").replace("\\", "").strip()
-        if "ModuleNotFoundError" in line:
-            return "pyosys is not installed in this Python: pip install pyosys"
-    return f"Yosys stopped without saying why while reading {sources}"
-
-
-def _explain(log: str, top: str, sources: str) -> UserError:
-    error = _first_error(log, sources)
+def _explain(failure: YosysError, top: str, sources: str) -> UserError:
+    error = str(failure)
     if f"Module `{top}' not found" in error:
-        declared = ", ".join(sorted(set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", log))))
+        declared = ", ".join(sorted(set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))))
         return UserError(f"no module {top!r} in {sources}: choose one of {declared or '(none there)'}")
     if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
         name, where = missing.groups()
@@ -161,15 +143,11 @@ def _synthesise(reads: Sequence[str], top: str, sources: str, folder: Path) -> N
     if not re.fullmatch(r"[A-Za-z_][\w$.]*", top):
         raise UserError(f"{top!r} is not a module name: give the plain name of the top module")
     (folder / "multipliers.v").write_text(MULTIPLIERS, encoding="utf-8")
-    (folder / "flow.txt").write_text("\n".join(_flow(reads, top)), encoding="utf-8")
-    child = subprocess.run(
-        [sys.executable, "-c", _CHILD, "flow.txt"],
-        cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False,
-    )  # fmt: skip
-    output = folder / "netlist.json"
-    if child.returncode or not output.exists():
-        raise _explain(child.stdout + child.stderr, top, sources)
-    return _parse(output.read_text(encoding="utf-8"), top)
+    try:
+        yosys.run(_flow(reads, top), folder)
+    except YosysError as failure:
+        raise _explain(failure, top, sources) from failure
+    return _parse((folder / "netlist.json").read_text(encoding="utf-8"), top)
 
 
 def from_rtlil(rtlil: str, top: str) -> Netlist:

@@ -173,12 +173,14 @@ def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | N
     if rounding is Rounding.TRUNCATE:
         return floor
     if rounding is Rounding.HALF_UP:
-        return floor + (rest >= half)
-    if rounding is Rounding.HALF_EVEN:
+        up = rest >= half
+    elif rounding is Rounding.HALF_EVEN:
         up = (rest > half) | ((rest == half) & (floor & 1 == 1))
-        return floor + up.astype(np.int64)
-    # the sum may carry past 64 bits, the comparison cannot
-    return floor + (np.asarray(noise, np.int64) >= (1 << shift) - rest)
+    else:
+        # the sum may carry past 64 bits, the comparison cannot
+        up = np.asarray(noise, np.int64) >= (1 << shift) - rest
+    result: Integers = floor + up
+    return result
 
 
 def _wrap(values: Integers, target: Format) -> Integers:

@@ -77,6 +77,10 @@ class PezoSpec(Spec):
             return self.pool.serial(position)
         return np.concatenate([self.scale.serial(position), self.scale.urng.serial(position)])
 
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """The pool, or the factors."""
+        return self.source.roms()
+
     # -- as a source of perturbations ------------------------------------------------------------------------------
 
     @property

@@ -90,10 +90,9 @@ class PoolSpec(Spec):
 
     @cached_property
     def _turn(self) -> NDArray[np.int32]:
-        result: NDArray[np.int32] = self.numbers[
-            (self.p * np.arange(self.rows)[:, None] + np.arange(self.p)) % self.size
-        ]
-        return result
+        starts = self.p * np.arange(self.rows)[:, None]
+        rows: NDArray[np.int32] = self.numbers[(starts + np.arange(self.p)) % self.size]
+        return rows
 
     # -- the hardware's memory -------------------------------------------------------------------------------------
 

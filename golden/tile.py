@@ -75,6 +75,10 @@ class TileSpec(Spec):
             tag=1,
         )
 
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """The generator's."""
+        return self.pezo.roms()
+
     @property
     def latency(self) -> int:
         """From a word's entry to its exit; the first one after reset waits for the generator."""

@@ -75,12 +75,12 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
 
 
 def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder, "design.il"), Path(folder, "design.v")
-        source.write_text(text)
+    with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
+        folder = Path(name)
+        (folder / "design.il").write_text(text, encoding="utf-8")
         yosys.run(
             [
-                f"read_rtlil {yosys.quoted(source)}",
+                "read_rtlil design.il",
                 f"hierarchy -top {top}",
                 "proc",
                 "flatten -separator _",
@@ -88,10 +88,11 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
                 "splitnets -driver",
                 "opt_clean -purge",
                 yosys.WIDEN,
-                f"write_verilog -noattr {yosys.quoted(result)}",
-            ]
+                "write_verilog -noattr design.v",
+            ],
+            folder,
         )
-        body = result.read_text().split("\n", 2)[2]
+        body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
     body = re.sub(
         r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE

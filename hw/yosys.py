@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +12,48 @@ WIDEN = "widen"
 """Gives the operands of each operator one width, so that no reader of the Verilog has to extend one silently."""
 
 
-def run(commands: list[str]) -> None:
-    """Run Yosys commands in order; they read and write files by themselves.
+class YosysError(UserError):
+    """Yosys's own first error, in one line.
+
+    Attributes
+    ----------
+    log : str
+        All that it said.
+    """
+
+    def __init__(self, log: str) -> None:
+        said = [line for line in log.splitlines() if line.strip()]
+        errors = [line for line in said if "ERROR:" in line or "ModuleNotFoundError" in line]
+        first = (errors or said[-1:] or ["it stopped without saying why"])[0]
+        if "ModuleNotFoundError" in first:
+            first = "pyosys is not installed in this Python: pip install pyosys"
+        super().__init__(first.replace("ERROR: ", "").replace("\\", "").strip())
+        self.log = log
+
+
+def run(commands: Iterable[str], folder: Path) -> None:
+    """Run Yosys commands in order, in a folder; they read and write files there by themselves.
 
     One command is ours: `WIDEN`.
 
     Raises
     ------
-    UserError
-        With Yosys's own first error line.
+    YosysError
+        If one of them fails.
     """
-    with tempfile.NamedTemporaryFile("w", suffix=".ys") as script:
-        script.write("\n".join(commands) + "\n")
-        script.flush()
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, script.name], capture_output=True, text=True, check=False
-        )
+    script = folder / "commands.ys"
+    script.write_text("\n".join(commands) + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, script.name],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
     if done.returncode:
-        said = (done.stdout + done.stderr).splitlines()
-        errors = [line for line in said if "ERROR" in line] or said[-1:] or [f"exit status {done.returncode}"]
-        raise UserError(f"Yosys: {errors[0].strip()}")
-
-
-def quoted(path: Path) -> str:
-    """A path as Yosys reads it."""
-    return f'"{path}"'
+        raise YosysError(done.stdout + done.stderr)
 
 
 _WIDE_AS_RESULT = ("$add", "$sub", "$and", "$or", "$xor")
@@ -46,26 +63,34 @@ _WIDE_AS_OPERANDS = ("$lt", "$le", "$gt", "$ge", "$eq", "$ne")
 def _widen(design: Any) -> None:
     from pyosys import libyosys as ys
 
-    a, b, y = (ys.IdString(f"\\{port}") for port in "ABY")
+    a, b, y, a_signed, b_signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED", "B_SIGNED"))
     for module in design.modules_.values():
+        for wire in module.wires_.values():
+            wire.is_signed = False
         for cell in list(module.cells_.values()):
             kind = cell.type.str()
             if kind == "$logic_not" and cell.getPort(a).size() > 1:
                 cell.type = ys.IdString("$eq")
                 cell.setPort(b, ys.SigSpec(ys.Const(0, cell.getPort(a).size())))
-                cell.setParam(ys.IdString("\\B_SIGNED"), cell.getParam(ys.IdString("\\A_SIGNED")))
-            elif kind not in _WIDE_AS_RESULT + _WIDE_AS_OPERANDS:
-                continue
-            else:
+                cell.setParam(b_signed, cell.getParam(a_signed))
+            elif kind in _WIDE_AS_RESULT:
+                _extend(cell, (a, b), cell.getPort(y).size(), cell.getParam(a_signed).as_bool())
+                # of one width the sign makes no difference any more
+                cell.setParam(a_signed, ys.Const(0, 1))
+                cell.setParam(b_signed, ys.Const(0, 1))
+            elif kind in _WIDE_AS_OPERANDS:
                 width = max(cell.getPort(a).size(), cell.getPort(b).size())
-                if kind in _WIDE_AS_RESULT:
-                    width = cell.getPort(y).size()
-                signed = cell.getParam(ys.IdString("\\A_SIGNED")).as_bool()
-                for port in (a, b):
-                    operand = cell.getPort(port)
-                    operand.extend_u0(width, signed)
-                    cell.setPort(port, operand)
+                _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
+            else:
+                continue
             cell.fixup_parameters()
+
+
+def _extend(cell: Any, ports: Iterable[Any], width: int, signed: bool) -> None:
+    for port in ports:
+        operand = cell.getPort(port)
+        operand.extend_u0(width, signed)
+        cell.setPort(port, operand)
 
 
 def _main(script: str) -> None:

@@ -50,7 +50,8 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
     """
     began = time.monotonic()
     require(simulator)
-    refuse_existing(["report.html"], output, force)
+    folders = [*(f"pezo_{name}" for name in CONFIGURATIONS), "tile"]
+    refuse_existing(["report.html", *(f"{folder}/spec.json" for folder in folders)], output, force)
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         job = prepare()

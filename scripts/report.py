@@ -103,10 +103,11 @@ def _accuracy(axes: Axes, history: list[tuple[int, float, float]]) -> None:
 
 def _distribution(axes: Axes, drawn: dict[str, np.ndarray]) -> None:
     edges = np.linspace(-3.5, 3.5, 57)
+    bins = edges.tolist()
     for name, numbers in drawn.items():
-        axes.hist(numbers.reshape(-1), edges, density=True, histtype="step", label=name)
+        axes.hist(numbers.reshape(-1), bins, density=True, histtype="step", label=name)
     tree = np.ldexp(GrngSpec().draw(0, 1 << 18).astype(np.float64), -6)
-    axes.hist(tree.reshape(-1), edges, density=True, histtype="step", label="tree GRNG", color="grey")
+    axes.hist(tree.reshape(-1), bins, density=True, histtype="step", label="tree GRNG", color="grey")
     axes.plot(edges, np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi), "k:", label="Gaussian")
     axes.set(xlabel="number", ylabel="density")
     axes.legend(fontsize=8)

@@ -1,0 +1,25 @@
+"""How fast the model delivers: at least 300 million perturbation numbers a second on one core, at any offset.
+
+Run with `make bench`; times vary with the machine, so this is outside the timed suite.
+"""
+
+import pytest
+
+from fabtune.golden.perturbation import draw_perturbation
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
+
+COUNT = 8_000_000
+FLOOR = 300e6
+
+
+@pytest.mark.parametrize("preset", ["pool", "otf8", "otf14"])
+@pytest.mark.parametrize("lanes", [31, 32, 1024])
+@pytest.mark.parametrize("position", [0, 10**15 + 7])
+def test_numbers_a_second(benchmark, preset, lanes, position):
+    source = build(BLOCKS["pezo"], [], preset)
+    draw_perturbation(source, position, COUNT, lanes)
+    benchmark.pedantic(draw_perturbation, (source, position, COUNT, lanes), rounds=5, iterations=1)
+    rate = COUNT / benchmark.stats.stats.min
+    benchmark.extra_info["numbers a second"] = f"{rate:.3g}"
+    assert rate >= FLOOR
