@@ -15,6 +15,7 @@ from amaranth.lib import wiring
 
 from .. import __version__
 from ..golden.block import Spec
+from ..golden.errors import UserError
 from . import yosys
 from .edge import Edge, Port
 
@@ -67,8 +68,15 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
     -------
     Emitted
         Verilog-2005 that Verilator, Icarus, Yosys and slang read without a warning.
+
+    Raises
+    ------
+    UserError
+        If `top` is no name for a module.
     """
     top = top or spec.name
+    if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
+        raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
     edge = Edge(component(spec), spec)
     text = rtlil.convert(edge, name=top, emit_src=False)
     return Emitted(top, _verilog(text, edge, spec, top), text, edge.ports, edge.clock, edge.reset, edge.reset_level)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -24,15 +24,25 @@ from ..golden.settings import build, fields_of
 class Commands(click.Group):
     """A mistake of the user's is one line on stderr and exit status 2."""
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command."""
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run a command and leave."""
         try:
-            return super().main(*args, **kwargs)
+            sys.exit(super().main(*args, **{**kwargs, "standalone_mode": False}))
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+        except click.ClickException as error:
+            self._say(" ".join(error.format_message().split()))
+        except click.Abort:
+            self._say("interrupted")
         except UserError as error:
-            click.echo(f"fabtune: {error}", err=True)
+            self._say(str(error))
         except OSError as error:
-            click.echo(f"fabtune: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
+            self._say(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
         sys.exit(2)
+
+    @staticmethod
+    def _say(what: str) -> None:
+        click.echo(f"fabtune: {what}", err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -119,7 +119,7 @@ def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str,
         tests = json.loads(results_file.read_text()) if results_file.exists() else {}
         failures = _failures(Path(folder, "results.xml"), done)
         if waves:
-            _keep_waves(Path(folder), build, waves)
+            _keep_waves(Path(folder), waves)
     return Run(tests, failures)
 
 
@@ -182,10 +182,11 @@ def _failures(results: Path, done: subprocess.CompletedProcess[str]) -> tuple[st
     )
 
 
-def _keep_waves(test_dir: Path, build: Path, waves: Path) -> None:
-    made = [*test_dir.glob("dump.*"), *build.glob("*.fst"), *build.glob("*.vcd")]
-    if made:
-        shutil.copyfile(made[0], waves)
+def _keep_waves(test_dir: Path, waves: Path) -> None:
+    made = list(test_dir.glob("dump.*"))
+    if not made:
+        raise UserError(f"the simulator wrote no waveforms to keep as {waves}")
+    shutil.copyfile(made[0], waves)
 
 
 def _version(package: str) -> str:
@@ -197,7 +198,7 @@ def _version(package: str) -> str:
 def _main(step: str, job: dict[str, Any]) -> None:
     runner = get_runner(job["simulator"])
     if step == "build":
-        arguments = ["-Wno-fatal", "-Wno-style"] if job["simulator"] == "verilator" else ["-g2005"]
+        arguments = ["-Wno-fatal", "-Wno-style"] if job["simulator"] == "verilator" else ["-g2012"]
         runner.build(
             sources=[job["source"]],
             hdl_toplevel=job["top"],
@@ -217,6 +218,8 @@ def _main(step: str, job: dict[str, Any]) -> None:
             extra_env=job["env"],
             waves=job["waves"],
             results_xml=str(Path(job["test_dir"], "results.xml")),
+            # Icarus would write to the path that the build had before it was put into the cache
+            plusargs=[f"+dumpfile_path={Path(job['test_dir'], 'dump.fst')}"],
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..golden.block import Phase, Spec, Words
+from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .compare import Comparison
 from .simulator import simulate
@@ -81,6 +82,10 @@ def verify_phases(
     waves: Path | None = None,
 ) -> Verdict:
     """The same with a scenario of one's own: real data, say."""
+    if waves and waves.exists():
+        raise UserError(f"{waves} exists: name another file for the waveforms")
+    if waves and not waves.parent.is_dir():
+        raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
     emitted = emit(rtl or spec)
     run = simulate(emitted, f"fabtune.sim.tb_{spec.name}", plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()

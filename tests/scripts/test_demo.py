@@ -1,0 +1,46 @@
+"""The demo and the paper's table, whole."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from fabtune.scripts.cli import main
+from fabtune.scripts.tables import pezo_6
+
+
+def test_the_demo_from_end_to_end(tmp_path):
+    output = tmp_path / "demo"
+    result = CliRunner().invoke(main, ["demo", "-o", str(output), "--json"])
+    assert result.exit_code == 0
+    facts = json.loads(result.stdout)
+    assert facts["accuracy_before"] < 0.6
+    assert facts["accuracy_after"] > 0.85
+    assert facts["bit_exact"]
+    assert facts["mismatches"] == 0
+    assert facts["compared"] > 1_000_000
+    page = (output / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert page.count('class="ok"') == 4
+    assert "NOT EQUAL" not in page
+    for folder in ("pezo_pool", "pezo_otf8", "pezo_otf14", "tile"):
+        assert (output / folder / "synth_ooc.tcl").exists()
+
+    again = CliRunner().invoke(main, ["demo", "-o", str(output)])
+    assert again.exit_code == 2
+    assert "report.html exists" in again.stderr
+
+
+def test_table_6_beside_the_papers_numbers():
+    rows = {row["design"]: row for row in pezo_6()["rows"]}
+    trees = rows["MeZO, 1,024 trees"]
+    assert trees["lut paper"] == 133_120
+    assert trees["lut ratio"] == pytest.approx(1, abs=0.05)
+    assert trees["ff ratio"] == pytest.approx(1, abs=0.05)
+    for design, most in {"PeZO on the fly, 8 bit": (52, 268, 0), "PeZO pool": (12, 20, 2)}.items():
+        row = rows[design]
+        assert (row["lut measured"], row["ff measured"], row["bram36 measured"]) <= most
+        assert row["lut measured"] <= most[0]
+        assert row["ff measured"] <= most[1]
+        assert row["bram36 measured"] <= most[2]
+    assert trees["lut measured"] > 2000 * rows["PeZO on the fly, 8 bit"]["lut measured"]
