@@ -14,11 +14,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .block import Field, Phase, Spec, Stream, Words
+from .block import Phase, Spec, Stream, Words
 from .fixed import Integers
 from .pool import PoolSpec, random_replays, replay_ports, replayed
 from .scale import ScaleSpec
-from .urng import BIT
+from .urng import state_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +118,7 @@ class PezoSpec(Spec):
         if self.strategy == "on-the-fly":
             fields += self.scale.streams()["o"].fields
         return {
-            "load": Stream("in", (Field("bit", BIT),)),
-            "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+            **state_ports(),
             "o": Stream("out", fields),
             **(replay_ports() if self.can_replay else {}),
         }
@@ -150,9 +149,18 @@ class PezoSpec(Spec):
             position += 1
         replays, more = self.stimulus(rng, words), self.stimulus(rng, words)
         walked = position + replayed(replays, words + 1)
-        phases.append(Phase(replays, {"o": self.words_at(walked[:-1])}))
+        # the ring is still turning from the mark when the phase begins
+        waits = self.replay_cycles * (1 + self._turns(replays, words)) if self.can_replay else 0
+        phases.append(Phase(replays, {"o": self.words_at(walked[:-1])}, cycles=words + waits))
         target = int(rng.integers(self.period))
         load = {"load": {"bit": self.serial(target)[:, None]}}
         phases.append(Phase(load, {"scan": {"bit": self.serial(int(walked[-1]))[:, None]}}))
-        phases.append(Phase(more, {"o": self.words_at(target + replayed(more, words))}))
+        waits = self.replay_cycles * self._turns(more, words) if self.can_replay else 0
+        phases.append(Phase(more, {"o": self.words_at(target + replayed(more, words))}, cycles=words + waits))
         return phases
+
+    @staticmethod
+    def _turns(inputs: dict[str, Words], words: int) -> int:
+        """How often the ring goes round before the last word."""
+        strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]
+        return int(strobes[: words - 1].sum())

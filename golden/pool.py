@@ -26,7 +26,7 @@ from .fixed import Format, Integers
 from .lfsr import TAPS, Lfsr
 from .perturbation import walk
 from .scale import cyclic, expected_modulus
-from .urng import BIT, refuse_power_of_two
+from .urng import BIT, refuse_power_of_two, state_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +161,7 @@ class PoolSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """`load` shifts an address in, `o` gives the rows; `replay` and `mark` say what comes after a row."""
         return {
-            "load": Stream("in", (Field("bit", BIT),)),
-            "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+            **state_ports(),
             "o": Stream("out", (Field("number", self.format, self.p),)),
             **replay_ports(),
         }

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .block import Field, Phase, Spec, Stream, Words
 from .errors import UserError
 from .fixed import Format, Integers
-from .urng import BIT, UrngSpec, rotate
+from .urng import UrngSpec, rotate, state_ports
 
 LUT_ROM_DEPTH = 512
 """Tables of up to this many entries are logic, longer ones block RAM."""
@@ -175,8 +175,7 @@ class ScaleSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """`load` and `scan` as in `urng`; `o` gives the factors."""
         return {
-            "load": Stream("in", (Field("bit", BIT),)),
-            "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+            **state_ports(),
             "o": Stream("out", (Field("scale", self.format),)),
         }
 

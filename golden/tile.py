@@ -19,7 +19,7 @@ from .fixed import Q4_12, Format, Integers
 from .perturb import PerturbSpec
 from .perturbation import walk
 from .pezo import PezoSpec
-from .urng import BIT
+from .urng import BIT, state_ports
 
 AGAIN = 4
 """The bit of ``tuser`` that asks for the same perturbation once more."""
@@ -88,8 +88,7 @@ class TileSpec(Spec):
         """Weights in and out; `load` and `scan` are the generator's."""
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
         return {
-            "load": Stream("in", (Field("bit", BIT),)),
-            "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+            **state_ports(),
             "i": Stream("in", (weight, last, Field("user", Format(3, 0, signed=False)))),
             "o": Stream("out", (weight, last)),
         }
@@ -125,12 +124,25 @@ class TileSpec(Spec):
         """Steps after reset, a position loaded, steps from there."""
         first, second = self.stimulus(rng, words), self.stimulus(rng, words)
         target = int(rng.integers(self.pezo.period))
-        everything = 4 * words
+        whole = self.perturbed(first["i"], 0)
+        start = self.pezo.latency + self.cycles(first["i"]["last"])
         return [
-            Phase(first, self.run(first, everything), reset=True, quiet=True),
+            Phase(first, {"o": whole}, reset=True, quiet=True, cycles=start),
             Phase({"load": {"bit": self.pezo.serial(target)[:, None]}}, {}),
-            Phase(second, {"o": self.perturbed(second["i"], target)}, quiet=True),
+            Phase(
+                second,
+                {"o": self.perturbed(second["i"], target)},
+                quiet=True,
+                cycles=self.cycles(second["i"]["last"]),
+            ),
         ]
+
+    def cycles(self, last: Integers) -> int:
+        """Cycles from the entry of a job's first word to the exit of its last, at full speed.
+
+        One a word; behind each `last` but the final one the generator's replay or mark; and the lanes' latency.
+        """
+        return len(last) + int(last[:-1].sum()) * self.pezo.replay_cycles + self.latency
 
     def step(self, weights: Integers, position: int) -> tuple[Integers, Integers, int]:
         """Both perturbed copies of a flat vector of weights, and the position of the next perturbation.

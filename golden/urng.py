@@ -188,8 +188,7 @@ class UrngSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """`load` shifts the state in, `scan` shows what falls out, `o` gives the numbers."""
         return {
-            "load": Stream("in", (Field("bit", BIT),)),
-            "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+            **state_ports(),
             "o": Stream("out", (Field("number", Format(1, self.bits - 1), self.n),)),
         }
 
@@ -208,6 +207,14 @@ class UrngSpec(Spec):
         read_back = {"scan": {"bit": self.serial(words)[:, None]}}
         there = {"o": {"number": self.words_at(target + np.arange(words))}}
         return [Phase({}, self.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, there)]
+
+
+def state_ports() -> dict[str, Stream]:
+    """The serial way into a generator's state, and out of it at the same time."""
+    return {
+        "load": Stream("in", (Field("bit", BIT),)),
+        "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+    }
 
 
 def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:

@@ -96,6 +96,7 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
                 "splitnets -driver",
                 "opt_clean -purge",
                 yosys.WIDEN,
+                f"{yosys.ORDER} {' '.join(edge.signature.members)}",
                 "write_verilog -noattr design.v",
             ],
             folder,

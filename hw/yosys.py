@@ -10,6 +10,8 @@ from ..golden.errors import UserError
 
 WIDEN = "widen"
 """Gives the operands of each operator one width, so that no reader of the Verilog has to extend one silently."""
+ORDER = "order"
+"""Puts the top module's ports into the order that follows."""
 
 
 class YosysError(UserError):
@@ -34,7 +36,7 @@ class YosysError(UserError):
 def run(commands: Iterable[str], folder: Path) -> None:
     """Run Yosys commands in order, in a folder; they read and write files there by themselves.
 
-    One command is ours: `WIDEN`.
+    Two commands are ours: `WIDEN` and `ORDER`.
 
     Raises
     ------
@@ -93,6 +95,15 @@ def _extend(cell: Any, ports: Iterable[Any], width: int, signed: bool) -> None:
         cell.setPort(port, operand)
 
 
+def _order(design: Any, names: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    top = design.top_module()
+    for place, name in enumerate(names, 1):
+        top.wire(ys.IdString(f"\\{name}")).port_id = place
+    top.fixup_ports()
+
+
 def _main(script: str) -> None:
     from pyosys import libyosys as ys
 
@@ -100,6 +111,8 @@ def _main(script: str) -> None:
     for line in Path(script).read_text().splitlines():
         if line == WIDEN:
             _widen(design)
+        elif line.startswith(f"{ORDER} "):
+            _order(design, line.split()[1:])
         else:
             ys.run_pass(line, design)
 
