@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# a file's tests stay in one process: they share their builds
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile -p no:benchmark
 
 .PHONY: demo test test-full bench lint clean
 
@@ -9,10 +11,10 @@ demo: $(INSTALLED)
 	$(BIN)/fabtune demo --force
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-full: lint
-	$(BIN)/pytest
+	$(PYTEST)
 
 bench: $(INSTALLED)
 	$(BIN)/pytest tests/bench

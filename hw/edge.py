@@ -115,6 +115,20 @@ class Edge(wiring.Component):
         super().__init__(pins)
 
     @property
+    def attributes(self) -> dict[str, str]:
+        """What tells a block design that clock, reset and streams of a core belong together, by wire."""
+        if not self._spec.core:
+            return {}
+        streams = ":".join(port.valid.removesuffix("_tvalid") for port in self.ports.values() if port.valid)
+        interface = "xilinx.com:signal"
+        return {
+            self.clock: f'(* X_INTERFACE_INFO = "{interface}:clock:1.0 {self.clock} CLK", '
+            f'X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {streams}, ASSOCIATED_RESET {self.reset}" *)',
+            self.reset: f'(* X_INTERFACE_INFO = "{interface}:reset:1.0 {self.reset} RST", '
+            'X_INTERFACE_PARAMETER = "POLARITY ACTIVE_LOW" *)',
+        }
+
+    @property
     def padding(self) -> list[tuple[str, int, int]]:
         """Bits of input wires that only fill a lane up: (wire, first, last)."""
         found = []

@@ -106,6 +106,8 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
     body = re.sub(
         r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE
     )
+    for wire, attributes in edge.attributes.items():
+        body = body.replace(f"  input {wire};", f"  {attributes}\n  input {wire};", 1)
     if edge.padding:
         # by this name Verilator knows that the bits are left over on purpose
         bits = ", ".join(f"{wire}[{last}:{first}]" for wire, first, last in edge.padding)

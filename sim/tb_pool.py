@@ -1,4 +1,4 @@
-"""Bench."""
+"""Bench of `pool`: rows with replays and marks from reset; an address loaded, the old one read; more from there."""
 
 from .bench import full_speed, reset_midway, stalled
 

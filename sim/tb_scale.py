@@ -1,4 +1,4 @@
-"""Bench."""
+"""Bench of `scale`: factors from reset; a far state loaded while the old one is read back; factors from there."""
 
 from .bench import full_speed, reset_midway, stalled
 

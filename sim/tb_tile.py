@@ -1,4 +1,4 @@
-"""Bench."""
+"""Bench of `tile`: steps of random length from reset; a position loaded; steps from there."""
 
 from .bench import full_speed, reset_midway, stalled
 

@@ -1,8 +1,12 @@
 """What all tests share: a cache of simulator builds for this run alone, and the simulators that are there."""
 
 import pytest
+from hypothesis import settings
 
 from fabtune.sim.simulator import SIMULATORS, find
+
+settings.register_profile("fabtune", derandomize=True, deadline=None)
+settings.load_profile("fabtune")
 
 
 @pytest.fixture(scope="session", autouse=True)

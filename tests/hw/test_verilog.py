@@ -62,6 +62,13 @@ def test_a_core_has_the_names_that_a_block_design_knows():
     assert {"s_axis_tdata", "s_axis_tlast", "s_axis_tuser", "m_axis_tlast"} < ports(emitted("tile").verilog)
 
 
+def test_a_core_says_which_streams_its_clock_drives():
+    text = emitted("tile").verilog
+    assert 'X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF s_axis_load:s_axis:m_axis, ASSOCIATED_RESET aresetn"' in text
+    assert text.count("X_INTERFACE_INFO") == 2
+    assert "X_INTERFACE" not in emitted("urng").verilog
+
+
 def test_on_the_fly_numbers_and_factor_fill_32_bytes():
     assert "output [255:0] m_axis_tdata" in emitted("pezo:otf8").verilog
     assert "output [127:0] m_axis_tdata" in emitted("pezo:pool").verilog

@@ -1,0 +1,126 @@
+"""The pages: their links, a page for every block, and the block that `docs/adding-a-block.md` adds, from its text."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fabtune.golden.registry import BLOCKS
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "adding-a-block.md"
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *ROOT.glob("README.md")]
+ROOMS = ("golden", "hw", "sim", "boards", "scripts")
+
+
+def missing(page):
+    """Targets of a page's relative links that are not there; what stands in fences or indented is no link."""
+    text = re.sub(r"^```.*?^```$|^    .*$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    local = [target for target in targets if target and not re.match(r"[a-z]+:", target)]
+    return [target for target in local if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    assert missing(page) == []
+
+
+def test_a_dead_link_is_seen(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("[page](page.md#part) [out](https://example.org) [dead](gone.md)\n\n    [code](x)\n")
+    assert missing(page) == ["gone.md"]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_one_name_four_rooms(name):
+    for file in (f"golden/{name}.py", f"hw/{name}.py", f"sim/tb_{name}.py"):
+        assert (ROOT / file).exists()
+    page = (ROOT / "docs" / "blocks" / f"{name}.md").read_text()
+    for file in (f"golden/{name}.py", f"hw/{name}.py", f"sim/tb_{name}.py"):
+        assert f"(../../{file})" in page
+    for field in dataclasses.fields(BLOCKS[name]):
+        assert f"| `{field.name}` |" in page, f"{field.name} is not in the table of {name}'s parameters"
+    for preset in BLOCKS[name].presets:
+        assert f"`{preset}`" in page
+
+
+def fenced(text):
+    """Files in fences, by the name above each."""
+    found = re.findall(r"^`([\w/]+\.\w+)`\n\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    """A copy of the package with the page's block in it, and an environment in which `fabtune` is that copy."""
+    root = tmp_path_factory.mktemp("copy")
+    package = root / "fabtune"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "__init__.py", package)
+    for name, text in fenced(PAGE.read_text()).items():
+        path = package / name
+        assert not path.exists(), f"{name} is there already"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    registry = package / "golden" / "registry.py"
+    text, count = re.subn(r",?\s*\)\s*\n\}", ", ReluSpec)\n}", registry.read_text())
+    assert count == 1, "the registry's tuple is not where the page says"
+    registry.write_text(text.replace("\nfrom .scale ", "\nfrom .relu import ReluSpec\nfrom .scale ", 1))
+    return root, os.environ | {"PYTHONPATH": str(root)}
+
+
+def python(extended, *arguments):
+    root, env = extended
+    done = subprocess.run([sys.executable, *arguments], cwd=root, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def fabtune(extended, *arguments):
+    return python(extended, "-c", "from fabtune.scripts.cli import main; main()", *arguments)
+
+
+def test_the_copy_is_what_is_imported(extended):
+    found = Path(python(extended, "-c", "import fabtune.golden.relu as relu; print(relu.__file__)").strip())
+    assert found == extended[0] / "fabtune" / "golden" / "relu.py"
+
+
+def test_the_added_block_is_listed(extended):
+    assert json.loads(fabtune(extended, "list", "--json"))["relu"]["parameters"] == {"lanes": 1}
+
+
+def test_the_added_block_verifies(extended, fast_simulator):
+    arguments = ("--set", "lanes=4", "--simulator", fast_simulator, "--json")
+    verdict = json.loads(fabtune(extended, "verify", "relu", *arguments))
+    assert (verdict["mismatches"], verdict["failures"], verdict["differences"]) == (0, [], [])
+    # three tests of two jobs of a thousand words, four lanes each
+    assert verdict["compared"] == 3 * 2 * 1000 * 4
+
+
+def test_the_added_block_costs_what_its_page_says(extended):
+    resources = json.loads(fabtune(extended, "estimate", "relu", "--json"))["resources"]
+    page = (extended[0] / "fabtune" / "docs" / "blocks" / "relu.md").read_text()
+    assert f"{resources['lut']} LUT, {resources['ff']} FF." in page
+    assert (resources["dsp"], resources["bram36"]) == (0, 0)
+
+
+def test_the_added_block_is_emitted_for_a_board(extended):
+    files = json.loads(fabtune(extended, "emit", "relu", "--board", "kv260", "--json"))["files"]
+    assert "relu.v" in files
+
+
+def test_the_added_blocks_own_test_passes(extended):
+    test = extended[0] / "fabtune" / "tests" / "golden" / "test_relu.py"
+    assert "2 passed" in python(extended, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test))
+
+
+def test_the_added_blocks_page_has_no_dead_link(extended):
+    assert missing(extended[0] / "fabtune" / "docs" / "blocks" / "relu.md") == []
