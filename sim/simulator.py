@@ -147,6 +147,10 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
         if done.returncode:
             said = [line for line in done.stdout.splitlines() if "rror" in line] or ["no message"]
             raise UserError(f"{simulator} could not build {emitted.top}: {said[0].strip()}")
+        # objects and headers are some 6 MB a build, the program a tenth of it
+        for path in folder.iterdir():
+            if simulator == "verilator" and path.is_file() and path.name not in (emitted.top, source.name):
+                path.unlink()
         if not target.exists():
             folder.rename(target)
     return target
