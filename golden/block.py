@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import UserError
 from .fixed import Format, Integers
 
 Words = dict[str, Integers]
@@ -127,6 +128,12 @@ class Spec(ABC):
     """Whether the RTL has the edge of a core: AXI4-Stream names, ``aclk``, ``aresetn``."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
     """Named settings, as ``--preset`` takes them: what to set, by (dotted) field name."""
+
+    def __post_init__(self) -> None:
+        """Refuse a choice that is not one of a field's; subclasses add their own checks."""
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
+                raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
 
     @property
     @abstractmethod

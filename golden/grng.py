@@ -82,6 +82,7 @@ class GrngSpec(Spec):
     seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.form not in ("tree", "select", "sum"):
             raise UserError(f"form = {self.form!r} is not one of tree, select, sum")
         if not self.seeds:

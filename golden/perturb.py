@@ -1,9 +1,10 @@
 """`perturb`: a tile of weight lanes, ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
 
 ``eps = 2**-eps_shift`` is wiring. The scaled number is brought to the weights' fraction *before* it is added,
-half to even: rounding is then odd in the number and blind to the weight, so that plus and minus are exact
-opposites, and with wrapping additions a perturbation is undone to the bit. A plain shift would pull every
-weight down by half of the last bit on average at every perturbation, either sign.
+half to even: rounding is then odd in the number and blind to the weight, so that plus and minus are exact opposites,
+and with wrapping additions a perturbation is undone to the bit. A plain shift is biased by half of the last place: of
+the sum, it pulls every weight down at every perturbation, either sign; of the step, as `truncate` does, down for plus
+and up for minus.
 """
 
 from __future__ import annotations
@@ -62,11 +63,14 @@ class PerturbSpec(Spec):
     tag: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for what in ("lanes", "numbers"):
             if not 1 <= getattr(self, what) <= 4096:
                 raise UserError(f"{what} = {getattr(self, what)} is not in 1 to 4096")
         if not 0 <= self.tag <= 32:
             raise UserError(f"tag = {self.tag} bits is not in 0 to 32")
+        if not self.number_format.signed:
+            raise UserError(f"number = {self.number} is unsigned, but numbers go both ways: write Q for U")
         if self.scale_format is not None and self.scale_format.signed:
             raise UserError(f"scale = {self.scale} is signed: a modulus is not; write U for Q")
         if not 1 <= self.shift <= 40:

@@ -18,7 +18,7 @@ from .block import Phase, Spec, Stream, Words
 from .fixed import Integers
 from .pool import PoolSpec, random_replays, replay_ports, replayed
 from .scale import ScaleSpec
-from .urng import state_ports
+from .urng import load_words, state_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,7 @@ class PezoSpec(Spec):
     @property
     def latency(self) -> int:
         """Cycles from reset to the first word; an array that can replay keeps a copy of its first state before."""
-        if self.strategy == "pool":
-            return self.pool.latency
-        return self.replay_cycles if self.replay else self.scale.latency
+        return self.replay_cycles if self.replay else 0
 
     def streams(self) -> dict[str, Stream]:
         """The numbers, and on the fly their factor, as ``m_axis``; the state as ``s_axis_load``."""
@@ -153,7 +151,7 @@ class PezoSpec(Spec):
         waits = self.replay_cycles * (1 + self._turns(replays, words)) if self.can_replay else 0
         phases.append(Phase(replays, {"o": self.words_at(walked[:-1])}, cycles=words + waits))
         target = int(rng.integers(self.period))
-        load = {"load": {"bit": self.serial(target)[:, None]}}
+        load = load_words(self.serial(target))
         phases.append(Phase(load, {"scan": {"bit": self.serial(int(walked[-1]))[:, None]}}))
         waits = self.replay_cycles * self._turns(more, words) if self.can_replay else 0
         phases.append(Phase(more, {"o": self.words_at(target + replayed(more, words))}, cycles=words + waits))

@@ -26,7 +26,7 @@ from .fixed import Format, Integers
 from .lfsr import TAPS, Lfsr
 from .perturbation import walk
 from .scale import cyclic, expected_modulus
-from .urng import BIT, refuse_power_of_two, state_ports
+from .urng import BIT, load_words, refuse_power_of_two, state_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ class PoolSpec(Spec):
     allow_power_of_two: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 4 <= self.bits <= 18:
             raise UserError(f"bits = {self.bits} is not in 4 to 18")
         if not 2 <= self.size <= 1 << 20:
@@ -155,8 +156,8 @@ class PoolSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """The first row is read in the cycle after reset."""
-        return 1
+        """The memory's output register holds the first row from reset on."""
+        return 0
 
     def streams(self) -> dict[str, Stream]:
         """`load` shifts an address in, `o` gives the rows; `replay` and `mark` say what comes after a row."""
@@ -185,8 +186,8 @@ class PoolSpec(Spec):
         here = int(replayed(first, words + 1)[-1])
         there = self.words_at(target + replayed(second, words))
         return [
-            Phase(first, self.run(first, words), reset=True, cycles=words + self.latency),
-            Phase({"load": {"bit": self.serial(target)[:, None]}}, {"scan": {"bit": self.serial(here)[:, None]}}),
+            Phase(first, self.run(first, words), reset=True, cycles=words),
+            Phase(load_words(self.serial(target)), {"scan": {"bit": self.serial(here)[:, None]}}),
             Phase(second, {"o": {"number": there}}, cycles=words),
         ]
 

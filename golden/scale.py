@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .block import Field, Phase, Spec, Stream, Words
 from .errors import UserError
 from .fixed import Format, Integers
-from .urng import UrngSpec, rotate, state_ports
+from .urng import UrngSpec, load_words, rotate, state_ports
 
 LUT_ROM_DEPTH = 512
 """Tables of up to this many entries are logic, longer ones block RAM."""
@@ -40,8 +40,8 @@ class ScaleSpec(Spec):
     urng : UrngSpec
         The array whose numbers are scaled.
     mode : "fraction", "pow2" or "constant"
-        Nearest multiple of 2**-fraction; nearest power of two (the paper's); or one factor for all cycles, that
-        with which the mean modulus is right, to 2**-fraction.
+        Nearest multiple of 2**-fraction; power of two of the nearest ratio (the paper's); or one factor for all
+        cycles, that with which the mean modulus is right, to 2**-fraction.
     fraction : int
         Fraction bits, 0 to 12; the power of two has none.
     """
@@ -54,6 +54,7 @@ class ScaleSpec(Spec):
     fraction: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.fraction <= 12:
             raise UserError(f"fraction = {self.fraction} bits is not in 0 to 12")
         if self.mode == "pow2":
@@ -78,8 +79,7 @@ class ScaleSpec(Spec):
             return np.full(len(self.exact), np.rint(np.ldexp(mean, self.fraction)), np.int64)
         if self.mode == "fraction":
             return np.rint(np.ldexp(self.exact, self.fraction)).astype(np.int64)
-        below = np.exp2(np.floor(np.log2(self.exact)))
-        return np.where(self.exact - below < 2 * below - self.exact, below, 2 * below).astype(np.int64)
+        return np.exp2(np.rint(np.log2(self.exact))).astype(np.int64)
 
     @property
     def modulus_error(self) -> NDArray[np.float64]:
@@ -169,8 +169,8 @@ class ScaleSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """A table in block RAM must be read once before the first factor is there."""
-        return int(self.in_block_ram)
+        """The table's output register holds the first factor from reset on."""
+        return 0
 
     def streams(self) -> dict[str, Stream]:
         """`load` and `scan` as in `urng`; `o` gives the factors."""
@@ -189,11 +189,11 @@ class ScaleSpec(Spec):
 
     def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
         """Factors after reset; a far position loaded, the old state read back meanwhile; factors from there."""
-        first = Phase({}, self.run({}, words), reset=True, cycles=words + self.latency)
+        first = Phase({}, self.run({}, words), reset=True, cycles=words)
         if not self.varies:
             return [first]
         target = int(rng.integers(self.period))
-        load = {"load": {"bit": self.serial(target)[:, None]}}
+        load = load_words(self.serial(target))
         read_back = {"scan": {"bit": self.serial(words)[:, None]}}
         return [first, Phase(load, read_back), Phase({}, {"o": {"scale": self.factors(target, words)[:, None]}})]
 

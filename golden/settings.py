@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from .block import Spec
 from .errors import UserError
@@ -69,10 +69,6 @@ def _resolve(name: str, paths: Mapping[str, Any], kind: type[Spec]) -> str:
 
 
 def _parse(text: str, hint: Any, path: str) -> Any:
-    if get_origin(hint) is Literal:
-        if text not in get_args(hint):
-            raise UserError(f"{path} = {text!r} is not one of {', '.join(get_args(hint))}")
-        return text
     if hint is bool:
         if text.lower() not in ("true", "false"):
             raise UserError(f"{path} = {text!r} is neither true nor false")

@@ -19,7 +19,7 @@ from .fixed import Q4_12, Format, Integers
 from .perturb import PerturbSpec
 from .perturbation import walk
 from .pezo import PezoSpec
-from .urng import BIT, state_ports
+from .urng import BIT, load_words, state_ports
 
 AGAIN = 4
 """The bit of ``tuser`` that asks for the same perturbation once more."""
@@ -56,6 +56,7 @@ class TileSpec(Spec):
     overflow: Literal["saturate", "wrap"] = "saturate"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.pezo.can_replay:
             raise UserError("a tile draws each perturbation several times: pezo.replay must be true")
         _ = self.perturb
@@ -128,7 +129,7 @@ class TileSpec(Spec):
         start = self.pezo.latency + self.cycles(first["i"]["last"])
         return [
             Phase(first, {"o": whole}, reset=True, quiet=True, cycles=start),
-            Phase({"load": {"bit": self.pezo.serial(target)[:, None]}}, {}),
+            Phase(load_words(self.pezo.serial(target)), {}),
             Phase(
                 second,
                 {"o": self.perturbed(second["i"], target)},

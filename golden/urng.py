@@ -70,6 +70,7 @@ class UrngSpec(Spec):
     allow_power_of_two: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 4 <= self.bits <= 16:
             raise UserError(f"bits = {self.bits} is not in 4 to 16")
         self.lfsr.check_leap(self.leap)
@@ -203,7 +204,7 @@ class UrngSpec(Spec):
     def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
         """Numbers after reset; a far position loaded, the old state read back meanwhile; numbers from there."""
         target = int(rng.integers(self.period))
-        load = {"load": {"bit": self.serial(target)[:, None]}}
+        load = load_words(self.serial(target))
         read_back = {"scan": {"bit": self.serial(words)[:, None]}}
         there = {"o": {"number": self.words_at(target + np.arange(words))}}
         return [Phase({}, self.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, there)]
@@ -212,9 +213,16 @@ class UrngSpec(Spec):
 def state_ports() -> dict[str, Stream]:
     """The serial way into a generator's state, and out of it at the same time."""
     return {
-        "load": Stream("in", (Field("bit", BIT),)),
+        "load": Stream("in", (Field("bit", BIT), Field("last", BIT))),
         "scan": Stream("out", (Field("bit", BIT),), follows="load"),
     }
+
+
+def load_words(bits: Integers) -> dict[str, Words]:
+    """The bits of a state as they go into `load`: the last one is marked."""
+    last = np.zeros(len(bits), np.int64)
+    last[-1:] = 1
+    return {"load": {"bit": bits[:, None], "last": last[:, None]}}
 
 
 def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:

@@ -2,8 +2,8 @@
 
 Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per
 field. A core has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``,
-``s_axis_*`` for what enters, ``m_axis_*`` for what leaves, each number in whole bytes; a field called `last`
-or `user` becomes ``tlast`` or ``tuser``.
+``s_axis_*`` for what enters, ``m_axis_*`` for what leaves. Each number takes as many whole bytes as the widest
+of its stream needs; a field called `last` or `user` becomes ``tlast`` or ``tuser``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def axis_port(name: str, stream: Stream) -> Port:
         prefix += f"_{name}"
     special = [item.name for item in stream.fields if item.name in ("last", "user")]
     numbers = tuple(item.name for item in stream.fields if item.name not in special)
-    wires = [Wire(f"{prefix}_tdata", numbers, _BYTE)] if numbers else []
+    widest = max((item.format.width for item in stream.fields if item.name in numbers), default=0)
+    wires = [Wire(f"{prefix}_tdata", numbers, -(-widest // _BYTE) * _BYTE)] if numbers else []
     wires += [Wire(f"{prefix}_t{field}", (field,)) for field in special]
     return Port(tuple(wires), f"{prefix}_tvalid", f"{prefix}_tready")
 

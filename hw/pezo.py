@@ -38,21 +38,16 @@ class Pezo(wiring.Component):
     def _array(self) -> Module:
         m = Module()
         m.submodules.urng = urng = Urng(self.spec.scale.urng)
-        m.submodules.scale = scale = Scale(self.spec.scale, loaded_first=self.spec.replay)
-        moving = Signal()
-        bit = Signal()
-        busy = Signal()
+        m.submodules.scale = scale = Scale(self.spec.scale)
         if self.spec.replay:
-            self._ring(m, scale.scan.bit, moving, bit, busy)
+            self._ring(m, scale.scan.bit, urng.load)
         else:
-            m.d.comb += [moving.eq(self.load.valid), bit.eq(self.load.payload.bit)]
+            wiring.connect(m, wiring.flipped(self.load), urng.load)
         m.d.comb += [
-            self.load.ready.eq(~busy),
             self.scan.bit.eq(scale.scan.bit),
-            urng.load.valid.eq(moving),
-            urng.load.payload.bit.eq(bit),
-            scale.load.valid.eq(moving),
+            scale.load.valid.eq(urng.load.valid),
             scale.load.payload.bit.eq(urng.scan.bit),
+            scale.load.payload.last.eq(urng.load.payload.last),
             self.o.valid.eq(urng.o.valid & scale.o.valid),
             urng.o.ready.eq(self.o.ready & scale.o.valid),
             scale.o.ready.eq(self.o.ready & urng.o.valid),
@@ -61,20 +56,26 @@ class Pezo(wiring.Component):
         ]
         return m
 
-    def _ring(self, m: Module, falls_out: Signal, moving: Signal, bit: Signal, busy: Signal) -> None:
+    def _ring(self, m: Module, falls_out: Signal, load: wiring.PureInterface) -> None:
         """A shift register beside the array: what enters the one enters the other, from either of the two ends."""
         length = self.spec.state_bits
         copy = Signal(length, reset_less=True)
         left = Signal(range(length), init=length - 1)
         turning = Signal(init=1)
         restoring = Signal()
-        m.d.comb += [busy.eq(turning), moving.eq(turning | self.load.valid)]
-        m.d.comb += bit.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), self.load.payload.bit))
-        with m.If(moving):
-            m.d.sync += copy.eq(Cat(bit, copy[:-1]))
+        final = Signal()
+        m.d.comb += [
+            self.load.ready.eq(~turning),
+            final.eq(left == 0),
+            load.valid.eq(turning | self.load.valid),
+            load.payload.bit.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), self.load.payload.bit)),
+            load.payload.last.eq(Mux(turning, final, self.load.payload.last)),
+        ]
+        with m.If(load.valid):
+            m.d.sync += copy.eq(Cat(load.payload.bit, copy[:-1]))
         with m.If(turning):
             m.d.sync += left.eq(left - 1)
-            with m.If(left == 0):
+            with m.If(final):
                 m.d.sync += [turning.eq(0), left.eq(length - 1)]
         with m.Elif(self.o.valid & self.o.ready & (self.replay.bit | self.mark.bit)):
             m.d.sync += [turning.eq(1), restoring.eq(self.replay.bit)]

@@ -4,13 +4,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 
 from ..golden.pool import PoolSpec
-from .ports import elements, members
+from .ports import elements, members, withheld
 
 
 class Pool(wiring.Component):
     """p numbers a cycle out of block RAM.
 
-    Valid from the second cycle after reset, one row a cycle, replays included: with `replay` the row after this
+    Valid from the first cycle after reset, one row a cycle, replays included: with `replay` the row after this
     transfer is the one at the mark, with `mark` the row after it becomes the mark (a replay wins). A load withdraws
     the row on offer; the row loaded is the mark.
     """
@@ -23,36 +23,29 @@ class Pool(wiring.Component):
         m = Module()
         spec = self.spec
         loading = self.load.valid
-        # the block RAM is first read in the cycle after reset: until then the address is the one before the first
-        address = Signal(spec.address_bits, init=int(spec.addresses[-1]))
+        address = Signal(spec.address_bits, init=int(spec.addresses[0]))
         start = Signal(spec.address_bits, init=int(spec.addresses[0]))
-        primed = Signal()
-        go_back = Signal()
-        m.d.sync += primed.eq(1)
-        m.d.comb += go_back.eq(self.replay.bit & ~loading)
+        row = Signal(spec.p * spec.bits, init=spec.rom[int(spec.addresses[0])])
+        held = withheld(m, self.load)
+        taken = self.o.ready & ~held
 
         upcoming = Signal(spec.address_bits)
-        m.d.comb += upcoming.eq(Mux(go_back, start, self._next(address)))
-        advance = loading | self.o.ready | ~primed
-        with m.If(advance):
-            m.d.sync += address.eq(upcoming)
-        with m.If(loading | (self.mark.bit & self.o.ready & primed)):
-            m.d.sync += start.eq(upcoming)
-
+        m.d.comb += upcoming.eq(Mux(self.replay.bit & ~loading, start, self._next(address)))
         m.submodules.rom = rom = memory.Memory(
             shape=spec.p * spec.bits, depth=len(spec.rom), init=spec.rom, attrs={"ram_style": "block"}
         )
-        port = rom.read_port()
-        m.d.comb += [
-            port.addr.eq(upcoming),
-            port.en.eq(advance),
-            self.load.ready.eq(1),
-            self.scan.bit.eq(address[-1]),
-            self.o.valid.eq(primed & ~loading),
-        ]
+        port = rom.read_port(domain="comb")
+        m.d.comb += port.addr.eq(upcoming)
+        # the register behind the memory has a reset value: in block RAM it is the output latch with its SRVAL
+        with m.If(loading | taken):
+            m.d.sync += [address.eq(upcoming), row.eq(port.data)]
+        with m.If(loading | (taken & self.mark.bit)):
+            m.d.sync += start.eq(upcoming)
+
+        m.d.comb += [self.load.ready.eq(1), self.scan.bit.eq(address[-1]), self.o.valid.eq(~held)]
         numbers = spec.streams()["o"].fields[0]
         for j, number in enumerate(elements(self.o.payload.number, numbers)):
-            m.d.comb += number.eq(port.data[j * spec.bits : (j + 1) * spec.bits])
+            m.d.comb += number.eq(row[j * spec.bits : (j + 1) * spec.bits])
         return m
 
     def _next(self, address: Value) -> Value:

@@ -1,7 +1,7 @@
 """Amaranth ports from a golden spec: one definition of every stream, in `Spec.streams`."""
 
-from amaranth.hdl import Shape, Value, signed, unsigned
-from amaranth.lib import data, stream
+from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from ..golden.block import Field, Spec, Stream
@@ -32,6 +32,14 @@ def _field(item: Field) -> Shape | data.ArrayLayout:
 def shape(number: Format) -> Shape:
     """Amaranth's shape of a fixed-point format."""
     return signed(number.width) if number.signed else unsigned(number.width)
+
+
+def withheld(m: Module, load: wiring.PureInterface) -> Value:
+    """Whether a load keeps the output back: from its first bit to the one marked last, gaps between them included."""
+    loading = Signal()
+    with m.If(load.valid):
+        m.d.sync += loading.eq(~load.payload.last)
+    return load.valid | loading
 
 
 def elements(lanes: Value, item: Field) -> list[Value]:

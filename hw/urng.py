@@ -4,15 +4,15 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 
 from ..golden.urng import UrngSpec
-from .ports import elements, members
+from .ports import elements, members, withheld
 
 
 class Urng(wiring.Component):
     """n maximal-length LFSRs in a ring.
 
-    One word of n numbers a cycle, valid from the first cycle after reset and held while the sink is not ready. While
-    `load` is valid the array is a shift register: each bit taken moves it by one and shows at `scan` the bit
-    that falls out. A load is like a reset: it withdraws the word on offer.
+    One word of n numbers a cycle, valid from the first cycle after reset and held while the sink is not ready. For a
+    load the array is a shift register: each bit taken moves it by one and shows at `scan` the bit that falls out.
+    A load is like a reset: it withdraws the word on offer, and no other comes before the bit marked last.
     """
 
     def __init__(self, spec: UrngSpec) -> None:
@@ -36,7 +36,8 @@ class Urng(wiring.Component):
                 m.d.comb += taken.eq(serial)
             return taken
 
-        with m.If(self.load.valid | self.o.ready):
+        held = withheld(m, self.load)
+        with m.If(self.load.valid | (self.o.ready & ~held)):
             for i, register in enumerate(registers):
                 neighbour = registers[(i + 1) % spec.n]
                 stepped = [(neighbour & row).xor() for row in rows[: spec.leap]]
@@ -47,7 +48,7 @@ class Urng(wiring.Component):
         m.d.comb += [
             self.load.ready.eq(1),
             self.scan.bit.eq(registers[last[0]][last[1]]),
-            self.o.valid.eq(~self.load.valid),
+            self.o.valid.eq(~held),
         ]
         numbers = spec.streams()["o"].fields[0]
         for number, register in zip(elements(self.o.payload.number, numbers), registers, strict=True):

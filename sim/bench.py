@@ -89,9 +89,12 @@ class Bench:
         while any(port.left for port in ports.values() if not port.plan["follows"]):
             if stop_after is not None and self.cycles - start >= stop_after:
                 break
+            midway = any(port.is_input and port.done for port in ports.values())
             for port in ports.values():
                 if not port.plan["follows"]:
-                    self._offer(port, active=port.left > 0 and self.random.random() >= self.stall)
+                    # a sink that wants nothing is ready all the same once the inputs are under way
+                    willing = port.left > 0 or (midway and not port.is_input)
+                    self._offer(port, active=willing and self.random.random() >= self.stall)
             for port in ports.values():
                 if port.plan["follows"] and port.is_input:
                     leader = ports[port.plan["follows"]]
@@ -103,6 +106,7 @@ class Bench:
                     port.got.append(self._read(port))
             for name in moved:
                 ports[name].done += 1
+                assert ports[name].left >= 0, f"{self.name}: {name} gave a word that nothing had asked for"
             await self._high()
             idle = 0 if moved else idle + 1
             waits = {name: port.left for name, port in ports.items() if port.left}

@@ -1,6 +1,7 @@
 """A bench that passes on a wrong bit is a bug: every mutation of golden or of the RTL must be seen."""
 
 import dataclasses
+import importlib
 
 import numpy as np
 import pytest
@@ -93,6 +94,14 @@ def test_a_wrong_latency_is_an_objection(fast_simulator):
     verdict = verify_phases(BASE, phases, fast_simulator)
     assert any("51" in failure for failure in verdict.failures)
     assert not verdict.passed
+
+
+@pytest.mark.parametrize("block", ["urng", "scale", "pool"])
+def test_a_block_that_runs_on_in_a_gap_of_a_load_is_seen(block, fast_simulator, monkeypatch):
+    module = importlib.import_module(f"fabtune.hw.{block}")
+    monkeypatch.setattr(module, "withheld", lambda m, load: load.valid)
+    verdict = verify(build(BLOCKS[block]), fast_simulator, words=50)
+    assert any("gave a word that nothing had asked for" in failure for failure in verdict.failures)
 
 
 def test_a_block_that_never_answers_is_an_objection_not_a_hang(fast_simulator, monkeypatch):
