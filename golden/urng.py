@@ -13,7 +13,6 @@ range is symmetric, no number is zero, and the lowest bit, always one, needs no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
@@ -26,6 +25,7 @@ from .block import Field, Phase, Spec, Stream, Words
 from .errors import UserError
 from .fixed import Format, Integers
 from .lfsr import Lfsr
+from .phases import spread
 
 BIT = Format(1, 0, signed=False)
 
@@ -54,7 +54,7 @@ class UrngSpec(Spec):
     taps : tuple of int
         Feedback taps, counted from 1; empty for the default.
     seeds : tuple of int
-        The registers' contents at position 0; empty for phases spread evenly over the period.
+        The registers' contents at position 0; empty for phases without pattern (`phases.spread`).
     allow_power_of_two : bool
         Accept n = 2**k, which the paper warns of.
     """
@@ -81,7 +81,7 @@ class UrngSpec(Spec):
             )
         refuse_power_of_two("n", self.n, self.allow_power_of_two)
         if not self.seeds:
-            object.__setattr__(self, "seeds", next(self._spread_seeds()))
+            object.__setattr__(self, "seeds", self._spread_seeds())
         self._check_seeds()
 
     @cached_property
@@ -100,15 +100,11 @@ class UrngSpec(Spec):
         """Cycles after which the whole array is as it was."""
         return lcm(self.n, self.lfsr.period)
 
-    def _spread_seeds(self) -> Iterator[tuple[int, ...]]:
-        """Phases at equal distances, in the order in which a maximal register visits 1 to n."""
-        distance = self.lfsr.period // self.n
-        order = Lfsr(max(2, self.n.bit_length())).states
-        order = order[order <= self.n] - 1
-        for turn in range(self.n):
-            seeds = self.lfsr.states[distance * np.roll(order, turn) * (turn + 1) % self.lfsr.period]
-            if len(set(seeds.tolist())) == self.n and not self._frozen(self.lfsr.phases[seeds]):
-                yield tuple(seeds.tolist())
+    def _spread_seeds(self) -> tuple[int, ...]:
+        for turn in range(self.lfsr.period):
+            phases = spread(self.lfsr, self.n, turn)
+            if not self._frozen(phases):
+                return tuple(self.lfsr.states[phases].tolist())
         raise UserError(f"no default seeds for n = {self.n} at {self.bits} bits and leap {self.leap}: give seeds")
 
     def _check_seeds(self) -> None:
