@@ -136,17 +136,17 @@ class Spec(ABC):
                 raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
 
     @property
-    @abstractmethod
     def latency(self) -> int:
         """Cycles from an input's transfer, or for a source from reset, to its output; one word a cycle follows."""
+        return 0
 
     @abstractmethod
     def streams(self) -> dict[str, Stream]:
         """The ports, by name."""
 
-    @abstractmethod
     def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Random input that makes the block give about `words` words."""
+        """Random input that makes the block give about `words` words; a source needs none."""
+        return {}
 
     @abstractmethod
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

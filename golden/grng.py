@@ -193,18 +193,9 @@ class GrngSpec(Spec):
 
     # -- the block -------------------------------------------------------------------------------------------
 
-    @property
-    def latency(self) -> int:
-        """The seeds give the first number."""
-        return 0
-
     def streams(self) -> dict[str, Stream]:
         """`o` gives the numbers."""
         return {"o": Stream("out", (Field("number", NUMBER),))}
-
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """A source needs none."""
-        return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Numbers from position 0 on."""

@@ -154,11 +154,6 @@ class PoolSpec(Spec):
 
     # -- the block -------------------------------------------------------------------------------------------------
 
-    @property
-    def latency(self) -> int:
-        """The memory's output register holds the first row from reset on."""
-        return 0
-
     def streams(self) -> dict[str, Stream]:
         """`load` shifts an address in, `o` gives the rows; `replay` and `mark` say what comes after a row."""
         return {

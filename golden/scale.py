@@ -167,21 +167,12 @@ class ScaleSpec(Spec):
 
     # -- the block -------------------------------------------------------------------------------------------------
 
-    @property
-    def latency(self) -> int:
-        """The table's output register holds the first factor from reset on."""
-        return 0
-
     def streams(self) -> dict[str, Stream]:
         """`load` and `scan` as in `urng`; `o` gives the factors."""
         return {
             **state_ports(),
             "o": Stream("out", (Field("scale", self.format),)),
         }
-
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """A source needs none."""
-        return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Factors from position 0 on."""

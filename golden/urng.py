@@ -177,21 +177,12 @@ class UrngSpec(Spec):
 
     # -- the block -------------------------------------------------------------------------------------------------
 
-    @property
-    def latency(self) -> int:
-        """The seeds are the first numbers."""
-        return 0
-
     def streams(self) -> dict[str, Stream]:
         """`load` shifts the state in, `scan` shows what falls out, `o` gives the numbers."""
         return {
             **state_ports(),
             "o": Stream("out", (Field("number", Format(1, self.bits - 1), self.n),)),
         }
-
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """A source needs none."""
-        return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Numbers from position 0 on, as they stand in the registers."""

@@ -46,7 +46,7 @@ def run(commands: Iterable[str], folder: Path) -> None:
     script = folder / "commands.ys"
     script.write_text("\n".join(commands) + "\n", encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", __name__, script.name],
+        [sys.executable, "-P", "-m", __name__, script.name],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -159,7 +159,7 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
 def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Cocotb's runner prints, changes folders and exits: in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", __name__, step, json.dumps(job)],
+        [sys.executable, "-P", "-m", __name__, step, json.dumps(job)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,0 +1,32 @@
+"""The arrows between the houses run one way: scripts -> boards, sim -> hw -> golden."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "golden": set(),
+    "hw": {"golden"},
+    "sim": {"hw", "golden"},
+    "boards": {"hw", "golden"},
+    "scripts": {"boards", "sim", "hw", "golden"},
+}
+
+
+@pytest.mark.parametrize("house", MAY_IMPORT)
+def test_a_house_imports_only_what_lies_below(house):
+    for path in sorted((ROOT / house).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
+                assert node.module.split(".")[0] in MAY_IMPORT[house], f"{path.name} imports {node.module}"
+            elif isinstance(node, ast.ImportFrom | ast.Import):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+                assert not any(name.startswith("fabtune") for name in names), f"{path.name} imports absolutely"
+
+
+def test_files_are_small():
+    for house in MAY_IMPORT:
+        for path in (ROOT / house).glob("*.py"):
+            assert len(path.read_text().splitlines()) <= 500, path
