@@ -70,4 +70,4 @@ def test_it_works_in_a_clean_environment(wheel, tmp_path):
     assert "urng" in run("list", "--json")
     assert run("emit", "urng", "--json")["files"] == ["urng.v", "spec.json"]
     assert run("verify", "urng", "--set", "n=3", "--words", "20", "--json")["mismatches"] == 0
-    assert run("estimate", "urng", "--json")["resources"]["ff"] == 248
+    assert run("estimate", "urng", "--json")["resources"]["ff"] == 249

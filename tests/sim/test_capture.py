@@ -178,8 +178,8 @@ def test_csv_valid_alone_decides(tmp_path):
 
 
 def test_csv_inputs_at_rest_are_left_out(tmp_path):
-    header = ["o_number", "load_valid", "load_bit", "scan"]
-    path = write_csv(tmp_path / "c.csv", header, [[word, 0, 1, 0] for word in HEX])
+    header = ["o_number", "load_valid", "load_bit", "load_last", "scan"]
+    path = write_csv(tmp_path / "c.csv", header, [[word, 0, 1, 0, 0] for word in HEX])
     assert same(read(path), WORDS)
 
 

@@ -258,7 +258,8 @@ def test_no_hint_under_a_sideband():
 
 
 def test_a_load_in_the_capture_is_mentioned():
-    capture = {"load": {"bit": np.ones((40, 1), np.int64)}, "o": {"number": np.zeros((40, 5), np.int64)}}
+    load = {name: np.ones((40, 1), np.int64) for name in ("bit", "last")}
+    capture = {"load": load, "o": {"number": np.zeros((40, 5), np.int64)}}
     assert "the capture holds a load, golden starts at reset" in compare(URNG, capture).hint
 
 
