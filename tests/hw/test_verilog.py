@@ -55,7 +55,7 @@ def ports(verilog):
 def test_a_core_has_the_names_that_a_block_design_knows():
     assert ports(emitted("pezo").verilog) == {
         "aclk", "aresetn",
-        "s_axis_load_tdata", "s_axis_load_tvalid", "s_axis_load_tready",
+        "s_axis_load_tdata", "s_axis_load_tlast", "s_axis_load_tvalid", "s_axis_load_tready",
         "m_axis_tdata", "m_axis_tvalid", "m_axis_tready",
         "scan", "replay", "mark",
     }  # fmt: skip
@@ -76,7 +76,7 @@ def test_on_the_fly_numbers_and_factor_fill_32_bytes():
 
 def test_a_plain_block_names_its_streams():
     assert ports(emitted("urng").verilog) == {
-        "clk", "rst", "load_valid", "load_ready", "load_bit", "scan", "o_valid", "o_ready", "o_number",
+        "clk", "rst", "load_valid", "load_ready", "load_bit", "load_last", "scan", "o_valid", "o_ready", "o_number",
     }  # fmt: skip
 
 
