@@ -1,4 +1,4 @@
-"""RTL of `urng`: the rotation is wiring, the load is the two spare inputs of each feedback LUT."""
+"""RTL of `urng`: the rotation is wiring, and a load takes the two spare inputs of each feedback LUT."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
