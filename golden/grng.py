@@ -83,8 +83,6 @@ class GrngSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.form not in ("tree", "select", "sum"):
-            raise UserError(f"form = {self.form!r} is not one of tree, select, sum")
         if not self.seeds:
             object.__setattr__(self, "seeds", SEEDS)
         if len(self.seeds) != len(WIDTHS):
