@@ -45,9 +45,7 @@ class TileSpec(Spec):
     summary: ClassVar[str] = "AXI4-Stream weights in, perturbed weights out: generator, scaler and lanes together"
     core: ClassVar[bool] = True
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        "pool": {"pezo.strategy": "pool"},
-        "otf8": {"pezo.scale.urng.bits": 8},
-        "otf14": {"pezo.scale.urng.bits": 14},
+        name: {f"pezo.{path}": value for path, value in settings.items()} for name, settings in PezoSpec.presets.items()
     }
 
     lanes: int = 32
