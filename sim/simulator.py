@@ -12,8 +12,10 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
@@ -170,8 +172,6 @@ def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.Co
 
 
 def _failures(results: Path, done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
-    from xml.etree import ElementTree
-
     if not results.exists():
         said = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
         return (f"the simulator ended without results: {said[0].strip() if said else done.returncode}",)
@@ -194,8 +194,6 @@ def _keep_waves(test_dir: Path, waves: Path) -> None:
 
 
 def _version(package: str) -> str:
-    from importlib.metadata import version
-
     return version(package) if importlib.util.find_spec(package) else ""
 
 
