@@ -111,6 +111,11 @@ class Lfsr:
             )
 
 
+def shifted_in(value: int, bits: int) -> Integers:
+    """The bits that bring a register to a value through its lowest bit, first sent first."""
+    return np.array([value >> k & 1 for k in reversed(range(bits))], np.int64)
+
+
 @lru_cache
 def _orbit(bits: int, taps: tuple[int, ...]) -> Integers:
     mask, state, states = (1 << bits) - 1, 1, []

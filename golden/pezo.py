@@ -69,7 +69,7 @@ class PezoSpec(Spec):
     @property
     def replay_cycles(self) -> int:
         """Cycles without a word after a mark or a replay."""
-        return 0 if self.strategy == "pool" else self.state_bits
+        return self.state_bits if self.strategy == "on-the-fly" and self.replay else 0
 
     def serial(self, position: int) -> Integers:
         """The bits that load a position, first sent first: the factor's generator lies behind the array."""
@@ -107,7 +107,7 @@ class PezoSpec(Spec):
     @property
     def latency(self) -> int:
         """Cycles from reset to the first word; an array that can replay keeps a copy of its first state before."""
-        return self.replay_cycles if self.replay else 0
+        return self.replay_cycles
 
     def streams(self) -> dict[str, Stream]:
         """The numbers, and on the fly their factor, as ``m_axis``; the state as ``s_axis_load``."""
@@ -148,17 +148,19 @@ class PezoSpec(Spec):
         replays, more = self.stimulus(rng, words), self.stimulus(rng, words)
         walked = position + replayed(replays, words + 1)
         # the ring is still turning from the mark when the phase begins
-        waits = self.replay_cycles * (1 + self._turns(replays, words)) if self.can_replay else 0
-        phases.append(Phase(replays, {"o": self.words_at(walked[:-1])}, cycles=words + waits))
+        phases.append(
+            Phase(replays, {"o": self.words_at(walked[:-1])}, cycles=self.replay_cycles + self._cycles(replays, words))
+        )
         target = int(rng.integers(self.period))
         load = load_words(self.serial(target))
         phases.append(Phase(load, {"scan": {"bit": self.serial(int(walked[-1]))[:, None]}}))
-        waits = self.replay_cycles * self._turns(more, words) if self.can_replay else 0
-        phases.append(Phase(more, {"o": self.words_at(target + replayed(more, words))}, cycles=words + waits))
+        there = self.words_at(target + replayed(more, words))
+        phases.append(Phase(more, {"o": there}, cycles=self._cycles(more, words)))
         return phases
 
-    @staticmethod
-    def _turns(inputs: dict[str, Words], words: int) -> int:
-        """How often the ring goes round before the last word."""
+    def _cycles(self, inputs: dict[str, Words], words: int) -> int:
+        """Cycles of so many words: one each, and a turn of the ring behind each mark or replay but one at the end."""
+        if not inputs:
+            return words
         strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]
-        return int(strobes[: words - 1].sum())
+        return words + self.replay_cycles * int(strobes[: words - 1].sum())

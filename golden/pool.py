@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .block import Field, Phase, Spec, Stream, Words
 from .errors import UserError
 from .fixed import Format, Integers
-from .lfsr import TAPS, Lfsr
+from .lfsr import TAPS, Lfsr, shifted_in
 from .perturbation import walk
 from .scale import cyclic, expected_modulus
 from .urng import BIT, load_words, refuse_power_of_two, state_ports
@@ -128,8 +128,7 @@ class PoolSpec(Spec):
 
     def serial(self, position: int) -> Integers:
         """The bits that load the row address of a position, first sent first."""
-        address = int(self.addresses[position % self.rows])
-        return np.array([address >> k & 1 for k in reversed(range(self.address_bits))], np.int64)
+        return shifted_in(int(self.addresses[position % self.rows]), self.address_bits)
 
     # -- as a source of perturbations ------------------------------------------------------------------------------
 

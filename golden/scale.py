@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .block import Field, Phase, Spec, Stream, Words
 from .errors import UserError
 from .fixed import Format, Integers
+from .lfsr import shifted_in
 from .urng import UrngSpec, load_words, rotate, state_ports
 
 LUT_ROM_DEPTH = 512
@@ -127,7 +128,7 @@ class ScaleSpec(Spec):
         """The bits that load the reference generator, first sent first; none where nothing varies."""
         if not self.varies:
             return np.empty(0, np.int64)
-        return np.array([self.reference(position) >> k & 1 for k in reversed(range(self.urng.bits))], np.int64)
+        return shifted_in(self.reference(position), self.urng.bits)
 
     # -- as a source of perturbations ------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from .block import Field, Phase, Spec, Stream, Words
 from .errors import UserError
 from .fixed import Q4_12, Format, Integers
 from .perturb import PerturbSpec
-from .perturbation import walk
+from .perturbation import cycles_of, walk
 from .pezo import PezoSpec
 from .urng import BIT, load_words, state_ports
 
@@ -154,7 +154,7 @@ class TileSpec(Spec):
 
     def passes(self, weights: Integers) -> list[dict[str, Words]]:
         """The words of one step: plus and minus with *again*, then a pass that leaves the weights alone."""
-        count = -(-len(weights) // self.lanes)
+        count = cycles_of(len(weights), self.lanes)
         padded = np.zeros(count * self.lanes, np.int64)
         padded[: len(weights)] = weights
         last = np.zeros((count, 1), np.int64)

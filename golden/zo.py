@@ -45,7 +45,6 @@ def fine_tune(
     tile: TileSpec,
     steps: int,
     rate: float,
-    decay: float = 0.0,
 ) -> Iterator[Step]:
     """Fine-tune weights in place.
 
@@ -60,7 +59,7 @@ def fine_tune(
     steps : int
         How many.
     rate : float
-        Learning rate; it falls along a cosine to `decay` of itself.
+        Learning rate; it falls to 0 along half a cosine.
     """
     master = weights.astype(np.int64) << (MASTER.fraction - Q4_12.fraction)
     eps = 2.0**-tile.eps_shift
@@ -69,7 +68,7 @@ def fine_tune(
     for number in range(steps):
         plus, minus, following = tile.step(weights, position)
         losses = loss(plus), loss(minus)
-        fall = decay + (1 - decay) * (0.5 + 0.5 * np.cos(np.pi * number / steps))
+        fall = 0.5 + 0.5 * np.cos(np.pi * number / steps)
         gradient = (losses[0] - losses[1]) / (2 * eps)
         coefficient = int(np.rint(rate * fall * gradient * scale))
         seen = Step(position, weights.copy(), sum(losses) / 2)

@@ -103,9 +103,7 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         )
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
-    body = re.sub(
-        r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE
-    )
+    body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
     for wire, attributes in edge.attributes.items():
         body = body.replace(f"  input {wire};", f"  {attributes}\n  input {wire};", 1)
     if edge.padding:

@@ -24,7 +24,7 @@ from .tables import pezo_6
 STEPS = 4000
 RATE = 0.01
 THROUGH_RTL = 24
-"""Steps of the fine-tuning whose weights go through the simulated hardware, spread over the run's start."""
+"""Steps of the fine-tuning, the first ones, whose weights go through the simulated hardware."""
 CONFIGURATIONS = ("pool", "otf8", "otf14")
 EVERY = 20
 
@@ -104,10 +104,10 @@ def _verify(tile: TileSpec, steps: list[Step], simulator: str, progress: Progres
     """The steps' weights through the whole tile; then each generator on its own."""
     task = progress.add_task("weights through the RTL", total=1 + len(CONFIGURATIONS))
     phases: list[Phase] = []
-    for number, step in enumerate(steps):
+    for step in steps:
         for given in tile.passes(step.weights):
             expected = tile.perturbed(given["i"], step.position)
-            phases.append(Phase(given, {"o": expected}, reset=number == 0 and not phases))
+            phases.append(Phase(given, {"o": expected}, reset=not phases))
     verdicts = {f"tile, {len(steps)} steps of the network's weights": verify_phases(tile, phases, simulator)}
     progress.advance(task)
     for name in CONFIGURATIONS:
