@@ -146,24 +146,58 @@ def narrow(
     -------
     array of int64, the shape of `values`
     """
+    result = _rounded(values, source, target, rounding, noise)
+    if overflow is Overflow.SATURATE:
+        result = np.clip(result, target.minimum, target.maximum)
+        return result
+    return _wrap(result, target)
+
+
+def count_saturated(
+    values: ArrayLike,
+    source: Format | int,
+    target: Format,
+    rounding: Rounding = Rounding.HALF_EVEN,
+    noise: ArrayLike | None = None,
+) -> int:
+    """How many of the values a saturating `narrow` with these arguments brings to an end of the range."""
+    result = _rounded(values, source, target, rounding, noise)
+    return int(np.count_nonzero((result < target.minimum) | (result > target.maximum)))
+
+
+class Narrower:
+    """Narrows half to even, saturating, and counts what it had to clip, as the hardware's status register does."""
+
+    def __init__(self) -> None:
+        self.saturations = 0
+
+    def __call__(
+        self, values: ArrayLike, source: Format | int, target: Format, noise: ArrayLike | None = None
+    ) -> Integers:
+        """`narrow`; stochastic where there is noise."""
+        rounding = Rounding.HALF_EVEN if noise is None else Rounding.STOCHASTIC
+        result = narrow(values, source, target, rounding, noise=noise)
+        if result.size and (result.max() == target.maximum or result.min() == target.minimum):
+            self.saturations += count_saturated(values, source, target, rounding, noise)
+        return result
+
+
+def _rounded(
+    values: ArrayLike, source: Format | int, target: Format, rounding: Rounding, noise: ArrayLike | None
+) -> Integers:
+    """In the target's fraction, not yet in its range."""
     values = np.asarray(values, np.int64)
-    result: Integers
     shift = (source if isinstance(source, int) else source.fraction) - target.fraction
     if (noise is None) == (rounding is Rounding.STOCHASTIC):
         raise UserError(f"{rounding} rounding {'needs' if noise is None else 'takes no'} random bits")
     if shift > 62:
         raise UserError(f"a narrowing drops at most 62 bits, not {shift}")
-    if shift <= 0:
-        bound = _EXACT_INT >> -shift
-        if values.size and (values.max() >= bound or values.min() < -bound):
-            raise UserError(f"widening by {-shift} bits overflows 64-bit integers")
-        result = values << -shift
-    else:
-        result = _drop(values, shift, rounding, noise)
-    if overflow is Overflow.SATURATE:
-        result = np.clip(result, target.minimum, target.maximum)
-        return result
-    return _wrap(result, target)
+    if shift > 0:
+        return _drop(values, shift, rounding, noise)
+    bound = _EXACT_INT >> -shift
+    if values.size and (values.max() >= bound or values.min() < -bound):
+        raise UserError(f"widening by {-shift} bits overflows 64-bit integers")
+    return values << -shift
 
 
 def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | None) -> Integers:

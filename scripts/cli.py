@@ -294,16 +294,80 @@ def doctor(as_json: bool) -> None:
     sys.exit(1 if any(check.required and not check.found for check in found) else 0)
 
 
-@main.command()
-@click.argument("name", metavar="pezo-6")
-@as_json
-def table(name: str, as_json: bool) -> None:
-    """Measure a table of a paper and print it beside the paper's numbers."""
-    from .tables import TABLES
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
-    if name not in TABLES:
-        raise UserError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
-    result = TABLES[name]()
+
+@main.command()
+@click.option("--network", metavar="NAME", help="A preset; by default the one that goes with the data.")
+@click.option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Sequential; FILE.py is run.")
+@click.option("--weights", type=_FILE, help="Its state dict; by default it is pre-trained and kept.")
+@click.option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
+@click.option("--drift", metavar="none|camera|rotate:DEG", help="By default camera for digits, else none.")
+@click.option("--method", default="instantft", show_default=True, metavar="NAME", help="See `fabtune cost`.")
+@click.option("--engine", default="golden", show_default=True, metavar="golden|float", help="Integers or float32.")
+@click.option("--epochs", type=click.IntRange(1), help="Of fine-tuning; by default the paper's.")
+@click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Samples of a batch.")
+@click.option("--rate", type=float, help="Learning rate on the mean of a batch; by default the paper's.")
+@click.option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Of the adapters.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random.")
+@click.option("--stochastic", is_flag=True, help="Round updates with the numbers of urng, not to nearest.")
+@click.option("--pretrain-epochs", type=click.IntRange(1), help="By default the paper's.")
+@click.option("--pretrain-rate", type=float, help="Learning rate of pre-training.")
+@click.option("--output", "-o", type=_FILE, help="Adapters, by default build/tune/DATA-METHOD.safetensors.")
+@click.option("--plot", type=_FILE, help="Loss and held-out accuracy by epoch: .png, .svg or .pdf.")
+@click.option("--force", is_flag=True, help="Replace these files.")
+@as_json
+def tune(as_json: bool, **options: Any) -> None:
+    """Fine-tune a network on drifted data with adapters, in float or in the hardware's integers."""
+    from .tune import Request, run
+
+    result = run(Request(**options), Console(stderr=True))
+    if as_json:
+        show_json(result)
+        return
+    before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
+    click.echo(
+        f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% after, "
+        f"in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values clipped"
+    )
+    click.echo(result["adapters"])
+
+
+@main.command()
+@click.argument("network", default="lenet5-mnist", metavar="[NETWORK]")
+@click.option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Of the adapters.")
+@as_json
+def cost(network: str, rank: int, as_json: bool) -> None:
+    """Count what each method costs on a NETWORK: parameters, operations and bytes of a sample."""
+    from ..golden.networks.presets import preset
+    from ..golden.tuning.cost import cost as of
+    from ..golden.tuning.methods import METHODS
+
+    chosen = preset(network)
+    costs = {name: dataclasses.asdict(of(chosen, method, rank)) for name, method in METHODS.items()}
+    if as_json:
+        show_json({"network": network, "rank": rank, "methods": costs})
+        return
+    sheet = Table("method", *(name.replace("_", " ") for name in next(iter(costs.values()))), title=network)
+    for name, row in costs.items():
+        sheet.add_row(name, *("-" if value is None else f"{value:,}" for value in row.values()))
+    Console(width=None if sys.stdout.isatty() else 160).print(sheet)
+
+
+@main.command()
+@click.argument("name", metavar="pezo-6|instantft-1|instantft-7a|skip2-4|skip2-6")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
+@click.option("--seeds", type=click.IntRange(1), help="Trials; by default five, or the table's own number.")
+@as_json
+def table(name: str, data_dir: Path | None, seeds: int | None, as_json: bool) -> None:
+    """Measure a table of a paper and print it beside the paper's numbers."""
+    from .tables import table_of
+    from .tables.options import Options
+
+    measure = table_of(name)
+    with Console(stderr=True).status(name) as status:
+        result = measure(Options(data_dir, seeds, status.update))
     if as_json:
         show_json(result)
         return

@@ -19,7 +19,8 @@ from ..golden.zo import Step, fine_tune
 from ..sim.simulator import require
 from ..sim.verify import Verdict, verify, verify_phases
 from .report import render
-from .tables import pezo_6
+from .tables.options import Options
+from .tables.pezo import pezo_6
 
 STEPS = 4000
 RATE = 0.01
@@ -61,7 +62,7 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
         files = {f"pezo_{name}": package(build(BLOCKS["pezo"], [], name), "zcu102") for name in CONFIGURATIONS}
         files["tile"] = package(tile, "zcu102")
         task = progress.add_task("estimate resources", total=7)
-        table = pezo_6(lambda _: progress.advance(task))
+        table = pezo_6(Options(progress=lambda _: progress.advance(task)))
         task = progress.add_task("write the report", total=1)
         facts = {
             "accuracy_undrifted": job.accuracy_undrifted,

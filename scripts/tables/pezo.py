@@ -1,15 +1,15 @@
-"""Tables of the papers, measured."""
+"""PeZO: table 6 by open synthesis."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ..boards.estimate import Estimate, estimate_spec
-from ..golden.grng import GrngSpec
-from ..golden.pezo import PezoSpec
-from ..golden.pool import PoolSpec
-from ..golden.settings import build
+from ...boards.estimate import Estimate, estimate_spec
+from ...golden.grng import GrngSpec
+from ...golden.pezo import PezoSpec
+from ...golden.pool import PoolSpec
+from ...golden.settings import build
+from .options import Options, Rows
 
 TREES = 1024
 """Gaussian generators that MeZO needs for a tile of 1,024 weights."""
@@ -22,10 +22,8 @@ _PAPER = {
 }
 _RESOURCES = ("lut", "ff", "bram36")
 
-Progress = Callable[[str], None]
 
-
-def pezo_6(progress: Progress = lambda _: None) -> dict[str, Any]:
+def pezo_6(options: Options) -> Rows:
     """Table 6 of PeZO: resources of random number generation on the ZCU102.
 
     Returns
@@ -44,12 +42,12 @@ def pezo_6(progress: Progress = lambda _: None) -> dict[str, Any]:
         "8 bit, with replay inside": build(PezoSpec, [], "otf8"),
         "14 bit, with replay inside": build(PezoSpec, [], "otf14"),
     }
-    progress("one Gaussian tree")
+    options.progress("one Gaussian tree")
     tree = estimate_spec(GrngSpec(form="tree"))
     measured = {"MeZO, 1,024 trees": {name: TREES * tree.resources[name] for name in _RESOURCES}}
     levels = {"MeZO, 1,024 trees": tree}
     for name, spec in (designs | extra).items():
-        progress(name)
+        options.progress(name)
         levels[name] = estimate_spec(spec)
         measured[name] = {resource: levels[name].resources[resource] for resource in _RESOURCES}
     rows = [_row(name, found, levels[name]) for name, found in measured.items()]
@@ -76,6 +74,3 @@ def _row(name: str, found: dict[str, float], result: Estimate) -> dict[str, Any]
         row[f"{resource} ratio"] = round(found[resource] / printed, 3) if printed else None
     row["logic levels"] = result.logic_levels
     return row
-
-
-TABLES: dict[str, Callable[..., dict[str, Any]]] = {"pezo-6": pezo_6}

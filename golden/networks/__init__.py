@@ -1,0 +1,1 @@
+"""Networks: their description, presets, PyTorch modules and checkpoints."""

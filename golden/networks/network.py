@@ -1,0 +1,221 @@
+"""The description of a network, from which training, the integer job, the cost model and the RTL derive.
+
+A description is a plain sequence of layers. `Network.stages` is its normal form, the one the hardware runs: each
+stage is one layer with weights, batch norm folded into it, and the ReLU and max-pool behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ..errors import UserError
+
+Shape = tuple[int, ...]
+"""Of one sample: (channels, height, width) or (features,)."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """2-D convolution with bias, square kernel, stride 1.
+
+    Parameters
+    ----------
+    channels : int
+        Output channels.
+    kernel : int
+        Height and width of the kernel.
+    padding : int
+        Zeros on each side.
+    """
+
+    channels: int
+    kernel: int
+    padding: int = 0
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Fully connected layer with bias."""
+
+    features: int
+
+
+@dataclass(frozen=True)
+class BatchNorm:
+    """Batch norm; must directly follow a convolution or a fully connected layer, into which it is folded."""
+
+
+@dataclass(frozen=True)
+class Relu:
+    """max(x, 0)."""
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """Max-pool of size x size with stride `size`; rows and columns that do not fill a window are dropped."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """(channels, height, width) to one vector, channels slowest."""
+
+
+Layer = Convolution | Linear | BatchNorm | Relu | MaxPool | Flatten
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One layer with weights, and what follows it up to the next.
+
+    Parameters
+    ----------
+    layer : Convolution or Linear
+    input_shape : tuple of int
+        As the layer before left it: a fully connected stage behind a convolution has (C, H, W) here, and flattens.
+    computed_shape : tuple of int
+        Of the layer's own output.
+    output_shape : tuple of int
+        After the max-pool, if there is one.
+    batch_norm, relu : bool
+    pool : int
+        Side of the max-pool, 1 for none.
+    """
+
+    layer: Convolution | Linear
+    input_shape: Shape
+    computed_shape: Shape
+    output_shape: Shape
+    batch_norm: bool = False
+    relu: bool = False
+    pool: int = 1
+
+    @property
+    def inputs(self) -> int:
+        """Input values of a sample: what an adapter of this stage sees."""
+        return prod(self.input_shape)
+
+    @property
+    def channels(self) -> int:
+        """Channels of the input, each with its own scale in the forward cache; 1 for a vector."""
+        return self.input_shape[0] if len(self.input_shape) == 3 else 1
+
+    @property
+    def biases(self) -> int:
+        """Output channels or features."""
+        return self.computed_shape[0]
+
+    @property
+    def weight_shape(self) -> Shape:
+        """(out, in, kernel, kernel) or (out, in), as PyTorch has it."""
+        if isinstance(self.layer, Convolution):
+            return self.biases, self.input_shape[0], self.layer.kernel, self.layer.kernel
+        return self.biases, self.inputs
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of a sample."""
+        return prod(self.weight_shape) * prod(self.computed_shape[1:])
+
+
+@dataclass(frozen=True)
+class Network:
+    """A sequential network.
+
+    Parameters
+    ----------
+    name : str
+    input_shape : tuple of int
+        (channels, height, width) or (features,).
+    layers : tuple of Layer
+
+    Raises
+    ------
+    UserError
+        If the layers do not fit each other, or the network does not end in a fully connected layer.
+    """
+
+    name: str
+    input_shape: Shape
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.input_shape) not in (1, 3) or min(self.input_shape) < 1:
+            raise UserError(
+                f"{self.name}: an input is (features,) or (channels, height, width), not {self.input_shape}"
+            )
+        _ = self.stages
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The normal form."""
+        stages: list[Stage] = []
+        shape, flat = self.input_shape, len(self.input_shape) == 1
+        batch_norm = relu = False
+        pool, open_layer = 1, None
+        start = computed = shape
+
+        def close() -> None:
+            if open_layer is not None:
+                stages.append(Stage(open_layer, start, computed, shape, batch_norm, relu, pool))
+
+        for number, layer in enumerate(self.layers):
+            where = f"{self.name}, layer {number} ({type(layer).__name__})"
+            match layer:
+                case Convolution() | Linear():
+                    close()
+                    open_layer, start = layer, shape
+                    computed = shape = _applied(layer, shape, flat, where)
+                    batch_norm = relu = False
+                    pool = 1
+                case BatchNorm():
+                    if open_layer is None or batch_norm or relu or pool > 1 or flat != (len(computed) == 1):
+                        raise UserError(f"{where}: batch norm must directly follow a convolution or a linear layer")
+                    batch_norm = True
+                case Relu():
+                    if open_layer is None:
+                        raise UserError(f"{where}: a ReLU must follow a layer with weights")
+                    relu = True
+                case MaxPool():
+                    if open_layer is None or flat or pool > 1:
+                        raise UserError(f"{where}: a max-pool must follow a convolution, one at most")
+                    if not 2 <= layer.size <= min(shape[1:]):
+                        raise UserError(f"{where}: windows of {layer.size} x {layer.size} do not fit {shape}")
+                    pool = layer.size
+                    shape = (shape[0], shape[1] // layer.size, shape[2] // layer.size)
+                case Flatten():
+                    flat = True
+        close()
+        if not stages or not isinstance(stages[-1].layer, Linear) or stages[-1].relu or stages[-1].batch_norm:
+            raise UserError(f"{self.name} must end in a linear layer: its outputs are the logits")
+        return tuple(stages)
+
+    @property
+    def classes(self) -> int:
+        """Outputs."""
+        return self.stages[-1].biases
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases once batch norm is folded."""
+        return sum(prod(stage.weight_shape) + stage.biases for stage in self.stages)
+
+
+def _applied(layer: Convolution | Linear, shape: Shape, flat: bool, where: str) -> Shape:
+    if isinstance(layer, Linear):
+        if not flat:
+            raise UserError(f"{where}: the input is {shape}; flatten it first")
+        if layer.features < 1:
+            raise UserError(f"{where}: {layer.features} outputs")
+        return (layer.features,)
+    if flat or len(shape) != 3:
+        raise UserError(f"{where}: a convolution needs (channels, height, width), not a vector")
+    if layer.channels < 1 or layer.kernel < 1 or layer.padding < 0:
+        raise UserError(f"{where}: {layer.channels} channels, kernel {layer.kernel}, padding {layer.padding}")
+    height, width = (side + 2 * layer.padding - layer.kernel + 1 for side in shape[1:])
+    if min(height, width) < 1:
+        raise UserError(f"{where}: a kernel of {layer.kernel} does not fit {shape}")
+    return layer.channels, height, width

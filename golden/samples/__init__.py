@@ -1,0 +1,1 @@
+"""Samples to train and test on: the embedded digits, files of the user's, and their drifts."""

@@ -1,0 +1,86 @@
+"""Reader of NPZ archives that may come from anyone: no pickles, and no more memory than the file owns up to."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from ..errors import UserError
+
+LIMIT = 4 << 30
+"""Bytes of all arrays read from one archive, unpacked: 20 times MNIST in float32."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> Arrays:
+    """Read named arrays; others in the archive stay untouched.
+
+    Parameters
+    ----------
+    path : Path
+    required, optional : iterable of str
+        Keys, as given to ``np.savez``.
+
+    Returns
+    -------
+    dict of str to array
+
+    Raises
+    ------
+    UserError
+        If the file is no NPZ, is damaged, lacks a required key, holds objects, or unpacks to more than `LIMIT`.
+    """
+    required = list(required)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            missing = [key for key in required if key not in members]
+            if missing:
+                raise UserError(f"{path}: no array {', '.join(missing)}; it holds {', '.join(members) or 'nothing'}")
+            wanted = {key: members[key] for key in (*required, *optional) if key in members}
+            size = sum(info.file_size for info in wanted.values())
+            if size > LIMIT:
+                raise UserError(f"{path}: unpacks to {size} bytes, more than the {LIMIT} that are read")
+            return {key: _array(archive, info, f"{path}: {key}") for key, info in wanted.items()}
+    except UserError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{path}: not an NPZ file, or damaged ({error})") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    except Exception as error:
+        # what a hostile file provokes in the parsers is open-ended: zlib, struct, ast, tokenize, unicode, ...
+        raise UserError(f"{path}: damaged ({type(error).__name__}: {' '.join(str(error).split())})") from None
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> NDArray[Any]:
+    with archive.open(info) as file:
+        shape, dtype = _header(file, where)
+        present = info.file_size - file.tell()
+    if dtype.hasobject:
+        raise UserError(f"{where} holds Python objects, which only a pickle can load; save numbers instead")
+    # NumPy allocates what the header says before it reads; zipfile never yields more than `file_size`
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != present:
+        raise UserError(f"{where}: the header says {dtype} {shape}, but {present} bytes follow")
+    with archive.open(info) as file:
+        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        if file.read(1):  # also makes zipfile check its sum
+            raise UserError(f"{where}: bytes behind the array")
+    return array
+
+
+def _header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise UserError(f"{where}: NPY version {version[0]}.{version[1]}, which no array of numbers needs")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype

@@ -1,0 +1,1 @@
+"""Fine-tuning: the methods, what they cost, the float engine and the integer job."""

@@ -1,0 +1,194 @@
+"""Fine-tune a pre-trained network on a drifted task, with any method and either engine."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import nn
+
+from ..errors import UserError
+from ..networks.leaves import leaves
+from ..networks.network import Network
+from ..networks.sequential import deployed, folded, module_from
+from ..samples.samples import Samples, Task
+from ..urng import UrngSpec
+from .engine import Engine, Floats, Tensors, initial_adapters
+from .integer import IntegerEngine
+from .methods import Adapters, adapter_shapes, method_of
+from .pretrain import batches
+from .propagate import PropagateEngine
+from .skip import SkipEngine
+
+ENGINES = ("float", "golden")
+STOCHASTIC = UrngSpec(bits=14)
+"""The generator whose numbers round updates where that is asked for."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fine-tune.
+
+    Parameters
+    ----------
+    method : str
+        A name in `METHODS`.
+    engine : "float" or "golden"
+        float32, or the integers of the hardware.
+    epochs, batch : int
+    rate : float
+        Learning rate of plain gradient descent on the mean of a batch.
+    rank : int
+        Of the adapters.
+    seed : int
+        Of the adapters and the order of the samples.
+    stochastic : bool
+        Integer updates are rounded stochastically, not to nearest.
+    products : str
+        Who multiplies integers; see `Job`.
+    """
+
+    method: str = "instantft"
+    engine: str = "float"
+    epochs: int = 10
+    batch: int = 20
+    rate: float = 0.1
+    rank: int = 4
+    seed: int = 0
+    stochastic: bool = False
+    products: str = "blas"
+
+    def __post_init__(self) -> None:
+        method_of(self.method)
+        if self.engine not in ENGINES:
+            raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
+        if self.stochastic and self.engine != "golden":
+            raise UserError("stochastic rounding belongs to --engine golden: floats are not rounded")
+        for name in ("epochs", "batch", "rank"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} = {getattr(self, name)}: at least 1")
+        if not (np.isfinite(self.rate) and self.rate > 0):
+            raise UserError(f"rate = {self.rate}: a learning rate is above 0")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch saw: mean cross entropy and fraction right while it learned; the fraction right of held-out samples."""
+
+    loss: float
+    accuracy: float
+    held_out: float | None = None
+
+
+@dataclass
+class Result:
+    """What fine-tuning gave.
+
+    Parameters
+    ----------
+    accuracy_before, accuracy_after : float
+        Fractions, of held-out samples, by the same engine.
+    seconds : float
+        Of fine-tuning alone: no pre-training, no test.
+    cache_bytes, saturations : int
+    tensors : dict of str to array
+        What was trained.
+    epochs : list of Epoch
+    """
+
+    accuracy_before: float
+    accuracy_after: float
+    seconds: float
+    cache_bytes: int
+    saturations: int
+    tensors: Tensors
+    epochs: list[Epoch] = field(default_factory=list)
+
+
+def engine_of(network: Network, module: nn.Sequential, settings: Settings, samples: int) -> Engine:
+    """The engine for a pre-trained network and a fine-tuning set of so many samples; `module` itself stays as it is."""
+    method = method_of(settings.method)
+    shapes = adapter_shapes(network, method, settings.rank)
+    rng = np.random.default_rng([settings.seed, 1])
+    a = initial_adapters(tuple(shape.inputs for shape in shapes), settings.rank, rng)
+    if settings.engine == "golden":
+        urng = STOCHASTIC if settings.stochastic else None
+        parameters = folded(network, module)
+        return IntegerEngine(
+            deployed(network), parameters, method, a, settings.rate, settings.batch, samples, urng, settings.products
+        )
+    if method.adapters is Adapters.SKIP:
+        plain = deployed(network)
+        frozen = module_from(plain, folded(network, module))
+        return SkipEngine(plain, frozen, a, settings.rate, method.cache, samples)
+    beside = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
+    layers = (leaf.module for leaf in leaves(copy.deepcopy(module), network.name))
+    return PropagateEngine(nn.Sequential(*layers), method, beside, settings.rate)
+
+
+def tune(
+    network: Network,
+    module: nn.Sequential,
+    task: Task,
+    settings: Settings,
+    progress: Callable[[Epoch], None] | None = None,
+    watch: bool = False,
+) -> Result:
+    """Fine-tune.
+
+    Parameters
+    ----------
+    network : Network
+    module : torch.nn.Sequential
+        Pre-trained; stays as it is.
+    task : Task
+    settings : Settings
+    progress : callable, optional
+        Told after each epoch.
+    watch : bool
+        Test on held-out samples after each epoch, too.
+
+    Raises
+    ------
+    UserError
+        If network, samples and settings do not go together, or the loss is no longer a number.
+    """
+    engine = engine_of(network, module, settings, len(task.tune))
+    before = accuracy(engine, task.test)
+    rng = np.random.default_rng([settings.seed, 2])
+    epochs: list[Epoch] = []
+    seconds = 0.0
+    for number in range(settings.epochs):
+        started = time.perf_counter()
+        logits = np.empty((len(task.tune), network.classes), np.float32)
+        for indices in batches(len(task.tune), settings.batch, rng):
+            logits[indices] = engine.batch(task.tune[indices], indices)
+        seconds += time.perf_counter() - started
+        loss = cross_entropy(logits, task.tune)
+        if not np.isfinite(loss):
+            raise UserError(f"fine-tuning lost its way in epoch {number + 1}: the loss is {loss}; lower the rate")
+        right = float(np.mean(logits.argmax(axis=1) == task.tune.labels))
+        epochs.append(Epoch(loss, right, accuracy(engine, task.test) if watch else None))
+        if progress:
+            progress(epochs[-1])
+    after = accuracy(engine, task.test)
+    return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
+
+
+def accuracy(engine: Engine, samples: Samples, at_once: int = 500) -> float:
+    """Fraction of samples with the right label."""
+    right = 0
+    for start in range(0, len(samples), at_once):
+        part = samples[start : start + at_once]
+        right += int(np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels))
+    return right / len(samples)
+
+
+def cross_entropy(logits: Floats, samples: Samples) -> float:
+    """Mean cross entropy in nats."""
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    chosen = np.take_along_axis(shifted, samples.labels[:, None], axis=1)[:, 0]
+    return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - chosen))

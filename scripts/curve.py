@@ -1,0 +1,40 @@
+"""The curve of a fine-tuning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from ..golden.errors import UserError
+from ..golden.tuning.tune import Result
+
+_KINDS = (".png", ".svg", ".pdf")
+
+
+def check(path: Path) -> None:
+    """Refuse a file name that tells no kind of picture."""
+    if path.suffix not in _KINDS:
+        raise UserError(f"{path}: a plot ends in {', '.join(_KINDS)}")
+
+
+def draw(result: Result, described: dict[str, Any], path: Path) -> None:
+    """Loss and held-out accuracy by epoch."""
+    figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    epochs = range(1, len(result.epochs) + 1)
+    loss.plot(epochs, [epoch.loss for epoch in result.epochs], color="#b0413e")
+    loss.set(xlabel="epoch", ylabel="mean cross entropy while tuning", ylim=(0, None))
+    held_out = [result.accuracy_before, *(epoch.held_out or 0.0 for epoch in result.epochs)]
+    accuracy.plot(range(len(held_out)), [100 * one for one in held_out], color="#2a6f97")
+    accuracy.set(xlabel="epoch", ylabel="held-out samples right (%)")
+    for axes in (loss, accuracy):
+        axes.grid(alpha=0.3)
+    figure.suptitle("{method} on {data} ({drift}), {network}, {engine}".format(**described), fontsize=10)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -1,0 +1,26 @@
+"""Tables of the papers, measured. Each is imported when it is asked for: PyTorch takes a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from ...golden.errors import UserError
+from .options import Options, Rows
+
+_WHERE = {
+    "pezo-6": ("pezo", "pezo_6"),
+    "instantft-1": ("instantft", "instantft_1"),
+    "instantft-7a": ("instantft", "instantft_7a"),
+    "skip2-4": ("skip2", "skip2_4"),
+    "skip2-6": ("skip2", "skip2_6"),
+}
+
+
+def table_of(name: str) -> Callable[[Options], Rows]:
+    """The function that measures a table."""
+    if name not in _WHERE:
+        raise UserError(f"there is no table {name!r}; there are: {', '.join(_WHERE)}")
+    module, function = _WHERE[name]
+    found: Callable[[Options], Rows] = getattr(import_module(f".{module}", __name__), function)
+    return found

@@ -1,0 +1,177 @@
+"""`fabtune tune`: from a task and a network to tuned adapters, a report and a curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from torch import nn
+
+from ..golden.errors import UserError
+from ..golden.networks.checkpoint import load_into, save_state
+from ..golden.networks.network import Network
+from ..golden.networks.presets import preset
+from ..golden.networks.sequential import module_of, network_of
+from ..golden.networks.usermodel import user_module
+from ..golden.samples.samples import Task
+from ..golden.samples.tasks import network_for, task_of
+from ..golden.tuning.pretrain import Pretraining, pretrained
+from ..golden.tuning.recipes import OTHER, RECIPES
+from ..golden.tuning.tune import Epoch, Settings, tune
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for; None where the default depends on the network.
+
+    Parameters
+    ----------
+    network, model, weights
+        A preset's name; ``file.py:build``; a file with a state dict.
+    data, data_dir, drift
+        See `task_of`.
+    method, engine, epochs, batch, rate, rank, seed, stochastic
+        See `Settings`.
+    pretrain_epochs, pretrain_rate
+        See `Pretraining`.
+    output, plot, force
+        Files to write, and whether they may replace others.
+    """
+
+    network: str | None
+    model: str | None
+    weights: Path | None
+    data: str
+    data_dir: Path | None
+    drift: str | None
+    method: str
+    engine: str
+    epochs: int | None
+    batch: int
+    rate: float | None
+    rank: int
+    seed: int
+    stochastic: bool
+    pretrain_epochs: int | None
+    pretrain_rate: float | None
+    output: Path | None
+    plot: Path | None
+    force: bool
+
+
+def run(request: Request, console: Console) -> dict[str, Any]:
+    """Pre-train or load, fine-tune, save.
+
+    Returns
+    -------
+    dict
+        ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``seconds`` (fine-tuning alone),
+        ``cache_bytes``, ``saturations``, ``trained_parameters``, what was asked for, and ``adapters``, the file.
+    """
+    output = request.output or Path("build/tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
+    for path in filter(None, (output, request.plot)):
+        if path.exists() and not request.force:
+            raise UserError(f"{path} exists: choose another file, or --force to replace it")
+    if request.plot:
+        from .curve import check
+
+        check(request.plot)
+    torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
+    drift = request.drift or ("camera" if request.data == "digits" else "none")
+    task = task_of(request.data, request.data_dir, drift, request.seed)
+    network, module = _network(request, task)
+    recipe = RECIPES.get(network.name, OTHER)
+    settings = Settings(
+        request.method,
+        request.engine,
+        request.epochs or recipe.epochs,
+        request.batch,
+        request.rate or recipe.rate,
+        request.rank,
+        request.seed,
+        request.stochastic,
+    )
+    how = Pretraining(
+        request.pretrain_epochs or recipe.pretrain_epochs,
+        20,
+        request.pretrain_rate or recipe.pretrain_rate,
+        request.seed,
+    )
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console) as progress:
+        if module is None:
+            module = _pretrained(network, task, how, progress)
+        bar = progress.add_task(f"{request.method}, {request.engine}", total=settings.epochs)
+        shown = partial(_show, progress, bar, request.method)
+        result = tune(network, module, task, settings, shown, watch=request.plot is not None)
+    described = {
+        "network": network.name,
+        "data": task.name,
+        "drift": drift,
+        "method": settings.method,
+        "engine": settings.engine,
+        "epochs": settings.epochs,
+        "seed": settings.seed,
+    }
+    metadata = {name: str(value) for name, value in described.items()}
+    metadata["format"] = "Q4.12" if settings.engine == "golden" else "float32"
+    save_state(output, result.tensors, metadata, request.force)
+    if request.plot:
+        from .curve import draw
+
+        draw(result, described, request.plot)
+    return {
+        "accuracy_before": result.accuracy_before,
+        "accuracy_after": result.accuracy_after,
+        "seconds": round(result.seconds, 3),
+        "cache_bytes": result.cache_bytes,
+        "saturations": result.saturations,
+        "trained_parameters": sum(one.size for one in result.tensors.values()),
+        **described,
+        "adapters": str(output),
+    }
+
+
+def _network(request: Request, task: Task) -> tuple[Network, nn.Sequential | None]:
+    """The network, and the module if its weights are given."""
+    if request.model and request.network:
+        raise UserError("give --network or --model, not both")
+    if request.model:
+        module = user_module(request.model)
+        network = network_of(module, task.test.shape, request.model)
+    else:
+        network = preset(request.network or network_for(request.data))
+        module = module_of(network)
+    for part in (task.pretrain, task.tune, task.test):
+        if len(part):
+            if part.shape != network.input_shape:
+                raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}")
+            part.check(task.name, network.classes)
+    if request.weights is None:
+        return network, None
+    load_into(module, request.weights)
+    return network, module.eval()
+
+
+def _pretrained(network: Network, task: Task, how: Pretraining, progress: Progress) -> nn.Sequential:
+    if not len(task.pretrain):
+        raise UserError(f"{task.name} has no samples to pre-train on: give a checkpoint with --weights")
+    bar = progress.add_task(f"pre-train {network.name}", total=how.epochs)
+
+    def show(loss: float, accuracy: float) -> None:
+        told = f"pre-train {network.name}, loss {loss:.3f}, {100 * accuracy:.1f}% right"
+        progress.update(bar, advance=1, description=told)
+
+    module, kept = pretrained(network, task.pretrain, how, show)
+    progress.update(bar, completed=how.epochs, description=f"pre-trained {network.name}, kept in {kept.name}")
+    return module
+
+
+def _show(progress: Progress, bar: TaskID, method: str, epoch: Epoch) -> None:
+    told = f"{method}, loss {epoch.loss:.3f}, {100 * epoch.accuracy:.1f}% right"
+    progress.update(bar, advance=1, description=told)
