@@ -148,8 +148,8 @@ def narrow(
     """
     result = _rounded(values, source, target, rounding, noise)
     if overflow is Overflow.SATURATE:
-        result = np.clip(result, target.minimum, target.maximum)
-        return result
+        clipped: Integers = np.clip(result, target.minimum, target.maximum)
+        return clipped
     return _wrap(result, target)
 
 

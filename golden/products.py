@@ -26,7 +26,8 @@ def _torch(a: Integers, b: Integers) -> Integers:
 
 
 PRODUCTS: dict[str, Product] = {"blas": matmul, "int64": _int64, "torch": _torch}
-"""`blas`: float64, exact as long as no sum can reach 2**53, which is checked; `int64`: NumPy; `torch`: PyTorch's int64."""
+"""`blas`: float64, exact as long as no sum can reach 2**53, which is checked; `int64`: NumPy;
+`torch`: PyTorch's int64."""
 
 
 def product_of(name: str) -> Product:

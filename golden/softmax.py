@@ -12,6 +12,8 @@ import numpy as np
 
 from .fixed import Q4_12, Q8_16, Format, Integers, narrow
 
+DISTANCE = Format(4, 7, signed=False)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax:
@@ -25,7 +27,7 @@ class Softmax:
         Bits behind the leading one of the sum that address the reciprocal's table.
     """
 
-    distance: Format = Format(4, 7, signed=False)
+    distance: Format = DISTANCE
     mantissa: int = 10
 
     exponential_format = Format(1, 17, signed=False)

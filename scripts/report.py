@@ -25,6 +25,8 @@ from ..golden.registry import BLOCKS
 from ..golden.scale import ScaleSpec, expected_modulus
 from ..golden.settings import build
 from ..golden.tile import TileSpec
+from ..golden.tuning.methods import METHODS
+from ..golden.tuning.tune import Result
 from ..sim.verify import Verdict
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
@@ -38,6 +40,8 @@ def render(
     table: dict[str, Any],
     facts: dict[str, Any],
     emitted: dict[str, list[str]],
+    adapters: dict[tuple[str, str], Result],
+    adapters_table: list[dict[str, Any]],
 ) -> str:
     """The page.
 
@@ -55,6 +59,10 @@ def render(
         Accuracies and sizes.
     emitted : dict of str to list of str
         File names by folder.
+    adapters : dict of (method, engine) to Result
+        Of the fine-tuning with adapters.
+    adapters_table : list of dict
+        The same as rows.
     """
     drawn = {
         NAMES[name]: np.ldexp(spec.draw(0, CYCLES).astype(np.float64), -spec.fraction_bits)
@@ -78,6 +86,8 @@ def render(
         facts=facts,
         emitted=emitted,
         plots=plots,
+        adapters=adapters_table,
+        adapters_plot=_plot(lambda axes: _epochs(axes, adapters)),
     )
 
 
@@ -99,6 +109,15 @@ def _accuracy(axes: Axes, history: list[tuple[int, float, float]]) -> None:
     other.plot(steps, losses, color="tab:orange", alpha=0.7)
     other.set(ylabel="loss on the tuning samples")
     other.set_ylim(bottom=0)
+
+
+def _epochs(axes: Axes, adapters: dict[tuple[str, str], Result]) -> None:
+    for (method, engine), result in adapters.items():
+        held_out = [result.accuracy_before, *(epoch.held_out or 0.0 for epoch in result.epochs)]
+        dashed = "-" if engine == "golden" else "--"
+        axes.plot([100 * one for one in held_out], dashed, label=f"{METHODS[method].title}, {engine}", linewidth=1.2)
+    axes.set(xlabel="epoch", ylabel="accuracy on held-out drifted digits, %", ylim=(0, 100))
+    axes.legend(fontsize=8)
 
 
 def _distribution(axes: Axes, drawn: dict[str, np.ndarray]) -> None:

@@ -7,6 +7,7 @@ equation 3; Skip2-LoRA, equations 10 to 12): NumPy, no graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -54,7 +55,8 @@ class SkipEngine:
         self.b = np.zeros((network.classes, self.rank * len(self.a)), np.float32)
         self.rate = rate
         self._module = module.eval()
-        self._ends = np.cumsum(widths(network))[:-1]
+        ends = [0, *np.cumsum(widths(network)).tolist()]
+        *self._taps, self._base = (slice(*pair) for pair in pairwise(ends))
         self._layout = Layout.of(network) if cache is Cache.NF4 else None
         self._cache = None if cache is Cache.NONE else np.zeros((samples, cached_values(network)), np.float32)
         self._valid = np.zeros(samples, np.bool_)
@@ -69,8 +71,7 @@ class SkipEngine:
     def batch(self, samples: Samples, indices: Integers) -> Floats:
         """Learn from a batch; return the logits before."""
         values = samples.values()
-        *taps, base = np.split(self._outputs(values, indices), self._ends, axis=1)
-        read = [values.reshape(len(values), -1), *taps]
+        read, base = self._read(values, self._outputs(values, indices))
         h = self._hidden(read)
         logits = base + h @ self.b.T
         gradient = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -86,8 +87,8 @@ class SkipEngine:
     def logits(self, samples: Samples) -> Floats:
         """Outputs, past the cache."""
         values = samples.values()
-        *taps, base = np.split(self._run(values), self._ends, axis=1)
-        result: Floats = base + self._hidden([values.reshape(len(values), -1), *taps]) @ self.b.T
+        read, base = self._read(values, self._run(values))
+        result: Floats = base + self._hidden(read) @ self.b.T
         return result
 
     def tensors(self) -> Tensors:
@@ -96,14 +97,19 @@ class SkipEngine:
         named = {f"adapter.{at}.{name}": one for at, (a, b) in enumerate(pairs) for name, one in (("a", a.T), ("b", b))}
         return {name: np.ascontiguousarray(one) for name, one in named.items()}
 
+    def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
+        """What each adapter reads, and the base logits."""
+        taps = [outputs[:, where] for where in self._taps]
+        return [values.reshape(len(values), -1), *taps], outputs[:, self._base]
+
     def _hidden(self, read: Sequence[Floats]) -> Floats:
         return np.concatenate([x @ a for x, a in zip(read, self.a, strict=True)], axis=1)
 
     def _outputs(self, values: Floats, indices: Integers) -> Floats:
         if self._cache is None:
             return self._run(values)
-        new = np.flatnonzero(~self._valid[indices])
-        if len(new):
+        if not self._valid[indices].all():
+            new = np.flatnonzero(~self._valid[indices])
             outputs = self._run(values[new])
             self._cache[indices[new]] = self._layout.quantise_floats(outputs) if self._layout else outputs
             self._valid[indices] = True

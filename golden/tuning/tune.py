@@ -76,7 +76,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch saw: mean cross entropy and fraction right while it learned; the fraction right of held-out samples."""
+    """Mean cross entropy and fraction right while an epoch learned; the fraction right of held-out samples after it."""
 
     loss: float
     accuracy: float

@@ -117,11 +117,11 @@ def instantft_7a(options: Options) -> Rows:
         "title": f"InstantFT, figure 7a: held-out samples right (%), {seeds} seeds",
         "rows": rows,
         "notes": [
-            f"integers less float: {less('InstantFT, integers', 'InstantFT')}; the paper's FPGA is at most 3.2 below its software",
+            f"integers less float: {less('InstantFT, integers', 'InstantFT')}; the paper's FPGA loses 3.2 at most",
             f"NF4 less none, float: {less('InstantFT', 'InstantFT without NF4')}; integers: "
             f"{less('InstantFT, integers', 'InstantFT, integers without NF4')}; the paper loses 0.09 to 0.4",
-            "1,024 of the 10,000 test images, rotated, to tune in 10 epochs of batches of 20 at rate 0.1; the other 8,976, "
-            "rotated likewise, to test; a seed draws the network's start, the split, the adapters and every order",
+            "1,024 of the 10,000 test images, rotated, to tune in 10 epochs of batches of 20 at rate 0.1; the others "
+            "to test; a seed draws the network's start, the split, the adapters and every order",
             "paper: ten seeds; of the figure only these numbers are in its text",
         ],
     }

@@ -61,9 +61,9 @@ def skip2_4(options: Options) -> Rows:
         "title": f"Skip2-LoRA, table 4: held-out samples right (%), {seeds} trials",
         "rows": rows,
         "notes": [
-            "paper: 20 trials; it tells neither its learning rates nor which recordings and windows it tunes and tests on",
+            "paper: 20 trials; it tells neither its learning rates nor which recordings and windows it tunes on",
             "fan: eight seeds go through the four silent recordings and both directions between the noisy ones",
-            "har: a reconstruction of the data, split as golden/samples/har.py says; a choice, on which the figures depend",
+            "har: a reconstruction of the data; golden/samples/har.py tells the split, on which the figures depend",
             "batch norm keeps its pre-trained statistics and parameters while fine-tuning, with every method",
         ],
     }
@@ -98,7 +98,7 @@ _PAPER_6 = {
 }
 _ROUNDS = 7
 _EPOCHS = 10
-"""Of a round. The cache is filled in the first round alone, so that a share of 1 / 70 fills it; the paper's is 1 / 300."""
+"""Of a round. Only the first round fills the cache, in 1 of its 10 epochs; the paper's fan job in 1 of 300."""
 
 
 def skip2_6(options: Options) -> Rows:
@@ -125,10 +125,10 @@ def skip2_6(options: Options) -> Rows:
         "title": "Skip2-LoRA, tables 6 and 7: time of a training batch of 20",
         "rows": rows,
         "notes": [
-            f"here: mean of the batches of a round of {_EPOCHS} epochs, least of {_ROUNDS} rounds in which the methods "
-            "take turns, one process, one thread; the first round fills the cache",
-            "here: methods that propagate run in PyTorch with its gradients, Skip-LoRA and Skip2-LoRA in NumPy with their "
-            "four products, so that the ratio is one of implementations; the paper's are C on a Raspberry Pi Zero 2 W",
+            f"here: mean of the batches of a round of {_EPOCHS} epochs, least of {_ROUNDS} rounds in which the "
+            "methods take turns, one process, one thread; the first round fills the cache",
+            "here: methods that propagate run in PyTorch with its gradients, Skip-LoRA and Skip2-LoRA in NumPy with "
+            "four products: a ratio of two implementations; the paper's are C on a Raspberry Pi Zero 2 W",
             "operations: counted by golden/tuning/cost.py, the cache filled once in the paper's number of epochs",
         ],
     }

@@ -76,7 +76,7 @@ def test_noise_decides_what_lies_between():
 
 
 def test_saturated_parameters_are_counted():
-    adapters, inputs, base, labels = problem(3)
+    adapters, inputs, *_ = problem(3)
     adapters.flat[:] = Q4_12.maximum
     narrow = Narrower()
     h = adapters.hidden(inputs, matmul, narrow)
@@ -98,7 +98,7 @@ def test_views_are_the_vector():
 
 def test_rate_of():
     assert rate_of(0.1, 20) == 5243
-    with pytest.raises(UserError, match="learning rate 0 with batches of 20 has no integer: take 1.91e-05 to 2.5"):
+    with pytest.raises(UserError, match=r"learning rate 0 with batches of 20 has no integer: take 1.91e-05 to 2.5"):
         rate_of(0, 20)
     for eta in (1e-9, 3.0, -0.1, float("nan"), float("inf")):
         with pytest.raises(UserError, match="has no integer"):

@@ -1,6 +1,7 @@
 """The integer job against a second one, written with Python's own integers and loops, and against itself."""
 
 from fractions import Fraction
+from itertools import pairwise
 from math import exp, floor
 
 import numpy as np
@@ -99,9 +100,7 @@ def frozen_outputs(frozen, image):
 
 def through_nf4(values):
     codes = [Fraction(np.float32(code).item()) for code in NF4]
-    middles = [
-        Fraction(((np.float32(a) + np.float32(b)) / np.float32(2)).item()) for a, b in zip(NF4, NF4[1:], strict=False)
-    ]
+    middles = [Fraction(((np.float32(a) + np.float32(b)) / np.float32(2)).item()) for a, b in pairwise(NF4)]
     largest = max(abs(value) for value in values)
     found = [sum(value > middle * largest for middle in middles) for value in values]
     return [rounded(Fraction(rounded(codes[code] * 2**16, 30) * largest, 1 << 16), 24) for code in found]
@@ -203,7 +202,6 @@ def test_a_sample_is_computed_once():
 
 
 def test_stochastic_rounding_is_unbiased_and_repeatable():
-    still, *_ = material()
     flats = [tuned(*job("nf4", urng=UrngSpec(bits=14))) for _ in range(2)]
     assert np.array_equal(*flats)
     nearest = tuned(*job("nf4"))
@@ -213,7 +211,7 @@ def test_stochastic_rounding_is_unbiased_and_repeatable():
 
 
 def test_logits_leave_no_trace():
-    one, inputs, labels = job("nf4")
+    one, inputs, _ = job("nf4")
     before = one.adapters.flat.copy(), one.cache.records.copy(), one.saturations
     first = one.logits(inputs)
     assert first.shape == (SAMPLES, 3)

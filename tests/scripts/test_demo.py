@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from fabtune.scripts.cli import main
-from fabtune.scripts.tables import pezo_6
+from fabtune.scripts.tables.options import Options
+from fabtune.scripts.tables.pezo import pezo_6
 
 
 def test_the_demo_from_end_to_end(tmp_path):
@@ -16,11 +17,13 @@ def test_the_demo_from_end_to_end(tmp_path):
     facts = json.loads(result.stdout)
     assert facts["accuracy_before"] < 0.6
     assert facts["accuracy_after"] > 0.85
+    assert facts["instantft_accuracy_before"] < 0.6
+    assert facts["instantft_accuracy_after"] > 0.9
     assert facts["bit_exact"]
     assert facts["mismatches"] == 0
     assert facts["compared"] > 1_000_000
     page = (output / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count("data:image/png;base64,") == 5
     assert page.count('class="ok"') == 4
     assert "NOT EQUAL" not in page
     for folder in ("pezo_pool", "pezo_otf8", "pezo_otf14", "tile"):
@@ -32,7 +35,7 @@ def test_the_demo_from_end_to_end(tmp_path):
 
 
 def test_table_6_beside_the_papers_numbers():
-    rows = {row["design"]: row for row in pezo_6()["rows"]}
+    rows = {row["design"]: row for row in pezo_6(Options())["rows"]}
     trees = rows["MeZO, 1,024 trees"]
     assert trees["lut paper"] == 133_120
     assert trees["lut ratio"] == pytest.approx(1, abs=0.05)
