@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ..golden.networks.usermodel import user_module
 from ..golden.samples.samples import Task
 from ..golden.samples.tasks import network_for, task_of
 from ..golden.tuning.pretrain import Pretraining, pretrained
-from ..golden.tuning.recipes import OTHER, RECIPES
+from ..golden.tuning.recipes import OTHER, RECIPES, Recipe
 from ..golden.tuning.tune import Epoch, Settings, tune
 
 
@@ -63,6 +63,12 @@ class Request:
     plot: Path | None
     force: bool
 
+    def recipe(self, network: Network) -> Recipe:
+        """The network's usual settings, but for what was asked."""
+        asked = {name: getattr(self, name) for name in ("epochs", "rate", "pretrain_epochs", "pretrain_rate")}
+        usual = RECIPES.get(network.name, OTHER)
+        return replace(usual, **{name: value for name, value in asked.items() if value is not None})
+
 
 def run(request: Request, console: Console) -> dict[str, Any]:
     """Pre-train or load, fine-tune, save.
@@ -85,23 +91,18 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     drift = request.drift or ("camera" if request.data == "digits" else "none")
     task = task_of(request.data, request.data_dir, drift, request.seed)
     network, module = _network(request, task)
-    recipe = RECIPES.get(network.name, OTHER)
+    recipe = request.recipe(network)
     settings = Settings(
         request.method,
         request.engine,
-        request.epochs or recipe.epochs,
+        recipe.epochs,
         request.batch,
-        request.rate or recipe.rate,
+        recipe.rate,
         request.rank,
         request.seed,
         request.stochastic,
     )
-    how = Pretraining(
-        request.pretrain_epochs or recipe.pretrain_epochs,
-        20,
-        request.pretrain_rate or recipe.pretrain_rate,
-        request.seed,
-    )
+    how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         if module is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -25,53 +27,68 @@ def load_state(path: Path) -> dict[str, Tensor]:
     Raises
     ------
     UserError
-        If the file is absent, damaged, or holds anything but tensors by name.
+        If the file is absent, damaged, or holds anything but dense tensors by name.
     """
     if not path.is_file():
-        raise UserError(f"{path} is not a file")
+        raise UserError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     try:
-        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+        state = load_file(path) if path.suffix == ".safetensors" else _load_torch(path)
     except SafetensorError as error:
         raise UserError(f"{path} is no safetensors file, or damaged: {_line(error)}") from error
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{path} holds more than tensors, or is damaged, and is not read: save model.state_dict()"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # on damaged files PyTorch's reader fails in any way there is
         raise UserError(f"{path} is no PyTorch file, or damaged: {_line(error)}") from error
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(one, Tensor) for name, one in state.items()
-    ):
-        raise UserError(f"{path} is no state dict (tensors by name): save model.state_dict()")
-    return state
+    if not isinstance(state, dict):
+        raise UserError(f"{path} holds a {type(state).__name__}, not tensors by name: save model.state_dict()")
+    for name, one in state.items():
+        if not isinstance(name, str) or not isinstance(one, Tensor):
+            raise UserError(f"{path}: {name!r} is a {type(one).__name__}, no tensor: save model.state_dict()")
+        if one.layout != torch.strided or one.is_quantized or one.is_meta:
+            raise UserError(f"{path}: {name} is sparse, quantised or empty: save dense float tensors")
+    return {name: one.detach() for name, one in state.items()}
+
+
+def _load_torch(path: Path) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about pickle's protocol: nothing that the user could change
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def load_into(module: nn.Module, path: Path) -> None:
-    """Load a state dict into a module.
+    """Load a state dict into a module, in the module's own types; any floats will do, float16 as well as float64.
 
     Raises
     ------
     UserError
-        If a tensor is missing, unexpected, of another shape, or not finite; the module is unchanged then.
+        If a tensor is missing, unexpected, of another shape or kind, or not finite; the module is unchanged then.
     """
     state, own = load_state(path), module.state_dict()
-    for name in own:
+    for name, mine in own.items():
         if name not in state:
-            raise UserError(f"{path} lacks {name}, which the network has")
+            raise UserError(f"{path} lacks {name}, which the network has as {tuple(mine.shape)}")
     for name, tensor in state.items():
         if name not in own:
-            raise UserError(f"{path} has {name}, which the network has not")
+            raise UserError(f"{path} has {name} of {tuple(tensor.shape)}, which the network has not")
         if tensor.shape != own[name].shape:
             raise UserError(f"{path}: {name} is {tuple(tensor.shape)}, the network's is {tuple(own[name].shape)}")
-        if not torch.isfinite(tensor).all():
-            raise UserError(f"{path}: {name} has NaN or infinity")
-    module.load_state_dict({name: tensor.to(own[name].dtype) for name, tensor in state.items()})
+        if tensor.is_floating_point() != own[name].is_floating_point():
+            raise UserError(f"{path}: {name} is {tensor.dtype}, the network's is {own[name].dtype}")
+        state[name] = tensor.to(own[name].dtype)
+        # after the conversion: a float64 may be beyond float32
+        if not torch.isfinite(state[name]).all():
+            raise UserError(f"{path}: {name} has NaN or infinity in {own[name].dtype}")
+    module.load_state_dict(state)
 
 
 def save_state(
     path: Path, tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str], force: bool
 ) -> None:
-    """Write tensors as safetensors, whole or not at all.
+    """Write tensors as safetensors, whole or not at all; the same contents give the same bytes.
 
     Raises
     ------
@@ -83,8 +100,20 @@ def save_state(
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
         whole = Path(scratch) / "whole"
-        save_file({name: np.ascontiguousarray(one) for name, one in tensors.items()}, whole, dict(metadata))
+        whole.write_bytes(_serialised(tensors, metadata))
         os.replace(whole, path)
+
+
+def _serialised(tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str]) -> bytes:
+    # np.ascontiguousarray would give a scalar, such as a batch norm's counter, a dimension
+    plain = save({name: np.array(one, order="C") for name, one in tensors.items()})
+    if not metadata:
+        return plain
+    # safetensors itself writes metadata in another order in every run
+    start = 8 + int.from_bytes(plain[:8], "little")
+    header = json.dumps({"__metadata__": dict(sorted(metadata.items())), **json.loads(plain[8:start])}).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + plain[start:]
 
 
 def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
@@ -92,10 +121,10 @@ def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, st
     try:
         with safe_open(path, "numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no dict
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type that NumPy has not, as bfloat16
         raise UserError(f"{path} is no safetensors file, or damaged: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:
-    """An exception's first line: PyTorch's go on for pages."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """An exception's first sentence: PyTorch's go on for pages."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).split(". ")[0][:120]

@@ -18,7 +18,7 @@ _IDLE = {
 
 
 class Leaf(NamedTuple):
-    """A layer and its name in the module, as in the keys of the state dict: ``3``, or ``1.0`` in a nested Sequential."""
+    """A layer and its name, as in the keys of the state dict: ``3``, or ``1.0`` in a nested Sequential."""
 
     position: str
     module: nn.Module

@@ -117,7 +117,7 @@ def _check_sizes(leaf: Leaf, stage: Stage, name: str) -> None:
         case _:
             return
     if declared != given:
-        shape = f" ({' x '.join(map(str, stage.input_shape))})" if given != stage.biases else ""
+        shape = "" if what in ("channels", "features") else f" ({' x '.join(map(str, stage.input_shape))})"
         raise UserError(f"{where} is declared with {declared} {what}, but what comes before it gives {given}{shape}")
 
 

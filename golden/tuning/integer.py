@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..adapters import Adapters, Shape, rate_of
-from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers
 from ..forwardcache import ForwardCache, Words
 from ..job import Job
@@ -62,12 +61,6 @@ class IntegerEngine:
         urng: UrngSpec | None = None,
         products: str = "blas",
     ) -> None:
-        if not runs_in_integers(method):
-            able = [one.name for one in methods.METHODS.values() if runs_in_integers(one)]
-            raise UserError(
-                f"{method.title} changes the network itself, which the integer engine keeps as it is: "
-                f"take --engine float, or one of {', '.join(able)}"
-            )
         self._clipped = 0
         frozen = [StageIntegers(self._convert(one.weight, Q4_12), self._convert(one.bias, Q4_12)) for one in parameters]
         shape = Shape(tuple(one.shape[1] for one in a), network.classes, len(a[0]))
@@ -119,11 +112,6 @@ class IntegerEngine:
         ends = (target.minimum - 0.5) / 2**target.fraction, (target.maximum + 0.5) / 2**target.fraction
         self._clipped += int(np.count_nonzero((np.asarray(values) < ends[0]) | (np.asarray(values) > ends[1])))
         return integers
-
-
-def runs_in_integers(method: methods.Method) -> bool:
-    """Whether the integer engine has it: adapters that feed the last layer of a network that stays as it is."""
-    return method.frozen and method.adapters is not methods.Adapters.NONE
 
 
 def _floats(logits: Integers) -> Floats:

@@ -41,6 +41,10 @@ class Pretraining:
     rate: float = 0.1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.rate) and self.rate > 0):
+            raise UserError(f"pre-training rate = {self.rate}: a learning rate is above 0")
+
 
 def pretrain(network: Network, samples: Samples, how: Pretraining, progress: Progress | None = None) -> nn.Sequential:
     """Train a network from scratch.

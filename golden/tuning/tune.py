@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import nn
 
+from ..adapters import rate_of
 from ..errors import UserError
 from ..networks.leaves import leaves
 from ..networks.network import Network
@@ -18,12 +19,13 @@ from ..samples.samples import Samples, Task
 from ..urng import UrngSpec
 from .engine import Engine, Floats, Tensors, initial_adapters
 from .integer import IntegerEngine
-from .methods import Adapters, adapter_shapes, method_of
+from .methods import METHODS, Adapters, adapter_shapes, method_of
 from .pretrain import batches
 from .propagate import PropagateEngine
 from .skip import SkipEngine
 
 ENGINES = ("float", "golden")
+MAXIMUM_RANK = 64
 STOCHASTIC = UrngSpec(bits=14)
 """The generator whose numbers round updates where that is asked for."""
 
@@ -62,16 +64,26 @@ class Settings:
     products: str = "blas"
 
     def __post_init__(self) -> None:
-        method_of(self.method)
+        method = method_of(self.method)
         if self.engine not in ENGINES:
             raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
+        if self.engine == "golden" and not method.frozen:
+            able = [one.name for one in METHODS.values() if one.frozen]
+            raise UserError(
+                f"{method.title} changes the network itself, which the integer engine keeps as it is: "
+                f"take --engine float, or --method {', '.join(able)}"
+            )
         if self.stochastic and self.engine != "golden":
             raise UserError("stochastic rounding belongs to --engine golden: floats are not rounded")
-        for name in ("epochs", "batch", "rank"):
+        for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
+        if not 1 <= self.rank <= MAXIMUM_RANK:
+            raise UserError(f"rank = {self.rank}: an adapter's is 1 to {MAXIMUM_RANK}; the papers' is 4")
         if not (np.isfinite(self.rate) and self.rate > 0):
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
+        if self.engine == "golden":
+            rate_of(self.rate, self.batch)
 
 
 @dataclass(frozen=True)
