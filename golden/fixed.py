@@ -202,14 +202,14 @@ def _rounded(
 
 def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | None) -> Integers:
     floor = values >> shift
-    rest = values - (floor << shift)
+    rest = values & ((1 << shift) - 1)
     half = 1 << (shift - 1)
     if rounding is Rounding.TRUNCATE:
         return floor
     if rounding is Rounding.HALF_UP:
         up = rest >= half
     elif rounding is Rounding.HALF_EVEN:
-        up = (rest > half) | ((rest == half) & (floor & 1 == 1))
+        up = rest + (floor & 1) > half  # exactly half counts where the integer below is odd
     else:
         # the sum may carry past 64 bits, the comparison cannot
         up = np.asarray(noise, np.int64) >= (1 << shift) - rest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..adapters import Adapters, Shape, rate_of
+from ..adapters import Adapters, Shape
 from ..fixed import Q4_12, Q8_16, Format, Integers
 from ..forwardcache import ForwardCache, Words
 from ..job import Job
@@ -33,10 +33,8 @@ class IntegerEngine:
     method : Method
     a : sequence of array, (rank, inputs)
         For the inputs of the last ``len(a)`` stages.
-    rate : float
-        Learning rate on the mean of a batch.
-    batch : int
-        Samples of a full batch; the learning rate of a sample is rate / batch, of a smaller last batch's too.
+    rate : int
+        Learning rate of a sample, from `rate_of`.
     samples : int
         Places in the cache.
     urng : UrngSpec, optional
@@ -55,8 +53,7 @@ class IntegerEngine:
         parameters: Parameters,
         method: methods.Method,
         a: Sequence[Floats],
-        rate: float,
-        batch: int,
+        rate: int,
         samples: int,
         urng: UrngSpec | None = None,
         products: str = "blas",
@@ -70,7 +67,7 @@ class IntegerEngine:
         if method.cache is not methods.Cache.NONE:
             codec = Layout.of(network) if method.cache is methods.Cache.NF4 else Words(network)
             cache = ForwardCache(network, codec, samples)
-        self.job = Job(network, frozen, adapters, rate_of(rate, batch), cache, urng, products)
+        self.job = Job(network, frozen, adapters, rate, cache, urng, products)
 
     @property
     def saturations(self) -> int:

@@ -31,7 +31,7 @@ class Pretraining:
     ----------
     epochs, batch : int
     rate : float
-        Learning rate of plain gradient descent on the mean of a batch.
+        Learning rate of plain gradient descent on the mean of a batch, as in `tune.Settings`.
     seed : int
         Of the initial weights and the order of the samples.
     """
@@ -66,11 +66,11 @@ def pretrain(network: Network, samples: Samples, how: Pretraining, progress: Pro
             if normalised and len(indices) == 1:
                 continue  # one sample has no variance
             logits = module(values[indices])
-            loss = functional.cross_entropy(logits, labels[indices])
+            loss = functional.cross_entropy(logits, labels[indices], reduction="sum")
             optimiser.zero_grad()
-            torch.autograd.backward(loss)
+            torch.autograd.backward(loss / how.batch)
             optimiser.step()
-            total += float(loss.detach()) * len(indices)
+            total += float(loss.detach())
             right += int((logits.detach().argmax(dim=1) == labels[indices]).sum())
         if not np.isfinite(total):
             raise UserError(

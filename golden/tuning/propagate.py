@@ -52,7 +52,7 @@ class PropagateEngine:
     a : mapping of int to (array (rank, inputs), int)
         Each adapter's A and the outputs of the layer beside it, by the stage.
     rate : float
-        Learning rate on the mean of a batch.
+        Learning rate of a sample.
     """
 
     saturations = 0
@@ -78,7 +78,7 @@ class PropagateEngine:
     def batch(self, samples: Samples, indices: Integers) -> Floats:
         """Learn from a batch; return the logits before."""
         logits: Tensor = self.module(torch.from_numpy(samples.values()))
-        loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels))
+        loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels), reduction="sum")
         self._optimiser.zero_grad()
         torch.autograd.backward(loss)
         self._optimiser.step()

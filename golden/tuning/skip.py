@@ -33,7 +33,7 @@ class SkipEngine:
     a : sequence of array, (rank, inputs)
         For the input of each stage.
     rate : float
-        Learning rate on the mean of a batch.
+        Learning rate of a sample.
     cache : Cache
     samples : int
         Places in the cache.
@@ -77,7 +77,7 @@ class SkipEngine:
         gradient = np.exp(logits - logits.max(axis=1, keepdims=True))
         gradient /= gradient.sum(axis=1, keepdims=True)
         gradient[np.arange(len(logits)), samples.labels] -= 1
-        gradient *= np.float32(self.rate / len(logits))
+        gradient *= np.float32(self.rate)
         dh = gradient @ self.b
         self.b -= gradient.T @ h
         for number, (a, x) in enumerate(zip(self.a, read, strict=True)):

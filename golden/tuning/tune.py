@@ -42,7 +42,8 @@ class Settings:
         float32, or the integers of the hardware.
     epochs, batch : int
     rate : float
-        Learning rate of plain gradient descent on the mean of a batch.
+        Learning rate of plain gradient descent on the mean of a batch. A smaller last batch steps with the same
+        ``rate / batch`` for each sample: its few samples would weigh more than the others' otherwise, and come last.
     rank : int
         Of the adapters.
     seed : int
@@ -129,16 +130,15 @@ def engine_of(network: Network, module: nn.Sequential, settings: Settings, sampl
     if settings.engine == "golden":
         urng = STOCHASTIC if settings.stochastic else None
         parameters = folded(network, module)
-        return IntegerEngine(
-            deployed(network), parameters, method, a, settings.rate, settings.batch, samples, urng, settings.products
-        )
+        rate = rate_of(settings.rate, settings.batch)
+        return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng, settings.products)
     if method.adapters is Adapters.SKIP:
         plain = deployed(network)
         frozen = module_from(plain, folded(network, module))
-        return SkipEngine(plain, frozen, a, settings.rate, method.cache, samples)
+        return SkipEngine(plain, frozen, a, settings.rate / settings.batch, method.cache, samples)
     beside = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
     layers = (leaf.module for leaf in leaves(copy.deepcopy(module), network.name))
-    return PropagateEngine(nn.Sequential(*layers), method, beside, settings.rate)
+    return PropagateEngine(nn.Sequential(*layers), method, beside, settings.rate / settings.batch)
 
 
 def tune(
@@ -148,6 +148,7 @@ def tune(
     settings: Settings,
     progress: Callable[[Epoch], None] | None = None,
     watch: bool = False,
+    before: float | None = None,
 ) -> Result:
     """Fine-tune.
 
@@ -162,6 +163,8 @@ def tune(
         Told after each epoch.
     watch : bool
         Test on held-out samples after each epoch, too.
+    before : float, optional
+        Accuracy before, where it is known already.
 
     Raises
     ------
@@ -169,7 +172,7 @@ def tune(
         If network, samples and settings do not go together, or the loss is no longer a number.
     """
     engine = engine_of(network, module, settings, len(task.tune))
-    before = accuracy(engine, task.test)
+    before = accuracy(engine, task.test) if before is None else before
     rng = np.random.default_rng([settings.seed, 2])
     epochs: list[Epoch] = []
     seconds = 0.0
@@ -190,7 +193,7 @@ def tune(
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
 
 
-def accuracy(engine: Engine, samples: Samples, at_once: int = 500) -> float:
+def accuracy(engine: Engine, samples: Samples, at_once: int = 100) -> float:
     """Fraction of samples with the right label."""
     right = 0
     for start in range(0, len(samples), at_once):

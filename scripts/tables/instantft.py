@@ -134,11 +134,13 @@ def _rotations(data: str, seed: int, data_dir: Path | None) -> dict[tuple[int, s
     how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, seed)
     upright = task_of(data, data_dir, seed=seed)
     module, _ = pretrained(network, upright.pretrain, how)
-    found = {}
+    found: dict[tuple[int, str], float] = {}
     for degrees in ANGLES:
         task = Drift("rotate", degrees).apply(upright, seed)
         for row, (method, engine) in _RUNS.items():
-            result = tune(network, module, task, Settings(method, engine, recipe.epochs, 20, recipe.rate, seed=seed))
+            settings = Settings(method, engine, recipe.epochs, 20, recipe.rate, seed=seed)
+            before = found.get((degrees, "without fine-tuning"))
+            result = tune(network, module, task, settings, before=before)
             found[degrees, row] = result.accuracy_after
-            found.setdefault((degrees, "without fine-tuning"), result.accuracy_before)
+            found[degrees, "without fine-tuning"] = result.accuracy_before
     return found

@@ -68,7 +68,7 @@ def by_autograd(network, module, samples, settings, epochs=4):
 @pytest.mark.parametrize("method", ["skip-lora", "skip2-lora"])
 def test_skip_adapters_follow_autograd(name, method):
     network, module, samples = material(name)
-    settings = Settings(method, "float", rate=0.05)
+    settings = Settings(method, "float", rate=0.05, batch=10)
     found = run(engine_of(network, module, settings, SAMPLES), samples)
     expected = by_autograd(network, module, samples, settings)
     for key, value in expected.items():
