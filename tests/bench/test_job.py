@@ -1,0 +1,39 @@
+"""How fast the integer job is: 10 x 1,024 samples on LeNet-5 in 1.5 s on one core, and Skip2-LoRA's share of LoRA-All.
+
+Run with `make bench`; times vary with the machine, so this is outside the timed suite.
+"""
+
+import numpy as np
+import torch
+
+from fabtune.golden.networks.presets import preset
+from fabtune.golden.networks.sequential import module_of
+from fabtune.golden.samples.samples import Samples
+from fabtune.golden.tuning.pretrain import batches
+from fabtune.golden.tuning.tune import Settings, engine_of
+from fabtune.scripts.tables import table_of
+from fabtune.scripts.tables.options import Options
+
+SAMPLES = 1024
+
+
+def test_ten_epochs_in_integers(benchmark):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    network, rng = preset("lenet5-mnist"), np.random.default_rng(0)
+    samples = Samples(rng.integers(0, 256, (SAMPLES, 1, 28, 28)).astype(np.uint8), rng.integers(0, 10, SAMPLES))
+    module = module_of(network).eval()
+
+    def job():
+        engine = engine_of(network, module, Settings(engine="golden"), SAMPLES)
+        for _ in range(10):
+            for indices in batches(SAMPLES, 20, rng):
+                engine.batch(samples[indices], indices)
+
+    benchmark.pedantic(job, rounds=5, iterations=1)
+    assert benchmark.stats.stats.min <= 1.5
+
+
+def test_skip2_lora_takes_at_most_15_percent_of_lora_all():
+    rows = table_of("skip2-6")(Options())["rows"]
+    assert all(row["% of LoRA-All here"] <= 15 for row in rows if row["method"] == "Skip2-LoRA")

@@ -1,0 +1,209 @@
+"""`fabtune tune`, `cost` and the papers' tables as a user meets them."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+from fabtune.golden.networks.checkpoint import load_saved
+from fabtune.scripts.cli import main
+from fabtune.scripts.tables import table_of
+from fabtune.scripts.tables.options import Options
+
+SHORT = ("--pretrain-epochs", "3", "--epochs", "3")
+MODEL = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU()), nn.Dropout(), nn.Linear(8, 3))
+
+def sigmoid():
+    return nn.Sequential(nn.Linear(6, 8), nn.Sigmoid(), nn.Linear(8, 3))
+
+def small():
+    return nn.Sequential(nn.Linear(6, 2))
+
+def broken():
+    raise RuntimeError("on purpose,\\nin two lines")
+
+def other():
+    return nn.Linear(6, 3)
+"""
+
+
+@pytest.fixture
+def fabtune(tmp_path, monkeypatch):
+    """Run a command in a folder with a user's model, weights and samples: (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    samples = {}
+    for part in ("train", "tune", "test"):
+        labels = rng.integers(0, 3, 60)
+        centre = np.array([1.0, -1.0 if part == "train" else 0.5, 0.2])[labels, None]
+        samples |= {f"x_{part}": (centre + rng.normal(0, 0.3, (60, 6))).astype(np.float32), f"y_{part}": labels}
+    np.savez("mine.npz", **samples)
+    np.savez("label.npz", **(samples | {"y_tune": np.full(60, 3)}))
+    np.savez("nan.npz", **(samples | {"x_test": np.full((60, 6), np.nan, np.float32)}))
+    np.savez("objects.npz", **(samples | {"x_tune": np.array([{}], object)}))
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU()), nn.Dropout(), nn.Linear(8, 3))
+    torch.save(module.state_dict(), "mine.pt")
+    torch.save(nn.Linear(2, 2).state_dict(), "other.pt")
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "mine.pt").read_bytes()[:400])
+    nn.init.constant_(module[2].bias, float("nan"))
+    torch.save(module.state_dict(), "nan.pt")
+    (tmp_path / "code.pt").write_bytes(pickle.dumps(Harmful()))
+
+    def run(*arguments):
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+class Harmful:
+    """Unpickled carelessly, it writes a file."""
+
+    def __reduce__(self):
+        return (open, ("harm", "w"))
+
+
+@pytest.mark.parametrize("engine", ["golden", "float"])
+def test_tune_reports_saves_and_repeats(fabtune, tmp_path, engine):
+    reports = []
+    for name in ("one", "two"):
+        status, out, _ = fabtune("tune", "--engine", engine, "--epochs", "12", "-o", f"{name}.safetensors", "--json")
+        assert status == 0
+        reports.append(json.loads(out))
+    report = reports[0]
+    assert report["accuracy_before"] < 0.6
+    assert report["accuracy_after"] > 0.88
+    assert report["cache_bytes"] == 500 * 125
+    assert report["saturations"] == 0
+    assert report["trained_parameters"] == 1016
+    assert report["accuracy_after"] == reports[1]["accuracy_after"]
+    assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
+    tensors, metadata = load_saved(tmp_path / "one.safetensors")
+    assert tensors["adapter.0.a"].shape == (4, 64)
+    assert tensors["adapter.2.b"].shape == (10, 4)
+    assert tensors["adapter.0.a"].dtype == (np.int16 if engine == "golden" else np.float32)
+    assert metadata["format"] == ("Q4.12" if engine == "golden" else "float32")
+
+
+def test_a_users_network_weights_and_samples(fabtune, tmp_path):
+    mine = ("--model", "mine.py:build", "--data", "npz:mine.npz", "--json")
+    status, out, _ = fabtune("tune", *mine, "--epochs", "80", "--rate", "0.2", "--plot", "curve.png")
+    assert status == 0
+    report = json.loads(out)
+    assert report["accuracy_after"] > report["accuracy_before"]
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert report["adapters"] == "build/tune/npz-instantft.safetensors"
+    status, out, _ = fabtune("tune", *mine, "--weights", "mine.pt", "--method", "ft-all", "--engine", "float")
+    assert status == 0
+    assert json.loads(out)["trained_parameters"] == 6 * 8 + 8 + 8 * 3 + 3
+
+
+def test_what_is_there_is_kept(fabtune, tmp_path):
+    (tmp_path / "a.safetensors").write_text("precious")
+    for option in ("--output", "--plot"):
+        status, _, err = fabtune("tune", *SHORT, option, "a.safetensors")
+        assert status == 2
+        assert "a.safetensors exists" in err
+    assert (tmp_path / "a.safetensors").read_text() == "precious"
+    assert fabtune("tune", *SHORT, "--output", "a.safetensors", "--force")[0] == 0
+
+
+MISTAKES = {
+    "tune --method lora": "no method 'lora'; there are: ft-all, ft-last",
+    "tune --method lora-all": "changes the network itself",
+    "tune --engine rtl": "no engine 'rtl'",
+    "tune --rate 0": "rate = 0.0: a learning rate is above 0",
+    "tune --rate 50": "has no integer: take 1.91e-05 to 2.5",
+    "tune --rank 65": "rank = 65",
+    "tune --pretrain-rate nan": "pre-training rate = nan",
+    "tune --engine float --stochastic": "floats are not rounded",
+    "tune --data nosuch": "there is no task 'nosuch'",
+    "tune --data mnist": "--data-dir",
+    "tune --data har --data-dir .": "har.npz",
+    "tune --data npz:gone.npz --network fan": "gone.npz",
+    "tune --data npz:mine.npz": "name one with --network or --model",
+    "tune --data npz:mine.npz --network fan": "fan takes samples of (256,), npz:mine.npz has (6,)",
+    "tune --data npz:label.npz --model mine.py:build": "label 3 of sample 0 is outside 0 to 2",
+    "tune --data npz:nan.npz --model mine.py:build": "NaN",
+    "tune --data npz:objects.npz --model mine.py:build": "objects.npz",
+    "tune --drift spin": "there is no drift 'spin'",
+    "tune --drift rotate:x": "rotate:x",
+    "tune --data npz:mine.npz --model mine.py:build --drift rotate:90": "is for images",
+    "tune --network lenet6": "there is no network 'lenet6'",
+    "tune --network fan": "fan takes samples of (256,), digits has (1, 8, 8)",
+    "tune --network fan --model mine.py:build": "not both",
+    "tune --data npz:mine.npz --model mine.py:sigmoid": "torch.nn.Sigmoid, which has no hardware",
+    "tune --data npz:mine.npz --model mine.py:small": "outside 0 to 1",
+    "tune --data npz:mine.npz --model mine.py:broken": "on purpose, in two lines",
+    "tune --data npz:mine.npz --model mine.py:other": "not a torch.nn.Sequential",
+    "tune --data npz:mine.npz --model mine.py:gone": "gone",
+    "tune --data npz:mine.npz --model gone.py:build": "gone.py",
+    "tune --data npz:mine.npz --model mine.py": "mine.py",
+    "tune --data npz:mine.npz --model mine.py:build --weights other.pt": "other.pt",
+    "tune --data npz:mine.npz --model mine.py:build --weights cut.pt": "cut.pt",
+    "tune --data npz:mine.npz --model mine.py:build --weights nan.pt": "2.bias has NaN",
+    "tune --data npz:mine.npz --model mine.py:build --weights code.pt": "code.pt",
+    "tune --data npz:mine.npz --model mine.py:build --weights gone.pt": "gone.pt",
+    "tune --plot curve.bmp": "a plot ends in .png, .svg, .pdf",
+    "cost nosuch": "there is no network 'nosuch'",
+    "cost --rank 0": "Invalid value for '--rank'",
+    "table nope": "there is no table 'nope'; there are: pezo-6, instantft-1",
+    "table instantft-7a": "--data-dir",
+    "table skip2-4": "--data-dir",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(fabtune, tmp_path, mistake):
+    before = sorted(tmp_path.iterdir())
+    status, out, err = fabtune(*mistake.split())
+    assert status == 2
+    assert out == ""
+    assert err.startswith("fabtune: ")
+    assert err.count("\n") == 1
+    assert MISTAKES[mistake] in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_cost_of_every_method(fabtune):
+    status, out, _ = fabtune("cost", "lenet5-mnist", "--json")
+    assert status == 0
+    costs = json.loads(out)["methods"]
+    assert costs["instantft"]["cache_bytes"] == 995
+    assert costs["instantft"]["backward_flops_needed"] == 21_312
+    assert costs["ft-all"]["memory_bytes"] == 567_840
+    status, out, _ = fabtune("cost")
+    assert status == 0
+    assert "36,328" in out
+
+
+def test_table_1_of_instantft_is_as_printed():
+    rows = table_of("instantft-1")(Options())["rows"]
+    assert len(rows) == 12
+    for row in rows:
+        for what in ("parameters", "forward M", "backward M", "KB"):
+            assert row[what] == row[f"{what} paper"], row
+
+
+def test_skip2_takes_less_time_than_lora_all(monkeypatch):
+    from fabtune.scripts.tables import skip2
+
+    monkeypatch.setattr(skip2, "_ROUNDS", 1)
+    monkeypatch.setattr(skip2, "_EPOCHS", 2)
+    rows = table_of("skip2-6")(Options())["rows"]
+    assert [row["method"] for row in rows[:8]] == [row["method"] for row in rows[8:]]
+    assert all(row["ms here"] > 0 for row in rows)
+    counted = {row["method"]: row["operations, % of LoRA-All"] for row in rows[:8]}
+    assert counted["LoRA-All"] == 100
+    assert counted["Skip2-LoRA"] < 10
