@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from ..golden.errors import UserError
 from ..golden.tuning.tune import Result
@@ -34,6 +35,7 @@ def draw(result: Result, described: dict[str, Any], path: Path) -> None:
     accuracy.set(xlabel="epoch", ylabel="held-out samples right (%)")
     for axes in (loss, accuracy):
         axes.grid(alpha=0.3)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.suptitle("{method} on {data} ({drift}), {network}, {engine}".format(**described), fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
