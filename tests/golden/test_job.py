@@ -13,6 +13,7 @@ from fabtune.golden.forwardcache import ForwardCache, Words
 from fabtune.golden.job import Job
 from fabtune.golden.layers import StageIntegers
 from fabtune.golden.networks.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.networks.presets import preset
 from fabtune.golden.nf4 import Layout
 from fabtune.golden.urng import UrngSpec
 
@@ -238,3 +239,26 @@ def test_refuses_what_does_not_fit():
         Job(NETWORK, frozen, adapters, 0)
     with pytest.raises(UserError, match="do not fit"):
         Job(NETWORK, frozen[::-1], adapters, RATE)
+
+
+def test_products_agree_on_lenet_5():
+    network = preset("lenet5-mnist")
+    flats = []
+    for products in ("blas", "int64", "torch"):
+        rng = np.random.default_rng(5)
+        frozen = [
+            StageIntegers(rng.integers(-700, 700, stage.weight_shape), rng.integers(-300, 300, stage.biases))
+            for stage in network.stages
+        ]
+        shape = Shape(tuple(stage.inputs for stage in network.stages), 10, 4)
+        adapters = Adapters(shape, rng.integers(-300, 300, shape.parameters))
+        cache = ForwardCache(network, Layout.of(network), 100)
+        one = Job(network, frozen, adapters, 5243, cache, products=products)
+        inputs, labels = rng.integers(0, 1 << 16, (100, 1, 28, 28)), rng.integers(0, 10, 100)
+        for _ in range(2):
+            for batch in np.split(rng.permutation(100), range(20, 100, 20)):
+                one.batch(inputs[batch], labels[batch], batch)
+        assert one.cache.records.nbytes == 100 * 995
+        flats.append((one.adapters.flat, one.cache.records, one.logits(inputs), one.saturations))
+    for other in flats[1:]:
+        assert all(np.array_equal(*pair) for pair in zip(flats[0], other, strict=True))
