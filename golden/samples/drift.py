@@ -99,8 +99,6 @@ def rotate(images: Inputs, degrees: float) -> Inputs:
 def camera(images: Inputs, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Images one pixel to the right, at 0.8 of the light, with noise of 0.05: a camera that was knocked.
 
-    The drift of `fabtune.golden.digits.drift`, for images of any size and in bytes.
-
     Parameters
     ----------
     images : array of uint8, (n, channels, height, width)

@@ -47,4 +47,4 @@ def test_the_job_has_a_drift_to_recover_from():
     assert job.accuracy_undrifted > 0.9
     assert job.accuracy(job.weights, job.test) < 0.6
     assert len(job.weights) == 64 * 32 + 32 + 32 * 10 + 10
-    assert not set(map(bytes, job.tune.images)) & set(map(bytes, job.test.images))
+    assert not set(map(bytes, job.tune.inputs)) & set(map(bytes, job.test.inputs))
