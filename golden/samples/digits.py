@@ -14,8 +14,8 @@ PRETRAIN, TUNE = 800, 500
 def digits(seed: int) -> Task:
     """Split the 1,797 images in three, in a random order, undrifted.
 
-    Images are (n, 1, 8, 8); their 17 grey levels 0 to 16 are spread over 0 to 255. Source: the test part of "Optical Recognition of Handwritten Digits", UCI,
-    as scikit-learn ships it.
+    Images are (n, 1, 8, 8); their 17 grey levels 0 to 16 are spread over 0 to 255. Source: the test part of "Optical
+    Recognition of Handwritten Digits", UCI, as scikit-learn ships it.
     """
     source = load_digits()
     order = np.random.default_rng(seed).permutation(len(source.target))
