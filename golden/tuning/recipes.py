@@ -27,7 +27,7 @@ class Recipe:
 RECIPES = {
     "lenet5-mnist": Recipe(10, 0.1, 10, 0.1),  # InstantFT, section 5.1
     "lenet5-svhn": Recipe(10, 0.1, 10, 0.025),
-    "fan": Recipe(100, 0.05, 300, 0.005),  # epochs: Skip2-LoRA, section 5.2; rates are not told
+    "fan": Recipe(100, 0.05, 300, 0.003),  # epochs: Skip2-LoRA, section 5.2; rates are not told
     "har": Recipe(300, 0.05, 600, 0.01),
     "digits": Recipe(40, 0.1, 20, 0.1),
 }
