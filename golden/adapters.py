@@ -101,7 +101,7 @@ class Adapters:
         return [(a.T.copy(), b.copy()) for a, b in zip(self.a, np.split(self.b, count, axis=1), strict=True)]
 
     def hidden(self, inputs: Sequence[Integers], product: Product, narrow: Narrower) -> Integers:
-        """H = A x of all adapters side by side.
+        """What all adapters pass on, h = A x, side by side.
 
         Parameters
         ----------

@@ -19,6 +19,7 @@ from ..golden.block import Spec
 from ..golden.errors import UserError
 from ..golden.registry import BLOCKS
 from ..golden.settings import build, fields_of
+from .tables import TABLES, table_of
 
 
 class Commands(click.Group):
@@ -356,13 +357,12 @@ def cost(network: str, rank: int, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("name", metavar="pezo-6|instantft-1|instantft-7a|skip2-4|skip2-6")
+@click.argument("name", metavar="|".join(TABLES))
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
 @click.option("--seeds", type=click.IntRange(1), help="Trials; by default five, or the table's own number.")
 @as_json
 def table(name: str, data_dir: Path | None, seeds: int | None, as_json: bool) -> None:
     """Measure a table of a paper and print it beside the paper's numbers."""
-    from .tables import table_of
     from .tables.options import Options
 
     measure = table_of(name)

@@ -30,8 +30,7 @@ def draw(result: Result, described: dict[str, Any], path: Path) -> None:
     epochs = range(1, len(result.epochs) + 1)
     loss.plot(epochs, [epoch.loss for epoch in result.epochs], color="#b0413e")
     loss.set(xlabel="epoch", ylabel="mean cross entropy while tuning", ylim=(0, None))
-    held_out = [result.accuracy_before, *(epoch.held_out or 0.0 for epoch in result.epochs)]
-    accuracy.plot(range(len(held_out)), [100 * one for one in held_out], color="#2a6f97")
+    accuracy.plot([100 * one for one in result.curve], color="#2a6f97")
     accuracy.set(xlabel="epoch", ylabel="held-out samples right (%)")
     for axes in (loss, accuracy):
         axes.grid(alpha=0.3)

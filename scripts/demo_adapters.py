@@ -44,7 +44,7 @@ def adapters_table(results: dict[tuple[str, str], Result]) -> list[dict[str, Any
         {
             "method": METHODS[method].title,
             "numbers": "Q8.16, Q4.12" if engine == "golden" else "float32",
-            "trained parameters": sum(one.size for one in result.tensors.values()),
+            "trained parameters": result.trained_parameters,
             "before": f"{100 * result.accuracy_before:.1f} %",
             "after": f"{100 * result.accuracy_after:.1f} %",
             "cache bytes": result.cache_bytes,

@@ -113,9 +113,10 @@ def _accuracy(axes: Axes, history: list[tuple[int, float, float]]) -> None:
 
 def _epochs(axes: Axes, adapters: dict[tuple[str, str], Result]) -> None:
     for (method, engine), result in adapters.items():
-        held_out = [result.accuracy_before, *(epoch.held_out or 0.0 for epoch in result.epochs)]
         dashed = "-" if engine == "golden" else "--"
-        axes.plot([100 * one for one in held_out], dashed, label=f"{METHODS[method].title}, {engine}", linewidth=1.2)
+        axes.plot(
+            [100 * one for one in result.curve], dashed, label=f"{METHODS[method].title}, {engine}", linewidth=1.2
+        )
     axes.set(xlabel="epoch", ylabel="accuracy on held-out drifted digits, %", ylim=(0, 100))
     axes.legend(fontsize=8)
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from torch import nn
 
 from ..golden.errors import UserError
-from ..golden.networks.checkpoint import load_into, save_state
+from ..golden.networks.checkpoint import load_into, refuse_existing, save_state
 from ..golden.networks.network import Network
 from ..golden.networks.presets import preset
 from ..golden.networks.sequential import module_of, network_of
@@ -22,7 +22,7 @@ from ..golden.samples.samples import Task
 from ..golden.samples.tasks import network_for, task_of
 from ..golden.tuning.pretrain import Pretraining, pretrained
 from ..golden.tuning.recipes import OTHER, RECIPES, Recipe
-from ..golden.tuning.tune import Epoch, Settings, tune
+from ..golden.tuning.tune import Settings, tune
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     """
     output = request.output or Path("build/tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
     for path in filter(None, (output, request.plot)):
-        if path.exists() and not request.force:
-            raise UserError(f"{path} exists: choose another file, or --force to replace it")
+        refuse_existing(path, request.force)
     if request.plot:
         from .curve import check
 
@@ -108,8 +107,14 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         if module is None:
             module = _pretrained(network, task, how, progress)
         bar = progress.add_task(f"{request.method}, {request.engine}", total=settings.epochs)
-        shown = partial(_show, progress, bar, request.method)
-        result = tune(network, module, task, settings, shown, watch=request.plot is not None)
+        result = tune(
+            network,
+            module,
+            task,
+            settings,
+            lambda epoch: _show(progress, bar, request.method, epoch.loss, epoch.accuracy),
+            watch=request.plot is not None,
+        )
     described = {
         "network": network.name,
         "data": task.name,
@@ -132,7 +137,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "cache_bytes": result.cache_bytes,
         "saturations": result.saturations,
-        "trained_parameters": sum(one.size for one in result.tensors.values()),
+        "trained_parameters": result.trained_parameters,
         **described,
         "adapters": str(output),
     }
@@ -163,16 +168,10 @@ def _pretrained(network: Network, task: Task, how: Pretraining, progress: Progre
     if not len(task.pretrain):
         raise UserError(f"{task.name} has no samples to pre-train on: give a checkpoint with --weights")
     bar = progress.add_task(f"pre-train {network.name}", total=how.epochs)
-
-    def show(loss: float, accuracy: float) -> None:
-        told = f"pre-train {network.name}, loss {loss:.3f}, {100 * accuracy:.1f}% right"
-        progress.update(bar, advance=1, description=told)
-
-    module, kept = pretrained(network, task.pretrain, how, show)
+    module, kept = pretrained(network, task.pretrain, how, partial(_show, progress, bar, f"pre-train {network.name}"))
     progress.update(bar, completed=how.epochs, description=f"pre-trained {network.name}, kept in {kept.name}")
     return module
 
 
-def _show(progress: Progress, bar: TaskID, method: str, epoch: Epoch) -> None:
-    told = f"{method}, loss {epoch.loss:.3f}, {100 * epoch.accuracy:.1f}% right"
-    progress.update(bar, advance=1, description=told)
+def _show(progress: Progress, bar: TaskID, what: str, loss: float, accuracy: float) -> None:
+    progress.update(bar, advance=1, description=f"{what}, loss {loss:.3f}, {100 * accuracy:.1f}% right")

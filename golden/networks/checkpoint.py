@@ -85,6 +85,12 @@ def load_into(module: nn.Module, path: Path) -> None:
     module.load_state_dict(state)
 
 
+def refuse_existing(path: Path, force: bool) -> None:
+    """Refuse to replace a file of the user's that was not named with ``--force``."""
+    if path.exists() and not force:
+        raise UserError(f"{path} exists: choose another file, or --force to replace it")
+
+
 def save_state(
     path: Path, tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str], force: bool
 ) -> None:
@@ -95,8 +101,7 @@ def save_state(
     UserError
         If the file exists, unless forced.
     """
-    if path.exists() and not force:
-        raise UserError(f"{path} exists: choose another file, or --force to replace it")
+    refuse_existing(path, force)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
         whole = Path(scratch) / "whole"

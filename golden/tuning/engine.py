@@ -37,4 +37,4 @@ class Engine(Protocol):
 
 def initial_adapters(inputs: tuple[int, ...], rank: int, rng: np.random.Generator) -> list[Floats]:
     """A of each adapter, (rank, inputs): Gaussian of variance 1 / inputs, so that h is as large as x; B starts at 0."""
-    return [rng.normal(0, inputs_**-0.5, (rank, inputs_)).astype(np.float32) for inputs_ in inputs]
+    return [rng.normal(0, width**-0.5, (rank, width)).astype(np.float32) for width in inputs]

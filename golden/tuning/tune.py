@@ -120,6 +120,16 @@ class Result:
     tensors: Tensors
     epochs: list[Epoch] = field(default_factory=list)
 
+    @property
+    def trained_parameters(self) -> int:
+        """How many numbers were trained."""
+        return sum(one.size for one in self.tensors.values())
+
+    @property
+    def curve(self) -> list[float]:
+        """Accuracy on held-out samples before, and after each epoch that was watched."""
+        return [self.accuracy_before, *(epoch.held_out for epoch in self.epochs if epoch.held_out is not None)]
+
 
 def engine_of(network: Network, module: nn.Sequential, settings: Settings, samples: int) -> Engine:
     """The engine for a pre-trained network and a fine-tuning set of so many samples; `module` itself stays as it is."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from ...golden.errors import UserError
 from .options import Options, Rows
 
-_WHERE = {
+TABLES = {
     "pezo-6": ("pezo", "pezo_6"),
     "instantft-1": ("instantft", "instantft_1"),
     "instantft-7a": ("instantft", "instantft_7a"),
@@ -19,8 +19,8 @@ _WHERE = {
 
 def table_of(name: str) -> Callable[[Options], Rows]:
     """The function that measures a table."""
-    if name not in _WHERE:
-        raise UserError(f"there is no table {name!r}; there are: {', '.join(_WHERE)}")
-    module, function = _WHERE[name]
+    if name not in TABLES:
+        raise UserError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+    module, function = TABLES[name]
     found: Callable[[Options], Rows] = getattr(import_module(f".{module}", __name__), function)
     return found
