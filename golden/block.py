@@ -126,6 +126,10 @@ class Spec(ABC):
     """One line for ``fabtune list``."""
     core: ClassVar[bool] = False
     """Whether the RTL has the edge of a core: AXI4-Stream names, ``aclk``, ``aresetn``."""
+    buses: ClassVar[dict[str, str]] = {}
+    """A core's AXI buses: the component's port, and what its wires' names begin with; two may share it."""
+    wires: ClassVar[tuple[str, ...]] = ()
+    """A core's other outputs, by name."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
     """Named settings, as ``--preset`` takes them: what to set, by (dotted) field name."""
 

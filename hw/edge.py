@@ -15,6 +15,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..golden.block import Field, Spec, Stream
+from . import axi
 from .ports import elements
 
 _BYTE = 8
@@ -113,6 +114,10 @@ class Edge(wiring.Component):
             if port.valid:
                 pins |= {port.valid: along(1), port.ready: against(1)}
             pins |= {wire.name: along(wire.width(stream)) for wire in port.wires}
+        self.buses = {name: axi.pins(getattr(block, name), prefix) for name, prefix in spec.buses.items()}
+        for bus in self.buses.values():
+            pins |= axi.members(bus)
+        pins |= {name: block.signature.members[name] for name in spec.wires}
         super().__init__(pins)
 
     @property
@@ -120,11 +125,18 @@ class Edge(wiring.Component):
         """What tells a block design that clock, reset and streams of a core belong together, by wire."""
         if not self._spec.core:
             return {}
-        streams = ":".join(port.valid.removesuffix("_tvalid") for port in self.ports.values() if port.valid)
+        streams = [port.valid.removesuffix("_tvalid") for port in self.ports.values() if port.valid]
+        busses = ":".join([*streams, *dict.fromkeys(self._spec.buses.values())])
         interface = "xilinx.com:signal"
-        return {
+        interrupts = {
+            name: f'(* X_INTERFACE_INFO = "{interface}:interrupt:1.0 {name} INTERRUPT", '
+            'X_INTERFACE_PARAMETER = "SENSITIVITY LEVEL_HIGH" *)'
+            for name in self._spec.wires
+            if name == "interrupt"
+        }
+        return interrupts | {
             self.clock: f'(* X_INTERFACE_INFO = "{interface}:clock:1.0 {self.clock} CLK", '
-            f'X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {streams}, ASSOCIATED_RESET {self.reset}" *)',
+            f'X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {busses}, ASSOCIATED_RESET {self.reset}" *)',
             self.reset: f'(* X_INTERFACE_INFO = "{interface}:reset:1.0 {self.reset} RST", '
             'X_INTERFACE_PARAMETER = "POLARITY ACTIVE_LOW" *)',
         }
@@ -155,6 +167,9 @@ class Edge(wiring.Component):
             ResetSignal().eq(reset if self.reset_level else ~reset),
         ]
         m.submodules.block = self._block
+        for bus in self.buses.values():
+            axi.wire_up(m, bus, wire)
+        m.d.comb += [wire[name].eq(getattr(self._block, name)) for name in self._spec.wires]
         for name, stream in self._spec.streams().items():
             port, inner = self.ports[name], getattr(self._block, name)
             inward = stream.direction == "in"

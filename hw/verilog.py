@@ -48,9 +48,10 @@ class Emitted:
 
 
 def component(spec: Spec) -> wiring.Component:
-    """The RTL of a spec: the class of the same name in the module of the same name."""
+    """The RTL of a spec: the class of the same name, in CamelCase, in the module of the same name."""
     module = importlib.import_module(f".{spec.name}", __package__)
-    built: wiring.Component = getattr(module, spec.name.capitalize())(spec)
+    kind = "".join(part.capitalize() for part in spec.name.split("_"))
+    built: wiring.Component = getattr(module, kind)(spec)
     return built
 
 

@@ -1,0 +1,88 @@
+"""`instantft`: a fine-tuning job, whole, in the fabric. The integers are those of `golden.job.Job`."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from .block import Spec, Stream, Words
+from .errors import UserError
+from .networks.network import Network
+from .networks.presets import preset
+from .networks.sequential import deployed
+from .plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstantftSpec(Spec):
+    """Parameters of `instantft`.
+
+    Parameters
+    ----------
+    network : str
+        A preset.
+    rank : int
+        Of the adapters.
+    last_only : bool
+        One adapter, beside the last layer, and not one from every stage's input.
+    pixels : bool
+        Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    lanes, columns : int
+        Multipliers: as many values, times as many outputs, a cycle.
+    batch : int
+        Most samples of a batch.
+    places : int
+        Most samples in the cache.
+    """
+
+    name: ClassVar[str] = "instantft"
+    summary: ClassVar[str] = "a network with adapters that fine-tunes itself, behind AXI"
+    core: ClassVar[bool] = True
+    buses: ClassVar[dict[str, str]] = {"control": "s_axi_control", "reader": "m_axi_gmem0", "writer": "m_axi_gmem0"}
+    wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
+
+    network: str = "lenet5-mnist"
+    rank: int = 4
+    last_only: bool = False
+    pixels: bool = True
+    lanes: int = 32
+    columns: int = 4
+    batch: int = 20
+    places: int = 16384
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 <= self.batch <= 256:
+            raise UserError(f"batch = {self.batch} is not in 2 to 256")
+        if not 1 <= self.places <= 1 << 20:
+            raise UserError(f"places = {self.places} is not in 1 to {1 << 20}")
+        plan = self.plan
+        if max(plan.frozen_beats, plan.adapter_beats) >= 1 << 16:
+            raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How the network lies in the core."""
+        network = self.described
+        first = len(network.stages) - 1 if self.last_only else 0
+        return Plan(network, first, self.rank, self.lanes, self.columns, self.pixels)
+
+    @cached_property
+    def described(self) -> Network:
+        """The network, batch norm folded."""
+        return deployed(preset(self.network))
+
+    @cached_property
+    def signature(self) -> int:
+        """What the register of this name reads: a checksum of the parameters."""
+        return zlib.crc32(repr((self, self.plan)).encode())
+
+    def streams(self) -> dict[str, Stream]:
+        """None: the core has buses."""
+        return {}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Not by streams: see `golden.job.Job`."""
+        return {}

@@ -1,0 +1,109 @@
+"""`nf4_quant`: blocks of Q8.16 values to NF4, a code a cycle, in two passes.
+
+The numbers are `nf4.quantise`'s. A block's scale is known at its end: the block waits in one half of a memory while its
+fifteen thresholds are worked out and its codes are given, and the next block fills the other half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from .block import Field, Phase, Spec, Stream, Words
+from .errors import UserError
+from .fixed import Q8_16, Integers
+from .nf4 import THRESHOLD_FRACTION, THRESHOLDS, quantise
+from .nf4_dequant import CODE, SCALE
+from .packets import last_flags, packets_of, random_lengths
+from .urng import BIT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nf4QuantSpec(Spec):
+    """Parameters and model of `nf4_quant`.
+
+    Parameters
+    ----------
+    length : int
+        Values of the longest block.
+    """
+
+    name: ClassVar[str] = "nf4_quant"
+    summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds a block"
+    overhead: ClassVar[int] = 18
+    """Cycles between two blocks' codes where values wait: a block of n has its turn for n + 18 cycles."""
+    preparation: ClassVar[int] = 22
+    """Cycles from the start of a block's turn to its first code."""
+
+    length: int = 196
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.length <= 1 << 16:
+            raise UserError(f"length = {self.length} is not in 1 to {1 << 16}")
+
+    @property
+    def address_bits(self) -> int:
+        """Of a place in one half of the memory."""
+        return max((self.length - 1).bit_length(), 1)
+
+    def cycles(self, lengths: list[int]) -> int:
+        """Cycles from the first value to the last code where neither side pauses."""
+        begin = turn = busy = 0
+        for length in lengths:
+            # a turn begins when the block is there and the one before has been read
+            turn = max(begin + length, busy)
+            busy = turn + self.overhead + length
+            begin = turn + 1
+        return turn + self.preparation + lengths[-1]
+
+    def streams(self) -> dict[str, Stream]:
+        """`i` takes values, `o` gives codes, each with its block's scale; `last` ends a block on both."""
+        return {
+            "i": Stream("in", (Field("value", Q8_16), Field("last", BIT))),
+            "o": Stream("out", (Field("code", CODE), Field("scale", SCALE), Field("last", BIT))),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0."""
+        lengths = random_lengths(rng, words, self.length)
+        blocks = [self._block(rng, length, kind % 6) for kind, length in enumerate(lengths)]
+        return {"i": {"value": np.concatenate(blocks)[:, None], "last": last_flags(lengths)}}
+
+    def _block(self, rng: np.random.Generator, length: int, kind: int) -> Integers:
+        if kind == 0:
+            return rng.integers(Q8_16.minimum, Q8_16.maximum, length, endpoint=True)
+        if kind == 1:
+            return Q8_16.from_float(rng.normal(0, 1.5, length)).clip(min=0)
+        if kind == 2:
+            return np.zeros(length, np.int64)
+        if kind == 3:
+            return rng.choice([Q8_16.minimum, Q8_16.minimum + 1, 0, Q8_16.maximum], length)
+        if kind == 4:  # at the thresholds of the scale that stands first, and one above them
+            scale = int(rng.integers(0, SCALE.maximum, endpoint=True))
+            borders = (scale * THRESHOLDS) >> THRESHOLD_FRACTION
+            values = rng.choice(borders, length) + rng.integers(0, 2, length)
+            values[0] = rng.choice([-scale, scale])
+            return values
+        return rng.integers(-7, 8, length)
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Block by block; one that has no last value yet gives nothing."""
+        values = inputs["i"]["value"][:, 0]
+        columns: dict[str, list[Integers]] = {name: [np.empty((0, 1), np.int64)] for name in ("code", "scale", "last")}
+        for start, end in packets_of(inputs["i"]["last"]):
+            if end - start > self.length:
+                raise UserError(f"a block of {end - start} values; this one takes {self.length}")
+            codes, scale = quantise(values[start:end])
+            columns["code"].append(codes.astype(np.int64)[:, None])
+            columns["scale"].append(np.full((end - start, 1), scale))
+            columns["last"].append(last_flags([end - start]))
+        return {"o": {name: np.concatenate(parts)[:words] for name, parts in columns.items()}}
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Two jobs of whole blocks; the first one's cycles are what `cycles` says."""
+        first, second = super().scenario(rng, words)
+        lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
+        return [replace(first, cycles=self.cycles(lengths)), second]

@@ -1,0 +1,200 @@
+"""AXI4 buses as streams inside the core, and the conventional pins that they become at its edge.
+
+Inside, a channel is a stream whose payload has named fields; what is the same in every transfer (size, burst kind,
+cache, protection, identifier) exists only as a constant pin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+from amaranth.hdl import Module, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Member, Out
+
+Direction = Literal["in", "out"]
+
+PAGE = 4096
+"""No burst crosses a multiple of this many bytes."""
+
+
+class Response(IntEnum):
+    """What a subordinate answers."""
+
+    OKAY = 0
+    EXOKAY = 1
+    SLVERR = 2
+    DECERR = 3
+
+
+def _stream(**fields: int) -> stream.Signature:
+    return stream.Signature(data.StructLayout(fields))
+
+
+class _Bus(wiring.Signature):
+    """A signature that is equal to another of its kind with the same members."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.members == other.members
+
+
+class Read(_Bus):
+    """The read half of AXI4, as the manager sees it.
+
+    Parameters
+    ----------
+    address, data : int
+        Bits.
+
+    Members
+    -------
+    ar : Out stream of ``address``, ``length`` (beats - 1)
+    r : In stream of ``data``, ``response``, ``last``
+    """
+
+    def __init__(self, address: int = 32, data: int = 128) -> None:
+        super().__init__(
+            {"ar": Out(_stream(address=address, length=8)), "r": In(_stream(data=data, response=2, last=1))}
+        )
+
+
+class Write(_Bus):
+    """The write half of AXI4, as the manager sees it.
+
+    Parameters
+    ----------
+    address, data : int
+        Bits.
+
+    Members
+    -------
+    aw : Out stream of ``address``, ``length`` (beats - 1)
+    w : Out stream of ``data``, ``strobe``, ``last``
+    b : In stream of ``response``
+    """
+
+    def __init__(self, address: int = 32, data: int = 128) -> None:
+        super().__init__(
+            {
+                "aw": Out(_stream(address=address, length=8)),
+                "w": Out(_stream(data=data, strobe=data // 8, last=1)),
+                "b": In(_stream(response=2)),
+            }
+        )
+
+
+class Lite(_Bus):
+    """AXI4-Lite with 32-bit words, as the manager sees it.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
+    Members
+    -------
+    aw, ar : Out stream of ``address``
+    w : Out stream of ``data``, ``strobe``
+    b : In stream of ``response``
+    r : In stream of ``data``, ``response``
+    """
+
+    def __init__(self, address: int = 8) -> None:
+        super().__init__(
+            {
+                "aw": Out(_stream(address=address)),
+                "w": Out(_stream(data=32, strobe=4)),
+                "b": In(_stream(response=2)),
+                "ar": Out(_stream(address=address)),
+                "r": In(_stream(data=32, response=2)),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One port of the emitted top module.
+
+    Parameters
+    ----------
+    name : str
+        In the Verilog.
+    direction : "in" or "out"
+        Of the top module.
+    width : int
+        Bits.
+    value : Value, int or None
+        What an output carries, or what an input drives; None for an input that is ignored.
+    """
+
+    name: str
+    direction: Direction
+    width: int
+    value: Any
+
+
+_NAMES = {"address": "addr", "length": "len", "strobe": "strb", "response": "resp"}
+"""Where AXI abbreviates a field."""
+
+
+def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
+    """The pins of a component's bus.
+
+    Parameters
+    ----------
+    bus : interface of `Read`, `Write` or `Lite`
+        As the component has it: a manager's ``Out(Read())``, a subordinate's ``In(Lite())``.
+    prefix : str
+        ``m_axi_gmem0`` gives ``m_axi_gmem0_araddr`` and so on; the two halves of a bus may share it.
+    """
+    signature = bus.signature
+    full = not isinstance(signature.flip() if _flipped(signature) else signature, Lite)
+    found = []
+    for channel, member in signature.members.items():
+        port = getattr(bus, channel)
+        along: Direction = "out" if member.flow is Out else "in"
+        against: Direction = "in" if member.flow is Out else "out"
+        start = f"{prefix}_{channel}"
+        if full and channel != "w":
+            # one identifier, so that everything stays in order; what comes back need not be looked at
+            found.append(Pin(f"{start}id", along, 1, 0 if along == "out" else None))
+        for field, _ in port.payload.shape():
+            value = Value.cast(port.payload[field])
+            found.append(Pin(start + _NAMES.get(field, field), along, len(value), value))
+        if full and channel in ("aw", "ar"):
+            found += [Pin(start + name, along, width, value) for name, width, value in _constants(bus)]
+        found += [Pin(f"{start}valid", along, 1, port.valid), Pin(f"{start}ready", against, 1, port.ready)]
+    return found
+
+
+def members(pins: Iterable[Pin]) -> dict[str, Member]:
+    """Ports of a component with these pins."""
+    return {pin.name: (Out if pin.direction == "out" else In)(pin.width) for pin in pins}
+
+
+def wire_up(m: Module, pins: Iterable[Pin], wires: Mapping[str, Value]) -> None:
+    """Connect the pins to what they stand for."""
+    for pin in pins:
+        if pin.direction == "out":
+            m.d.comb += wires[pin.name].eq(pin.value)
+        elif pin.value is not None:
+            m.d.comb += pin.value.eq(wires[pin.name])
+
+
+def _flipped(signature: wiring.Signature) -> bool:
+    return isinstance(signature, wiring.FlippedSignature)
+
+
+def _constants(bus: wiring.PureInterface) -> list[tuple[str, int, int]]:
+    payload = bus.w.payload if hasattr(bus, "w") else bus.r.payload
+    whole_beats = (len(Value.cast(payload.data)) // 8).bit_length() - 1
+    incrementing, bufferable_modifiable, data_secure_unprivileged = 1, 0b0011, 0
+    return [
+        ("size", 3, whole_beats),
+        ("burst", 2, incrementing),
+        ("cache", 4, bufferable_modifiable),
+        ("prot", 3, data_secure_unprivileged),
+    ]

@@ -1,0 +1,142 @@
+"""RTL of `instantft`: the core behind its registers."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..golden.adapters import MAXIMUM_RATE
+from ..golden.instantft import InstantftSpec
+from ..golden.registers import Command, Error
+from .axi import Lite, Read, Write
+from .core import CONFIGURATION, Core
+from .registers import Registers
+
+ADDRESSES = CONFIGURATION[:6]
+
+
+class Instantft(wiring.Component):
+    """A job at a time. A command is refused at once where its registers are wrong, and otherwise runs to its end.
+
+    After an error, whatever is still on its way on the bus is waited for, then all but the registers and the
+    parameters is reset; the cache is forgotten.
+    """
+
+    def __init__(self, spec: InstantftSpec) -> None:
+        self.spec = spec
+        super().__init__(
+            {
+                "control": In(Lite()),
+                "reader": Out(Read()),
+                "writer": Out(Write()),
+                "interrupt": Out(1),
+                "monitor_valid": Out(1),
+                "monitor_beat": Out(16),
+                "monitor_data": Out(128),
+                "monitor_done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        m.submodules.registers = registers = Registers(spec.signature)
+        inner = Core(spec.plan, spec.batch, spec.places)
+        clear = Signal()
+        m.submodules.core = ResetInserter(clear)(inner)
+        wiring.connect(m, wiring.flipped(self.control), registers.bus)
+        wiring.connect(m, inner.reader, wiring.flipped(self.reader))
+        wiring.connect(m, inner.writer, wiring.flipped(self.writer))
+        m.d.comb += [
+            self.interrupt.eq(registers.interrupt_line),
+            *(getattr(inner, name).eq(getattr(registers, name)) for name in CONFIGURATION),
+            *(
+                getattr(self, name).eq(getattr(inner, name))
+                for name in ("monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
+            ),
+        ]
+        command = Signal(Command)
+        busy, done, error = Signal(), Signal(), Signal(4)
+        code, offending = self._refused(registers)
+        m.d.comb += [
+            inner.command.eq(command),
+            registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(registers.command_strobe):
+                    m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), registers.error_address.eq(0)]
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.sync += [command.eq(registers.command[:3]), error.eq(code), registers.error_address.eq(offending)]
+                m.next = "START"
+                with m.If(code != 0):
+                    m.next = "END"
+            with m.State("START"):
+                with m.If(inner.ready):
+                    m.d.comb += inner.start.eq(1)
+                    m.next = "RUN"
+            with m.State("RUN"):
+                with m.If(inner.failed):
+                    m.d.sync += [error.eq(inner.error), registers.error_address.eq(inner.error_address)]
+                    m.next = "STOP"
+                with m.Elif(inner.finished):
+                    m.next = "END"
+            with m.State("STOP"):
+                m.d.comb += inner.abort.eq(1)
+                m.next = "DRAIN"
+            with m.State("DRAIN"):
+                m.d.comb += inner.abort.eq(1)
+                with m.If(inner.quiet):
+                    m.next = "CLEAR"
+            with m.State("CLEAR"):
+                m.d.comb += clear.eq(1)
+                m.next = "END"
+            with m.State("END"):
+                m.d.comb += registers.finished.eq(1)
+                m.d.sync += [busy.eq(0), done.eq(1)]
+                m.next = "IDLE"
+
+        cycles = Signal(48)
+        m.d.comb += [registers.cycles_low.eq(cycles[:32]), registers.cycles_high.eq(cycles[32:])]
+        begin = registers.command_strobe & ~busy
+        counts = (
+            (cycles, busy),
+            (registers.batches, inner.batch_done),
+            (registers.misses, inner.missed),
+            (registers.saturations, inner.clipped),
+        )
+        for count, step in counts:
+            with m.If(begin):
+                m.d.sync += count.eq(0)
+            with m.Elif(busy):
+                m.d.sync += count.eq(count + step)
+        return m
+
+    def _refused(self, registers: Registers) -> tuple[Value, Value]:
+        """What is wrong with the registers for this command, and the value that is."""
+        spec = self.spec
+        command = registers.command
+        job = (command == Command.TUNE) | (command == Command.INFER)
+        tune = command == Command.TUNE
+        empty = (registers.samples_per_epoch == 0) | (registers.epochs == 0)
+        checks: list[tuple[Value, Error, Value]] = [
+            ((command == 0) | (command > max(Command)), Error.BAD_COMMAND, command),
+            *((getattr(registers, name)[:4].any(), Error.MISALIGNED, getattr(registers, name)) for name in ADDRESSES),
+            (job & empty, Error.ZERO_LENGTH, registers.epochs),
+            (tune & (registers.places == 0), Error.ZERO_LENGTH, registers.places),
+            (tune & (registers.places > spec.places), Error.BAD_PLACES, registers.places),
+            (job & ((registers.batch == 0) | (registers.batch > spec.batch)), Error.BAD_BATCH, registers.batch),
+            (tune & ((registers.rate == 0) | (registers.rate > MAXIMUM_RATE)), Error.BAD_RATE, registers.rate),
+            (job & (registers.mode > 3), Error.BAD_MODE, registers.mode),
+        ]
+        code: Value = Const(0, 4)
+        value: Value = Const(0, 32)
+        for wrong, error, what in reversed(checks):
+            code, value = Mux(wrong, error, code), Mux(wrong, what, value)
+        return code, value
+
+
+assert reduce(or_, Command) < 8

@@ -1,0 +1,101 @@
+"""The multipliers: one a lane and column. Across the lanes they give sums, within a lane they accumulate."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ..golden.fixed import Q4_12, Q8_16, accumulator_width
+from ..golden.layers import PRODUCT_FRACTION
+from .delay import delayed
+from .narrow import Narrow
+from .tree import added
+
+ACTIVATION, PARAMETER = signed(Q8_16.width), signed(Q4_12.width)
+PRODUCT = Q8_16.width + Q4_12.width
+
+
+class MacArray(wiring.Component):
+    """Fixed latency, one word a cycle, no handshake.
+
+    `x` and `w` must be registers: with the multiplier's and the accumulator's they make a DSP48E2.
+
+    Parameters
+    ----------
+    lanes, columns : int
+    terms : int
+        Most products of a sum across.
+    batch : int
+        Most products of a sum within.
+
+    Attributes
+    ----------
+    enable
+        The word counts.
+    within
+        Each product is added to its own multiplier's sum; `sums` has them while `complete`.
+    first, last
+        Of the words of a sum.
+    bias
+        Q4.12, of the first word's sum across.
+    valid, o, clipped
+        Sums across, narrowed to Q8.16, `LATENCY` cycles after their last word.
+    """
+
+    def __init__(self, lanes: int, columns: int, terms: int, batch: int) -> None:
+        self.lanes, self.columns = lanes, columns
+        self.width = accumulator_width(Q8_16, Q4_12, terms) + 1
+        self.within_width = accumulator_width(Q8_16, Q4_12, batch)
+        self.levels = exact_log2(lanes)
+        self.latency = 2 + self.levels + 1 + Narrow.LATENCY
+        super().__init__(
+            {
+                "x": In(data.ArrayLayout(ACTIVATION, lanes)),
+                "w": In(data.ArrayLayout(PARAMETER, lanes * columns)),
+                "enable": In(1),
+                "within": In(1),
+                "first": In(1),
+                "last": In(1),
+                "bias": In(data.ArrayLayout(PARAMETER, columns)),
+                "valid": Out(1),
+                "o": Out(data.ArrayLayout(ACTIVATION, columns)),
+                "clipped": Out(columns),
+                "sums": Out(data.ArrayLayout(signed(self.within_width), lanes * columns)),
+                "complete": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        restart = delayed(m, ~self.within | self.first, 1, "restart")
+        move = delayed(m, self.enable, 1, "move")
+        m.d.comb += self.complete.eq(delayed(m, self.enable & self.within & self.last, 2, "complete"))
+        products: list[Value] = []
+        for place in range(self.lanes * self.columns):
+            product = Signal(signed(PRODUCT), name=f"product{place}")
+            total = Signal(signed(self.within_width), name=f"total{place}")
+            m.d.sync += product.eq(self.x[place // self.columns] * self.w[place])
+            with m.If(move):
+                m.d.sync += total.eq(product + Mux(restart, 0, total))
+            m.d.comb += self.sums[place].eq(total)
+            products.append(total[:PRODUCT].as_signed())
+        ahead = self.levels + 2
+        used = self.enable & ~self.within
+        first = delayed(m, self.first, ahead, "first")
+        step, last = delayed(m, used, ahead, "step"), delayed(m, used & self.last, ahead, "last")
+        bias = delayed(m, self.bias, ahead, "bias")
+        valid = Signal()
+        m.d.sync += valid.eq(last)
+        m.d.comb += self.valid.eq(delayed(m, valid, Narrow.LATENCY, "valid"))
+        clipped = []
+        for column in range(self.columns):
+            tree = added(m, products[column :: self.columns], f"tree{column}")
+            total = Signal(signed(self.width), name=f"sum{column}")
+            start = Cat(Value.cast(0)[:1].replicate(Q8_16.fraction), bias[column]).as_signed()
+            with m.If(step):
+                m.d.sync += total.eq(Mux(first, start, total) + tree)
+            m.submodules[f"narrow{column}"] = narrow = Narrow(self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
+            m.d.comb += [narrow.i.eq(total), self.o[column].eq(narrow.o)]
+            clipped.append(narrow.clipped)
+        m.d.comb += self.clipped.eq(Cat(clipped))
+        return m

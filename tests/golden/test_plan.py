@@ -1,0 +1,128 @@
+"""The plan, walked in plain Python as the hardware does, gives what the integer job's network gives."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fabtune.golden.adapters import Adapters
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Narrower, Q4_12, Q8_16, narrow
+from fabtune.golden.layers import PRODUCT_FRACTION, StageIntegers, forward
+from fabtune.golden.networks.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.networks.presets import NETWORKS
+from fabtune.golden.networks.sequential import deployed
+from fabtune.golden.plan import Plan
+from fabtune.golden.products import product_of
+
+OWN = Network(
+    "own", (2, 11, 9), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(6, 2), Relu(), Flatten(), Linear(3))
+)
+PLANS = {name: Plan(deployed(net), pixels=len(net.input_shape) == 3) for name, net in NETWORKS.items()}
+PLANS |= {"own": Plan(OWN), "wide": Plan(NETWORKS["digits"], lanes=16, columns=8), "last": Plan(OWN, first=2)}
+
+
+def _frozen(network: Network, rng: np.random.Generator) -> list[StageIntegers]:
+    return [
+        StageIntegers(rng.integers(-900, 900, stage.weight_shape), rng.integers(-9000, 9000, stage.biases))
+        for stage in network.stages
+    ]
+
+
+def _fill(plan: Plan, memory: np.ndarray, values: np.ndarray) -> None:
+    """A sample's values where the first stage reads them."""
+    stage = plan.network.stages[0]
+    if not isinstance(stage.layer, Convolution):
+        memory[: values.size] = values.reshape(-1)
+        return
+    rows, pitch, column = plan._layout(0)
+    padding, copies = stage.layer.padding, plan.copies
+    for (c, y, x), value in np.ndenumerate(values):
+        for copy in range(copies):
+            if 0 <= y + padding - copy < rows:
+                memory[(y + padding - copy) * pitch + (x + padding) * column + c * copies + copy] = value
+
+
+def _walk(plan: Plan, frozen: list[StageIntegers], values: np.ndarray) -> list[np.ndarray]:
+    """Outputs of all stages, channel by channel."""
+    image = plan.frozen_image(frozen).view("<i2").astype(np.int64)
+    tiles = image[: plan.weight_words * plan.lanes * plan.columns].reshape(-1, plan.lanes, plan.columns)
+    biases = image[tiles.size :].reshape(plan.groups, -1)
+    memory = np.zeros(plan.activations, np.int64)
+    _fill(plan, memory, values)
+    outputs = []
+    for stage in plan.stages:
+        found = np.zeros((stage.groups * plan.columns, stage.cells), np.int64)
+        counts, strides = zip(*stage.loops, strict=True)
+        for group, y, x in itertools.product(*(range(count) for count in counts[:3:-1])):
+            best = np.full(plan.columns, Q8_16.minimum)
+            for dy, dx in itertools.product(range(counts[3]), range(counts[2])):
+                total = biases[stage.biases + group, : plan.columns] << Q8_16.fraction
+                for row, run in itertools.product(range(counts[1]), range(counts[0])):
+                    at = np.dot((run, row, dx, dy, x, y), strides[:6]) + stage.base
+                    tile = tiles[stage.weights + group * stage.words + row * counts[0] + run]
+                    total = total + memory[at : at + plan.lanes] @ tile
+                best = np.maximum(best, narrow(total, PRODUCT_FRACTION, Q8_16))
+            if stage.relu:
+                best = np.maximum(best, 0)
+            kept = min(plan.columns, stage.channels - group * plan.columns)
+            at = stage.target + x * stage.targets[0] + y * stage.targets[1] + group * stage.targets[2]
+            memory[at : at + kept] = best[:kept]
+            found[group * plan.columns : (group + 1) * plan.columns, y * counts[4] + x] = best
+        outputs.append(found[: stage.channels].reshape(-1))
+    return outputs
+
+
+@pytest.mark.parametrize("name", ["lenet5-mnist", "fan", "digits", "own", "wide"])
+def test_walk(name: str) -> None:
+    plan = PLANS[name]
+    rng = np.random.default_rng(3)
+    frozen = _frozen(plan.network, rng)
+    values = rng.integers(-(1 << 17), 1 << 17, plan.network.input_shape)
+    found = _walk(plan, frozen, values)
+    x, product, narrower = values[None], product_of("int64"), Narrower()
+    for stage, own, output in zip(plan.network.stages, frozen, found, strict=True):
+        x = forward(stage, own, x, product, narrower)
+        assert np.array_equal(output, x.reshape(-1))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_words_cover_tensors(name: str) -> None:
+    plan = PLANS[name]
+    assert len(plan.adapter_words) == plan.adapters == len(plan.network.stages) - plan.first
+    for words, (count, length) in zip(plan.record_words, plan.blocks, strict=True):
+        values = np.concatenate([np.arange(word.first, word.first + word.count) for word in words])
+        assert np.array_equal(values, np.arange(count * length))
+        for word in words:
+            lanes = np.arange(word.count)
+            block = word.block + np.searchsorted(word.borders, lanes, side="right")
+            begun = sum(pair[0] for pair in plan.blocks[: plan.record_words.index(words)])
+            assert np.array_equal(block - begun, (word.first + lanes) // length)
+            assert len(word.borders) <= 3
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_adapters_image_round_trip(name: str) -> None:
+    plan = PLANS[name]
+    rng = np.random.default_rng(1)
+    adapters = Adapters(plan.shape, rng.integers(Q4_12.minimum, Q4_12.maximum, plan.shape.parameters))
+    image = plan.adapters_image(adapters)
+    assert image.size == 16 * plan.adapter_beats
+    assert np.array_equal(plan.adapters_of(image).flat, adapters.flat)
+
+
+def test_image_sizes() -> None:
+    for plan in PLANS.values():
+        frozen = _frozen(plan.network, np.random.default_rng(0))
+        assert plan.frozen_image(frozen).size == 16 * plan.frozen_beats
+    plan = PLANS["lenet5-mnist"]
+    assert (plan.sample_beats, plan.record_beats, plan.tiles, plan.weight_words) == (49, 65, 82, 505)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"lanes": 24}, "power of two"), ({"rank": 5}, "rank = 5"), ({"first": 9}, "stages 0 to 2"), ({"lanes": 8}, "16 to 64")],
+)
+def test_refused(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Plan(NETWORKS["digits"], **settings)
