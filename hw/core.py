@@ -76,6 +76,19 @@ class Core(wiring.Component):
         m.submodules.logits = logits = Logits(self.plan)
         m.submodules.transfer = transfer = Transfer(self.plan)
         m.submodules.records = records = Queue(32, 4)
+        # short queues, so that nobody's ready depends on another's
+        m.submodules.beats = beats = Queue(128, 4)
+        m.submodules.commands = commands = Queue(write.command.payload.shape(), 4)
+        m.submodules.pixels = pixels = Queue(128, 4)
+        wiring.connect(m, commands.o, write.command)
+        wiring.connect(m, pixels.o, image.i)
+        m.d.comb += [
+            write.i.valid.eq(beats.o.valid),
+            write.i.payload.data.eq(beats.o.payload),
+            beats.o.ready.eq(write.i.ready),
+        ]
+        settled = Signal()
+        m.d.sync += settled.eq(write.idle & commands.empty & beats.empty)
         wiring.connect(m, read.bus, wiring.flipped(self.reader))
         wiring.connect(m, write.bus, wiring.flipped(self.writer))
         wiring.connect(m, engine.logits, logits.i)
@@ -98,25 +111,25 @@ class Core(wiring.Component):
             write.abort.eq(self.abort),
             self.quiet.eq(read.idle & write.idle),
         ]
-        computing = self._compute(m, loader, logits, write)
-        recorded = self._record(m, image, records, write, computing, raw)
+        computing = self._compute(m, logits, settled)
+        recorded = self._record(m, image, records, commands, settled, computing)
         self._load(m, loader, raw)
         self._transfer(m, transfer, logits)
-        self._buses(m, read, write, transfer, logits, image, loader)
+        self._buses(m, read, transfer, pixels, loader)
         # between the first and the last beat of a record nothing else is written
-        m.d.comb += write.i.payload.data.eq(
+        m.d.comb += beats.i.payload.eq(
             Mux(engine.record.valid, engine.record.payload, Mux(logits.o.valid, logits.o.payload, transfer.o.payload))
         )
         m.d.comb += [
-            write.i.valid.eq(engine.record.valid | logits.o.valid | transfer.o.valid),
-            engine.record.ready.eq(write.i.ready),
-            logits.o.ready.eq(write.i.ready & ~engine.record.valid),
-            transfer.o.ready.eq(write.i.ready & ~engine.record.valid & ~logits.o.valid),
-            write.command.valid.eq(recorded | logits.command.valid | transfer.write.valid),
-            logits.command.ready.eq(write.command.ready & ~recorded),
-            transfer.write.ready.eq(write.command.ready & ~recorded & ~logits.command.valid),
+            beats.i.valid.eq(engine.record.valid | logits.o.valid | transfer.o.valid),
+            engine.record.ready.eq(beats.i.ready),
+            logits.o.ready.eq(beats.i.ready & ~engine.record.valid),
+            transfer.o.ready.eq(beats.i.ready & ~engine.record.valid & ~logits.o.valid),
+            commands.i.valid.eq(recorded | logits.command.valid | transfer.write.valid),
+            logits.command.ready.eq(commands.i.ready & ~recorded),
+            transfer.write.ready.eq(commands.i.ready & ~recorded & ~logits.command.valid),
         ]
-        given = write.command.payload
+        given = commands.i.payload
         with m.If(recorded):
             beats = Mux(raw, self.plan.raw_beats, self.plan.record_beats)
             m.d.comb += [given.address.eq(records.o.payload), given.beats.eq(beats)]
@@ -124,11 +137,11 @@ class Core(wiring.Component):
             m.d.comb += given.eq(logits.command.payload)
         with m.Else():
             m.d.comb += given.eq(transfer.write.payload)
-        self._commands(m, transfer, logits, write, tune | infer)
+        self._commands(m, transfer, logits, settled, tune | infer)
         self._failures(m, read, write)
         return m
 
-    def _compute(self, m: Module, loader: Loader, logits: Logits, write: AxiWrite) -> Value:
+    def _compute(self, m: Module, logits: Logits, settled: Value) -> Value:
         """Batches that are loaded, one after the other; whether there is one."""
         engine, visits = self.engine, self.visits
         waiting, busy = Signal(2), Signal()
@@ -145,13 +158,14 @@ class Core(wiring.Component):
             ended.eq(engine.done),
             engine.start.eq(begin),
             engine.half.eq(half),
-            engine.count.eq(Mux(half, counts[1], counts[0])),
             self.batch_done.eq(ended),
             self.monitor_done.eq(ended & engine.learn),
             visits.free.eq(waiting != 2),
-            visits.over.eq((waiting == 0) & logits.empty & write.idle),
+            visits.over.eq((waiting == 0) & logits.empty & settled),
         ]
-        m.d.sync += waiting.eq(waiting + visits.given - ended)
+        count = Signal.like(visits.count)
+        m.d.sync += [waiting.eq(waiting + visits.given - ended), count.eq(Mux(half, counts[1], counts[0]))]
+        m.d.comb += engine.count.eq(count)
         with m.If(begin):
             m.d.sync += busy.eq(1)
         with m.If(ended):
@@ -161,7 +175,7 @@ class Core(wiring.Component):
         return (waiting != 0) | ~logits.empty
 
     def _record(
-        self, m: Module, image: Image, records: Queue, write: AxiWrite, computing: Value, raw: Value
+        self, m: Module, image: Image, records: Queue, commands: Queue, settled: Value, computing: Value
     ) -> Value:
         """New samples through the frozen network; while it runs the next one comes. Whether one begins."""
         engine, visits, places = self.engine, self.visits, self.plan.images
@@ -180,11 +194,11 @@ class Core(wiring.Component):
             visits.image_room.eq(held != places),
             visits.image_done.eq(image.done),
             visits.recorded.eq(engine.record_done),
-            visits.written.eq(write.idle),
+            visits.written.eq(settled),
             records.i.valid.eq(visits.image),
             records.i.payload.eq(visits.record),
             records.o.ready.eq(begin),
-            begin.eq((arrived != 0) & ~running & ~computing & records.o.valid & write.command.ready),
+            begin.eq((arrived != 0) & ~running & ~computing & records.o.valid & commands.i.ready),
             engine.base_start.eq(begin),
         ]
         m.d.sync += [
@@ -224,9 +238,7 @@ class Core(wiring.Component):
             transfer.address.eq(Mux(self.command == Command.LOAD, self.parameters, self.adapters)),
         ]
 
-    def _buses(
-        self, m: Module, read: AxiRead, write: AxiWrite, transfer: Transfer, logits: Logits, image: Image, loader: Loader
-    ) -> None:
+    def _buses(self, m: Module, read: AxiRead, transfer: Transfer, pixels: Queue, loader: Loader) -> None:
         """Commands and beats of the reader: of visits in a job, of transfer otherwise."""
         visits = self.visits
         moving = transfer.read.valid | transfer.i.ready
@@ -237,7 +249,7 @@ class Core(wiring.Component):
             visits.command.ready.eq(read.command.ready),
             transfer.read.ready.eq(read.command.ready),
         ]
-        sinks = {Sink.ORDER: visits.beats, Sink.IMAGE: image.i, Sink.BATCH: loader.i}
+        sinks = {Sink.ORDER: visits.beats, Sink.IMAGE: pixels.i, Sink.BATCH: loader.i}
         for stream in (*sinks.values(), transfer.i):
             m.d.comb += stream.payload.eq(read.o.payload.data)
         m.d.comb += transfer.i.valid.eq(read.o.valid & moving)
@@ -249,7 +261,7 @@ class Core(wiring.Component):
                     with m.Case(sink):
                         m.d.comb += [stream.valid.eq(read.o.valid), read.o.ready.eq(stream.ready)]
 
-    def _commands(self, m: Module, transfer: Transfer, logits: Logits, write: AxiWrite, job: Value) -> None:
+    def _commands(self, m: Module, transfer: Transfer, logits: Logits, settled: Value, job: Value) -> None:
         visits = self.visits
         m.d.comb += [
             visits.raw.eq(self.engine.raw),
@@ -272,7 +284,7 @@ class Core(wiring.Component):
             m.d.sync += moved.eq(1)
         with m.If(self.finished):
             m.d.sync += [forgetting.eq(0), moved.eq(0)]
-        m.d.comb += self.finished.eq(visits.ended | (forgetting & visits.ready) | (moved & write.idle))
+        m.d.comb += self.finished.eq(visits.ended | (forgetting & visits.ready) | (moved & settled))
 
     def _failures(self, m: Module, read: AxiRead, write: AxiWrite) -> None:
         visits = self.visits

@@ -59,21 +59,33 @@ class Instantft(wiring.Component):
         ]
         command = Signal(Command)
         busy, done, error = Signal(), Signal(), Signal(4)
-        code, offending = self._refused(registers)
+        checks = self._checks(registers)
+        number, wrong, code, offending = Signal(range(len(checks) + 2)), Signal(), Signal(4), Signal(32)
+        found = Signal(len(checks))
+        m.d.sync += [found.eq(Cat(check for check, _, _ in checks)), wrong.eq(0)]
+        with m.Switch(number):
+            for at, (_, name, value) in enumerate(checks):
+                with m.Case(at):
+                    m.d.sync += [wrong.eq(found[at] & busy), code.eq(name), offending.eq(value)]
+        abort = Signal()
         m.d.comb += [
             inner.command.eq(command),
+            inner.abort.eq(abort),
             registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
         ]
         with m.FSM():
             with m.State("IDLE"):
                 with m.If(registers.command_strobe):
-                    m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), registers.error_address.eq(0)]
+                    m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), registers.error_address.eq(0), number.eq(0)]
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += [command.eq(registers.command[:3]), error.eq(code), registers.error_address.eq(offending)]
-                m.next = "START"
-                with m.If(code != 0):
+                # one after the other, as nobody is in a hurry
+                m.d.sync += [command.eq(registers.command[:3]), number.eq(number + 1)]
+                with m.If(wrong):
+                    m.d.sync += [error.eq(code), registers.error_address.eq(offending)]
                     m.next = "END"
+                with m.Elif(number == len(checks) + 1):
+                    m.next = "START"
             with m.State("START"):
                 with m.If(inner.ready):
                     m.d.comb += inner.start.eq(1)
@@ -85,14 +97,16 @@ class Instantft(wiring.Component):
                 with m.Elif(inner.finished):
                     m.next = "END"
             with m.State("STOP"):
-                m.d.comb += inner.abort.eq(1)
+                m.d.sync += [abort.eq(1), number.eq(0)]
                 m.next = "DRAIN"
             with m.State("DRAIN"):
-                m.d.comb += inner.abort.eq(1)
-                with m.If(inner.quiet):
+                # what has been told to stop may still have begun
+                m.d.sync += number.eq(Mux(number[-1], number, number + 1))
+                with m.If(inner.quiet & number[-1]):
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 m.d.comb += clear.eq(1)
+                m.d.sync += abort.eq(0)
                 m.next = "END"
             with m.State("END"):
                 m.d.comb += registers.finished.eq(1)
@@ -115,14 +129,14 @@ class Instantft(wiring.Component):
                 m.d.sync += count.eq(count + step)
         return m
 
-    def _refused(self, registers: Registers) -> tuple[Value, Value]:
-        """What is wrong with the registers for this command, and the value that is."""
+    def _checks(self, registers: Registers) -> list[tuple[Value, Error, Value]]:
+        """What may be wrong with the registers for this command, its code, and the value that is."""
         spec = self.spec
         command = registers.command
         job = (command == Command.TUNE) | (command == Command.INFER)
         tune = command == Command.TUNE
         empty = (registers.samples_per_epoch == 0) | (registers.epochs == 0)
-        checks: list[tuple[Value, Error, Value]] = [
+        return [
             ((command == 0) | (command > max(Command)), Error.BAD_COMMAND, command),
             *((getattr(registers, name)[:4].any(), Error.MISALIGNED, getattr(registers, name)) for name in ADDRESSES),
             (job & empty, Error.ZERO_LENGTH, registers.epochs),
@@ -132,11 +146,6 @@ class Instantft(wiring.Component):
             (tune & ((registers.rate == 0) | (registers.rate > MAXIMUM_RATE)), Error.BAD_RATE, registers.rate),
             (job & (registers.mode > 3), Error.BAD_MODE, registers.mode),
         ]
-        code: Value = Const(0, 4)
-        value: Value = Const(0, 32)
-        for wrong, error, what in reversed(checks):
-            code, value = Mux(wrong, error, code), Mux(wrong, what, value)
-        return code, value
 
 
 assert reduce(or_, Command) < 8

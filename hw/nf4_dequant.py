@@ -1,6 +1,6 @@
 """RTL of `nf4_dequant`: a DSP a lane, which rounds too: product plus half a step, then a tie's last bit cleared."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 
 from ..golden.fixed import Q8_16
@@ -52,7 +52,7 @@ class Nf4Dequant(wiring.Component):
         rounded = total[LEVEL_FRACTION:][: Q8_16.width]
         with m.If(move):
             m.d.sync += [
-                level.eq(chosen(code, LEVELS.tolist())),
+                level.eq(chosen(code, [Const(entry, level.shape()) for entry in LEVELS.tolist()])),
                 factor.eq(scale),
                 product.eq(level * factor),
                 total.eq(product + half),

@@ -56,16 +56,15 @@ class Sequencer(wiring.Component):
         stages, count = self.plan.stages, self.COUNTERS
         stage = Signal(range(len(stages)))
         wide = [max(s.loops[j].count for s in stages) for j in range(count)]
-        counters = [Signal(range(w + 1), name=f"counter{j}") for j, w in enumerate(wide)]
-        limits = [Signal(range(w + 1), name=f"limit{j}") for j, w in enumerate(wide)]
+        counters = [Signal(range(w), name=f"counter{j}") for j, w in enumerate(wide)]
+        limits = [Signal(range(w), name=f"limit{j}") for j, w in enumerate(wide)]
         jumps = [Signal(self.address_bits, name=f"jump{j}") for j in range(count)]
         moves = [Signal(self.address_bits, name=f"move{j}") for j in range(3)]
         last_mask = Signal(self.plan.columns)
-        ends = [Signal(name=f"end{j}") for j in range(count)]
-        m.d.comb += [end.eq(c == limit) for end, c, limit in zip(ends, counters, limits, strict=True)]
-
+        # each loop counts down; whether it begins, whether it ends, and whether it is a single turn are registers
+        begins, ends, single = Signal(count), Signal(count), Signal(count)
         level, more = Signal(range(count)), Signal()
-        m.d.comb += more.eq(~Cat(ends).all())
+        m.d.comb += more.eq(~ends.all())
         for j in reversed(range(count)):
             with m.If(~ends[j]):
                 m.d.comb += level.eq(j)
@@ -87,16 +86,19 @@ class Sequencer(wiring.Component):
                 with m.If(ready):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                self._load(m, stage, limits, jumps, moves, last_mask, group)
-                m.d.sync += [c.eq(0) for c in counters]
+                self._load(m, stage, limits, single, jumps, moves, last_mask, group)
+                m.next = "FIRST"
+            with m.State("FIRST"):
+                m.d.sync += [c.eq(limit) for c, limit in zip(counters, limits, strict=True)]
+                m.d.sync += [begins.eq(~0), ends.eq(single)]
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += running.eq(1)
                 for j, c in enumerate(counters):
-                    with m.If(level == j):
-                        m.d.sync += c.eq(c + 1)
-                    with m.Elif(level > j):
-                        m.d.sync += c.eq(0)
+                    with m.If(ends[: j + 1].all()):
+                        m.d.sync += [c.eq(limits[j]), begins[j].eq(1), ends[j].eq(single[j])]
+                    with m.Elif(ends[:j].all()):
+                        m.d.sync += [c.eq(c - 1), begins[j].eq(0), ends[j].eq(c == 1)]
                 with m.If(~more):
                     m.d.sync += pause.eq(self.drain)
                     m.next = "DRAIN"
@@ -120,10 +122,10 @@ class Sequencer(wiring.Component):
         m.d.sync += [
             self.begin.eq(fsm.ongoing("BEGIN")),
             self.issue.eq(running),
-            self.first.eq((counters[0] == 0) & (counters[1] == 0)),
-            self.last.eq(ends[0] & ends[1]),
-            self.pool_first.eq((counters[2] == 0) & (counters[3] == 0)),
-            self.pool_last.eq(ends[2] & ends[3]),
+            self.first.eq(begins[:2].all()),
+            self.last.eq(ends[:2].all()),
+            self.pool_first.eq(begins[2:4].all()),
+            self.pool_last.eq(ends[2:4].all()),
             self.mask.eq(Mux(ends[6], last_mask, (1 << self.plan.columns) - 1)),
         ]
         jump, move = Signal(self.address_bits), Signal(self.address_bits)
@@ -147,6 +149,7 @@ class Sequencer(wiring.Component):
         m: Module,
         stage: Signal,
         limits: list[Signal],
+        single: Signal,
         jumps: list[Signal],
         moves: list[Signal],
         last_mask: Signal,
@@ -164,6 +167,7 @@ class Sequencer(wiring.Component):
                 with m.Case(number):
                     m.d.sync += [
                         *(limit.eq(n - 1) for limit, n in zip(limits, counts, strict=True)),
+                        single.eq(sum((n == 1) << j for j, n in enumerate(counts))),
                         *(jump.eq(stride - span) for jump, stride, span in zip(jumps, strides, spans, strict=True)),
                         *(move.eq(by) for move, by in zip(moves, targets, strict=True)),
                         last_mask.eq(full >> (self.plan.columns - left)),

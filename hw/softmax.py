@@ -4,12 +4,14 @@ Every rounding is half to even and costs no adder of its own: half a step is add
 where the sum then ends in zeros, the number was a tie, whose even neighbour has a last bit of 0.
 """
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import memory, wiring
 
 from ..golden.fixed import Q4_12, Q8_16
 from ..golden.softmax import SoftmaxSpec
-from .choice import chosen
 from .ports import members
 
 
@@ -130,8 +132,14 @@ class Softmax(wiring.Component):
         """
         word, lift, reciprocal = operands
         tables = self.spec.tables
-        exponential = word[: tables.exponential_format.width]
         width = tables.exponential_format.width + self.spec.octaves
+        # no multiplexer, of which synthesis would make resets of single bits, which a DSP's register lacks
+        exponential = word[: tables.exponential_format.width]
+        lifts = [lift == k for k in range(self.spec.octaves + 1)]
+        lifted = [
+            reduce(or_, (by & exponential[bit - k] for k, by in enumerate(lifts) if 0 <= bit - k < len(exponential)))
+            for bit in range(width)
+        ]
         fraction = tables.exponential_format.fraction + tables.reciprocal_format.fraction + self.spec.octaves
         dropped = fraction - Q4_12.fraction
         dividend = Signal(signed(width + 1), reset_less=True)
@@ -145,7 +153,7 @@ class Softmax(wiring.Component):
             m.d.sync += [
                 flow.eq(Cat(giving, flow[:-1])),
                 final.eq(Cat(giving & at_end, final[:-1])),
-                dividend.eq(chosen(lift, [exponential << k for k in range(self.spec.octaves + 1)])[:width]),
+                dividend.eq(Cat(lifted)),
                 inverse.eq(reciprocal),
                 product.eq(dividend * inverse),
                 total.eq(product + (1 << (dropped - 1))),

@@ -84,7 +84,9 @@ class Tuner(wiring.Component):
         origin, place = Signal.like(self.address), Signal.like(self.address)
         dh, entry = Signal.like(self.dh), Signal(range(self.entries + 1))
         forward, backward, column = Signal(), Signal(), Signal()
-        m.d.comb += [last_sample.eq(sample == self.count - 1), last_word.eq(word == words - 1)]
+        final = Signal.like(self.count)
+        m.d.sync += final.eq(self.count - 1)
+        m.d.comb += [last_sample.eq(sample == final), last_word.eq(word == words - 1)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), word.eq(0), entry.eq(0)]

@@ -93,6 +93,8 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
                 f"hierarchy -top {top}",
                 "proc",
                 "flatten -separator _",
+                # by itself a choice of several becomes a casez whose cases overlap
+                "pmuxtree",
                 "wreduce",
                 "splitnets -driver",
                 "opt_clean -purge",

@@ -40,6 +40,13 @@ VARIATIONS = [
     ("pezo", "leap=4"),
     ("tile", "lanes=8 overflow=wrap"),
     ("tile", "scale.urng.bits=14 lanes=4"),
+    ("nf4_quant", "length=1"),
+    ("nf4_quant", "length=25"),
+    ("nf4_dequant", "lanes=1 scales=1"),
+    ("nf4_dequant", "lanes=3 scales=5 tag=7"),
+    ("softmax", "classes=1"),
+    ("softmax", "classes=2"),
+    ("softmax", "classes=256"),
 ]
 cycles = {}
 
