@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .block import Spec, Stream, Words
 from .errors import UserError
 from .networks.network import Network
-from .networks.presets import preset
+from .networks.presets import NETWORKS
 from .networks.sequential import deployed
+from .networks.text import network_from, text_of
 from .plan import Plan
 
 
@@ -22,7 +23,7 @@ class InstantftSpec(Spec):
     Parameters
     ----------
     network : str
-        A preset.
+        A preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
     rank : int
         Of the adapters.
     last_only : bool
@@ -62,6 +63,13 @@ class InstantftSpec(Spec):
         if max(plan.frozen_beats, plan.adapter_beats) >= 1 << 16:
             raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
 
+    @classmethod
+    def of(cls, network: Network, **settings: Any) -> InstantftSpec:
+        """For a network that need not be a preset."""
+        known = NETWORKS.get(network.name)
+        name = network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
+        return cls(network=name, **settings)
+
     @cached_property
     def plan(self) -> Plan:
         """How the network lies in the core."""
@@ -72,7 +80,7 @@ class InstantftSpec(Spec):
     @cached_property
     def described(self) -> Network:
         """The network, batch norm folded."""
-        return deployed(preset(self.network))
+        return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
 
     @cached_property
     def signature(self) -> int:

@@ -4,6 +4,8 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..golden.axi_read import AxiReadSpec
+from ..golden.axi_write import AxiWriteSpec
 from ..golden.plan import Plan
 from ..golden.registers import Command, Error
 from .axi import Read, Write
@@ -69,8 +71,8 @@ class Core(wiring.Component):
         m = Module()
         engine, visits = self.engine, self.visits
         m.submodules.engine, m.submodules.visits = engine, visits
-        m.submodules.read = read = AxiRead()
-        m.submodules.write = write = AxiWrite()
+        m.submodules.read = read = AxiRead(AxiReadSpec())
+        m.submodules.write = write = AxiWrite(AxiWriteSpec())
         m.submodules.image = image = Image(self.plan)
         m.submodules.loader = loader = Loader(self.plan, self.most)
         m.submodules.logits = logits = Logits(self.plan)
@@ -94,14 +96,17 @@ class Core(wiring.Component):
         wiring.connect(m, engine.logits, logits.i)
         raw = Signal()
         tune, infer = Signal(), Signal()
-        m.d.comb += [
+        # they stand still long before they are needed
+        m.d.sync += [
             tune.eq(self.command == Command.TUNE),
             infer.eq(self.command == Command.INFER),
             raw.eq(self.mode[0] | infer),
+            engine.show.eq(self.mode[1] | infer),
+        ]
+        m.d.comb += [
             engine.raw.eq(raw),
             engine.rate.eq(self.rate),
             engine.learn.eq(tune),
-            engine.show.eq(self.mode[1] | infer),
             self.clipped.eq(engine.clipped),
             self.missed.eq(visits.missed),
             self.monitor_valid.eq(engine.monitor),
@@ -137,7 +142,7 @@ class Core(wiring.Component):
             m.d.comb += given.eq(logits.command.payload)
         with m.Else():
             m.d.comb += given.eq(transfer.write.payload)
-        self._commands(m, transfer, logits, settled, tune | infer)
+        self._commands(m, transfer, logits, settled, infer)
         self._failures(m, read, write)
         return m
 
@@ -241,7 +246,7 @@ class Core(wiring.Component):
     def _buses(self, m: Module, read: AxiRead, transfer: Transfer, pixels: Queue, loader: Loader) -> None:
         """Commands and beats of the reader: of visits in a job, of transfer otherwise."""
         visits = self.visits
-        moving = transfer.read.valid | transfer.i.ready
+        moving = transfer.moving
         given = Mux(transfer.read.valid, transfer.read.payload.as_value(), visits.command.payload.as_value())
         m.d.comb += [
             read.command.valid.eq(visits.command.valid | transfer.read.valid),
@@ -254,18 +259,18 @@ class Core(wiring.Component):
             m.d.comb += stream.payload.eq(read.o.payload.data)
         m.d.comb += transfer.i.valid.eq(read.o.valid & moving)
         with m.If(moving):
-            m.d.comb += read.o.ready.eq(transfer.i.ready)
-        with m.Else():
-            with m.Switch(visits.sink):
-                for sink, stream in sinks.items():
-                    with m.Case(sink):
-                        m.d.comb += [stream.valid.eq(read.o.valid), read.o.ready.eq(stream.ready)]
+            m.d.comb += read.o.ready.eq(1)
+        with m.Else(), m.Switch(visits.sink):
+            for sink, stream in sinks.items():
+                with m.Case(sink):
+                    m.d.comb += [stream.valid.eq(read.o.valid), read.o.ready.eq(stream.ready)]
 
-    def _commands(self, m: Module, transfer: Transfer, logits: Logits, settled: Value, job: Value) -> None:
+    def _commands(self, m: Module, transfer: Transfer, logits: Logits, settled: Value, infer: Value) -> None:
         visits = self.visits
+        job = (self.command == Command.TUNE) | (self.command == Command.INFER)
         m.d.comb += [
             visits.raw.eq(self.engine.raw),
-            visits.infer.eq(self.command == Command.INFER),
+            visits.infer.eq(infer),
             visits.places_used.eq(self.places),
             visits.batch_size.eq(self.batch),
             *(getattr(visits, name).eq(getattr(self, name)) for name in ("samples", "order", "cache", "samples_per_epoch", "epochs")),

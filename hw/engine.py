@@ -95,7 +95,9 @@ class Engine(wiring.Component):
         m = Module()
         plan, array, tuner, head = self.plan, self.array, self.tuner, self.head
         sequencer, outputs, activations = self.sequencer, self.outputs, self.activations
-        m.submodules += [array, tuner, head, sequencer, outputs, activations, self.recorder]
+        m.submodules.array, m.submodules.tuner, m.submodules.head = array, tuner, head
+        m.submodules.sequencer, m.submodules.outputs = sequencer, outputs
+        m.submodules.activations, m.submodules.recorder = activations, self.recorder
 
         # base: the frozen network has the multipliers
         base = Signal()
@@ -252,7 +254,7 @@ class Engine(wiring.Component):
             self.head.h.eq(array.o),
         ]
         # a stage's outputs come first; a sample on its way waits
-        own = outputs.write.any()
+        own = outputs.writes
         m.d.comb += [
             self.image_ready.eq(~own),
             activations.write.eq(Mux(own, outputs.write, self.image_write)),

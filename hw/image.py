@@ -61,11 +61,11 @@ class Image(wiring.Component):
             m.d.sync += [active.eq(1), held.eq(0), address.eq(self._origin(self.place))]
         with m.Elif(moves & ended):
             m.d.sync += [active.eq(0), held.eq(0)]
-        with m.Elif(active & (~held | (moves & last_part))):
+        with m.Elif(active & ~held):
             m.d.comb += self.i.ready.eq(1)
             m.d.sync += [held.eq(self.i.valid), part.eq(0), beat.eq(self.i.payload)]
         with m.Elif(moves):
-            m.d.sync += [part.eq(part + 1), beat.eq(beat >> width * step)]
+            m.d.sync += [part.eq(part + 1), beat.eq(beat >> width * step), held.eq(~last_part)]
         return m
 
     def _origin(self, place: Signal) -> Signal:

@@ -8,11 +8,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..golden.adapters import MAXIMUM_RATE
+from ..golden.axi_registers import AxiRegistersSpec
 from ..golden.instantft import InstantftSpec
 from ..golden.registers import Command, Error
 from .axi import Lite, Read, Write
+from .axi_registers import AxiRegisters
 from .core import CONFIGURATION, Core
-from .registers import Registers
 
 ADDRESSES = CONFIGURATION[:6]
 
@@ -42,7 +43,7 @@ class Instantft(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.registers = registers = Registers(spec.signature)
+        m.submodules.registers = registers = AxiRegisters(AxiRegistersSpec(signature=spec.signature))
         inner = Core(spec.plan, spec.batch, spec.places)
         clear = Signal()
         m.submodules.core = ResetInserter(clear)(inner)
@@ -74,10 +75,9 @@ class Instantft(wiring.Component):
             registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
         ]
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(registers.command_strobe):
-                    m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), registers.error_address.eq(0), number.eq(0)]
-                    m.next = "CHECK"
+            with m.State("IDLE"), m.If(registers.command_strobe):
+                m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), registers.error_address.eq(0), number.eq(0)]
+                m.next = "CHECK"
             with m.State("CHECK"):
                 # one after the other, as nobody is in a hurry
                 m.d.sync += [command.eq(registers.command[:3]), number.eq(number + 1)]
@@ -86,10 +86,9 @@ class Instantft(wiring.Component):
                     m.next = "END"
                 with m.Elif(number == len(checks) + 1):
                     m.next = "START"
-            with m.State("START"):
-                with m.If(inner.ready):
-                    m.d.comb += inner.start.eq(1)
-                    m.next = "RUN"
+            with m.State("START"), m.If(inner.ready):
+                m.d.comb += inner.start.eq(1)
+                m.next = "RUN"
             with m.State("RUN"):
                 with m.If(inner.failed):
                     m.d.sync += [error.eq(inner.error), registers.error_address.eq(inner.error_address)]
@@ -129,7 +128,7 @@ class Instantft(wiring.Component):
                 m.d.sync += count.eq(count + step)
         return m
 
-    def _checks(self, registers: Registers) -> list[tuple[Value, Error, Value]]:
+    def _checks(self, registers: AxiRegisters) -> list[tuple[Value, Error, Value]]:
         """What may be wrong with the registers for this command, its code, and the value that is."""
         spec = self.spec
         command = registers.command

@@ -18,8 +18,8 @@ class Outputs(wiring.Component):
     ----------
     valid, values, pool_first, pool_last, relu, target, mask
         Sums as they come, with the sequencer's flags.
-    write, write_address, o
-        To the activations' memory.
+    write, writes, write_address, o
+        To the activations' memory; whether any column is there.
     begin, place
         A stage begins: its first address in the outbox.
     read, read_address, read_column, value
@@ -39,6 +39,7 @@ class Outputs(wiring.Component):
                 "target": In(address),
                 "mask": In(plan.columns),
                 "write": Out(plan.columns),
+                "writes": Out(1),
                 "write_address": Out(address),
                 "o": Out(values),
                 "place": In(range(plan.outbox_depth)),
@@ -63,13 +64,13 @@ class Outputs(wiring.Component):
             value = self.values[column]
             with m.If(self.valid & (self.pool_first | (value > kept))):
                 m.d.sync += kept.eq(value)
-        m.d.sync += [self.write.eq(Mux(out, mask, 0)), self.write_address.eq(target)]
+        m.d.sync += [self.write.eq(Mux(out, mask, 0)), self.writes.eq(out), self.write_address.eq(target)]
         m.d.sync += [into.eq(Mux(relu & kept[-1], 0, kept)) for into, kept in zip(self.o, best, strict=True)]
 
         place, column = Signal.like(self.place), Signal.like(self.read_column)
         with m.If(self.begin):
             m.d.sync += place.eq(self.place)
-        with m.Elif(self.write.any()):
+        with m.Elif(self.writes):
             m.d.sync += place.eq(place + 1)
         with m.If(self.read):
             m.d.sync += column.eq(self.read_column)
@@ -79,7 +80,7 @@ class Outputs(wiring.Component):
             m.submodules[f"outbox{number}"] = store
             port, into = store.read_port(), store.write_port()
             m.d.comb += [
-                into.en.eq(self.write.any()),
+                into.en.eq(self.writes),
                 into.addr.eq(place),
                 into.data.eq(self.o[number]),
                 port.en.eq(self.read),

@@ -15,8 +15,8 @@ class Transfer(wiring.Component):
     ----------
     load, frozen, save, address, done
         Load adapters, or frozen parameters, or store adapters, from or to an address.
-    read, i
-        The reader's command, and its beats.
+    read, moving, i
+        The reader's command; whether the beats that come are its; they are.
     kind, place, data
         A beat for weights, biases, A or B, and its number among them.
     a_place, a_data
@@ -32,6 +32,7 @@ class Transfer(wiring.Component):
                 **dict.fromkeys(("load", "frozen", "save"), In(1)),
                 "address": In(32),
                 "done": Out(1),
+                "moving": Out(1),
                 "read": Out(command(32)),
                 "i": In(stream.Signature(128)),
                 "kind": Out(4),
@@ -58,12 +59,14 @@ class Transfer(wiring.Component):
             self.write.payload.address.eq(self.address),
             self.write.payload.beats.eq(plan.adapter_beats),
             self.a_place.eq(place),
+            self.i.ready.eq(1),
             self.o.payload.eq(self.a_data),
         ]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [place.eq(0), second.eq(0), frozen.eq(self.frozen), pause.eq(3)]
                 with m.If(self.load | self.frozen):
+                    m.d.sync += self.moving.eq(1)
                     m.next = "READ"
                 with m.If(self.save):
                     m.next = "WRITE"
@@ -72,14 +75,12 @@ class Transfer(wiring.Component):
                 m.d.sync += left.eq(beats)
                 with m.If(self.read.ready):
                     m.next = "TAKE"
-            with m.State("TAKE"):
-                m.d.comb += self.i.ready.eq(1)
-                with m.If(self.i.valid):
-                    m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
-                    with m.If(~second & (place == border - 1)):
-                        m.d.sync += [place.eq(0), second.eq(1)]
-                    with m.If(left == 1):
-                        m.next = "SETTLE"
+            with m.State("TAKE"), m.If(self.i.valid):
+                m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
+                with m.If(~second & (place == border - 1)):
+                    m.d.sync += [place.eq(0), second.eq(1)]
+                with m.If(left == 1):
+                    m.next = "SETTLE"
             with m.State("WRITE"):
                 m.d.comb += self.write.valid.eq(1)
                 m.d.sync += left.eq(plan.adapter_beats)
@@ -99,10 +100,11 @@ class Transfer(wiring.Component):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.comb += self.done.eq(1)
+                m.d.sync += self.moving.eq(0)
                 m.next = "IDLE"
         kind = Mux(frozen, Mux(second, 2, 1), Mux(second, 8, 4))
         m.d.sync += [
-            self.kind.eq(Mux(self.i.valid & self.i.ready, kind, 0)),
+            self.kind.eq(Mux(self.i.valid, kind, 0)),
             self.place.eq(place),
             self.data.eq(self.i.payload),
         ]

@@ -92,7 +92,7 @@ class Visits(wiring.Component):
         pending = Signal(range(self.batch + 1))
         operand, factor, product, base = Signal(24), Signal(18), Signal(42), Signal(32)
         wait = Signal(2)
-        last, miss = Signal(), Signal()
+        last, miss, fresh = Signal(), Signal(), Signal()
         m.d.sync += product.eq(operand * factor)
         m.d.sync += pending.eq(pending + self.image - self.recorded)
         entry = fetch.data.word_select(number[:2], 32)
@@ -104,7 +104,8 @@ class Visits(wiring.Component):
             look.addr.eq(index[5:]),
             store.addr.eq(beats),
             store.data.eq(self.beats.payload),
-            store.en.eq(self.beats.valid & self.beats.ready),
+            store.en.eq(self.beats.valid),
+            self.beats.ready.eq(1),
             mark.addr.eq(index[5:]),
             mark.data.eq(look.data | (Const(1, WORD) << index[:5])),
             miss.eq(self.infer | ~look.data.bit_select(index[:5], 1)),
@@ -140,18 +141,17 @@ class Visits(wiring.Component):
                     m.next = "BATCH"
             with m.State("BATCH"):
                 m.d.sync += [self.count.eq(Mux(left < self.batch_size, left, self.batch_size)), beats.eq(0), number.eq(0)]
+                m.d.sync += fresh.eq(0)
                 m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += [self.command.valid.eq(1), given.address.eq(order_at), given.beats.eq((self.count + 3) >> 2)]
                 with m.If(self.command.ready):
                     m.d.sync += self.sink.eq(Sink.ORDER)
                     m.next = "TAKE"
-            with m.State("TAKE"):
-                m.d.comb += self.beats.ready.eq(1)
-                with m.If(self.beats.valid):
-                    m.d.sync += [beats.eq(beats + 1), order_at.eq(order_at + BEAT)]
-                    with m.If(beats == ((self.count + 3) >> 2) - 1):
-                        m.next = "SCAN"
+            with m.State("TAKE"), m.If(self.beats.valid):
+                m.d.sync += [beats.eq(beats + 1), order_at.eq(order_at + BEAT)]
+                with m.If(beats == ((self.count + 3) >> 2) - 1):
+                    m.next = "SCAN"
             # is it new?
             with m.State("SCAN"):
                 m.next = "ENTRY"
@@ -162,7 +162,6 @@ class Visits(wiring.Component):
                 m.d.sync += place.eq(Mux(self.infer, number, index))
                 m.next = "TEST"
             with m.State("TEST"):
-                m.d.comb += self.label_write.eq(1)
                 with m.If(~self.infer & (index >= self.places_used)):
                     m.d.sync += [self.error.eq(Error.BAD_INDEX), self.error_address.eq(index)]
                     m.next = "FAILED"
@@ -191,10 +190,10 @@ class Visits(wiring.Component):
                     m.next = "IMAGE"
             with m.State("IMAGE"):
                 m.d.comb += self.image.eq(1)
+                m.d.sync += fresh.eq(1)
                 m.next = "ARRIVE"
-            with m.State("ARRIVE"):
-                with m.If(self.image_done):
-                    m.next = "NEXT"
+            with m.State("ARRIVE"), m.If(self.image_done):
+                m.next = "NEXT"
             with m.State("NEXT"):
                 m.d.sync += number.eq(number + 1)
                 m.next = "SCAN"
@@ -202,9 +201,8 @@ class Visits(wiring.Component):
                     m.d.sync += number.eq(0)
                     m.next = "SETTLE"
             # what was new is in the cache before it is read
-            with m.State("SETTLE"):
-                with m.If((pending == 0) & self.written & self.free):
-                    m.next = "LOAD"
+            with m.State("SETTLE"), m.If((pending == 0) & (self.written | ~fresh) & self.free):
+                m.next = "LOAD"
             with m.State("LOAD"):
                 m.d.comb += self.load.eq(1)
                 m.d.sync += self.sink.eq(Sink.BATCH)
@@ -213,6 +211,7 @@ class Visits(wiring.Component):
                 m.next = "WHICH"
             with m.State("WHICH"):
                 m.d.sync += [index.eq(entry[:24]), place.eq(Mux(self.infer, number, entry[:24]))]
+                m.d.sync += self.label.eq(entry[24:])
                 m.next = "SAMPLE" if plan.first == 0 else "PLACE"
             if plan.first == 0:
                 with m.State("SAMPLE"):
@@ -226,6 +225,8 @@ class Visits(wiring.Component):
                     with m.If(self.command.ready):
                         m.next = "PLACE"
             with m.State("PLACE"):
+                # only now is this half's last batch done with its labels
+                m.d.comb += self.label_write.eq(1)
                 multiply(stride, place, self.cache, "PLACE_WAIT")
             with m.State("PLACE_WAIT"):
                 m.d.sync += wait.eq(wait - 1)
@@ -248,21 +249,19 @@ class Visits(wiring.Component):
                     m.next = "VISIT"
                     with m.If(last):
                         m.next = "LOADED"
-            with m.State("LOADED"):
-                with m.If(~self.loading):
-                    m.d.comb += self.given.eq(1)
-                    m.d.sync += [self.half.eq(~self.half), left.eq(left - self.count)]
-                    m.next = "AFTER"
+            with m.State("LOADED"), m.If(~self.loading):
+                m.d.comb += self.given.eq(1)
+                m.d.sync += [self.half.eq(~self.half), left.eq(left - self.count)]
+                m.next = "AFTER"
             with m.State("AFTER"):
                 m.next = "BATCH"
                 with m.If(left == 0):
                     m.d.sync += [left.eq(self.samples_per_epoch), epochs.eq(epochs - 1)]
                     with m.If(epochs == 1):
                         m.next = "ENDED"
-            with m.State("ENDED"):
-                with m.If(self.over):
-                    m.d.comb += self.ended.eq(1)
-                    m.next = "READY"
+            with m.State("ENDED"), m.If(self.over):
+                m.d.comb += self.ended.eq(1)
+                m.next = "READY"
             with m.State("FAILED"):
                 m.d.comb += self.failed.eq(1)
         return m

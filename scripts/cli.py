@@ -306,7 +306,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
 @click.option("--drift", metavar="none|camera|rotate:DEG", help="By default camera for digits, else none.")
 @click.option("--method", default="instantft", show_default=True, metavar="NAME", help="See `fabtune cost`.")
-@click.option("--engine", default="golden", show_default=True, metavar="golden|float", help="Integers or float32.")
+@click.option("--engine", default="golden", show_default=True, metavar="golden|float|rtl", help="Integers, float32, core.")
 @click.option("--epochs", type=click.IntRange(1), help="Of fine-tuning; by default the paper's.")
 @click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Samples of a batch.")
 @click.option("--rate", type=float, help="Learning rate on the mean of a batch; by default the paper's.")
@@ -320,7 +320,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--force", is_flag=True, help="Replace these files.")
 @as_json
 def tune(as_json: bool, **options: Any) -> None:
-    """Fine-tune a network on drifted data with adapters, in float or in the hardware's integers."""
+    """Fine-tune a network on drifted data with adapters: in float, in the hardware's integers, or in its RTL."""
     from .tune import Request, run
 
     result = run(Request(**options), Console(stderr=True))
@@ -332,7 +332,14 @@ def tune(as_json: bool, **options: Any) -> None:
         f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% after, "
         f"in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values clipped"
     )
+    if "cycles" in result:
+        click.echo(
+            f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
+            f"{result['batches_compared']} batches and {result['logits_compared']} outputs compared with the integers, "
+            f"{result['mismatches']} mismatches"
+        )
     click.echo(result["adapters"])
+    sys.exit(0 if result.get("bit_exact", True) else 1)
 
 
 @main.command()

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -22,7 +23,8 @@ from ..golden.samples.samples import Task
 from ..golden.samples.tasks import network_for, task_of
 from ..golden.tuning.pretrain import Pretraining, pretrained
 from ..golden.tuning.recipes import OTHER, RECIPES, Recipe
-from ..golden.tuning.tune import Settings, tune
+from ..golden.tuning.tune import Epoch, Settings, tune
+from .rtl import spec_for, tune_rtl
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,10 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     task = task_of(request.data, request.data_dir, drift, request.seed)
     network, module = _network(request, task)
     recipe = request.recipe(network)
+    in_rtl = request.engine == "rtl"
     settings = Settings(
         request.method,
-        request.engine,
+        "golden" if in_rtl else request.engine,
         recipe.epochs,
         request.batch,
         recipe.rate,
@@ -101,26 +104,31 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         request.seed,
         request.stochastic,
     )
+    if in_rtl:
+        spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8)
     how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         if module is None:
             module = _pretrained(network, task, how, progress)
         bar = progress.add_task(f"{request.method}, {request.engine}", total=settings.epochs)
-        result = tune(
-            network,
-            module,
-            task,
-            settings,
-            lambda epoch: _show(progress, bar, request.method, epoch.loss, epoch.accuracy),
-            watch=request.plot is not None,
-        )
+        told = partial(_told, progress, bar, request.method)
+        watch = request.plot is not None
+        facts: dict[str, Any] = {}
+        if in_rtl:
+            step = progress.add_task("the core", total=None)
+            stage = partial(_stage, progress, step)
+            result, comparison, _ = tune_rtl(network, module, task, settings, told, watch, stage)
+            progress.update(step, total=1, completed=1, description="the core")
+            facts = comparison.facts
+        else:
+            result = tune(network, module, task, settings, told, watch)
     described = {
         "network": network.name,
         "data": task.name,
         "drift": drift,
         "method": settings.method,
-        "engine": settings.engine,
+        "engine": request.engine,
         "epochs": settings.epochs,
         "seed": settings.seed,
     }
@@ -138,6 +146,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "cache_bytes": result.cache_bytes,
         "saturations": result.saturations,
         "trained_parameters": result.trained_parameters,
+        **facts,
         **described,
         "adapters": str(output),
     }
@@ -171,6 +180,14 @@ def _pretrained(network: Network, task: Task, how: Pretraining, progress: Progre
     module, kept = pretrained(network, task.pretrain, how, partial(_show, progress, bar, f"pre-train {network.name}"))
     progress.update(bar, completed=how.epochs, description=f"pre-trained {network.name}, kept in {kept.name}")
     return module
+
+
+def _told(progress: Progress, bar: TaskID, what: str, epoch: Epoch) -> None:
+    _show(progress, bar, what, epoch.loss, epoch.accuracy)
+
+
+def _stage(progress: Progress, bar: TaskID, what: str) -> None:
+    progress.update(bar, description=f"the core: {what}")
 
 
 def _show(progress: Progress, bar: TaskID, what: str, loss: float, accuracy: float) -> None:

@@ -81,11 +81,11 @@ class IntegerEngine:
 
     def batch(self, samples: Samples, indices: Integers) -> Floats:
         """Learn from a batch; return the logits before."""
-        return _floats(self.job.batch(self._inputs(samples), samples.labels, indices).logits)
+        return _floats(self.job.batch(self.integers(samples), samples.labels, indices).logits)
 
     def logits(self, samples: Samples) -> Floats:
         """Outputs, past the cache."""
-        return _floats(self.job.logits(self._inputs(samples)))
+        return _floats(self.job.logits(self.integers(samples)))
 
     def tensors(self) -> Tensors:
         """A (rank, inputs) and B (classes, rank) of each adapter in Q4.12, by the stage that it reads."""
@@ -97,7 +97,7 @@ class IntegerEngine:
             for name, one in zip("ab", pair, strict=True)
         }
 
-    def _inputs(self, samples: Samples) -> Integers:
+    def integers(self, samples: Samples) -> Integers:
         """A pixel p is p / 255 in Q8.16, to the nearest: p beside itself, and its top bit added."""
         if samples.inputs.dtype == np.uint8:
             pixels = samples.inputs.astype(np.int64)

@@ -12,6 +12,7 @@ from torch import nn
 
 from ..adapters import rate_of
 from ..errors import UserError
+from ..fixed import Integers
 from ..networks.leaves import leaves
 from ..networks.network import Network
 from ..networks.sequential import deployed, folded, module_from
@@ -159,6 +160,7 @@ def tune(
     progress: Callable[[Epoch], None] | None = None,
     watch: bool = False,
     before: float | None = None,
+    engine: Engine | None = None,
 ) -> Result:
     """Fine-tune.
 
@@ -175,21 +177,22 @@ def tune(
         Test on held-out samples after each epoch, too.
     before : float, optional
         Accuracy before, where it is known already.
+    engine : Engine, optional
+        Another than `engine_of` would make.
 
     Raises
     ------
     UserError
         If network, samples and settings do not go together, or the loss is no longer a number.
     """
-    engine = engine_of(network, module, settings, len(task.tune))
+    engine = engine or engine_of(network, module, settings, len(task.tune))
     before = accuracy(engine, task.test) if before is None else before
-    rng = np.random.default_rng([settings.seed, 2])
     epochs: list[Epoch] = []
     seconds = 0.0
-    for number in range(settings.epochs):
+    for number, order in enumerate(orders(len(task.tune), settings)):
         started = time.perf_counter()
         logits = np.empty((len(task.tune), network.classes), np.float32)
-        for indices in batches(len(task.tune), settings.batch, rng):
+        for indices in order:
             logits[indices] = engine.batch(task.tune[indices], indices)
         seconds += time.perf_counter() - started
         loss = cross_entropy(logits, task.tune)
@@ -201,6 +204,12 @@ def tune(
             progress(epochs[-1])
     after = accuracy(engine, task.test)
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
+
+
+def orders(samples: int, settings: Settings) -> list[list[Integers]]:
+    """The indices of each batch of each epoch."""
+    rng = np.random.default_rng([settings.seed, 2])
+    return [list(batches(samples, settings.batch, rng)) for _ in range(settings.epochs)]
 
 
 def accuracy(engine: Engine, samples: Samples, at_once: int = 100) -> float:
