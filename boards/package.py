@@ -42,6 +42,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
     for name, (words, width) in spec.roms().items():
         digits = -(-width // 4)
         files[f"{emitted.top}_{name}.mem"] = "".join(f"{int(word):0{digits}x}\n" for word in words)
+    files |= spec.documents()
     settings = {"block": spec.name, "parameters": dataclasses.asdict(spec)}
     files["spec.json"] = json.dumps(settings, indent=2) + "\n"
     if board:

@@ -82,7 +82,8 @@ PROJECT = r"""
 # Create a Vivado project for the board.
 #   vivado -mode batch -source project.tcl                       in the folder vivado/ beside this file
 #   vivado -mode batch -source project.tcl -tclargs FOLDER       elsewhere
-# A core is put into a block design with the processor as its clock and reset; connect its streams there.
+# A core is put into a block design with the processor as its clock and reset; its registers, memory and
+# interrupt are connected; connect its streams there.
 # A plain block has more ports than the device has pins, so its project synthesises it out of context.
 
 set here [file dirname [file normalize [info script]]]
@@ -142,6 +143,23 @@ if {$core} {
         [get_bd_pins core/aclk] [get_bd_pins reset/slowest_sync_clk]
     connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
     connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins core/aresetn]
+    if {[llength [get_bd_intf_pins -quiet core/s_axi_control]]} {
+        # registers from the processor, memory through its first high-performance port, one interrupt
+        set_property -dict [list \
+            CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__USE__IRQ0 1 \
+        ] $processor
+        foreach {manager subordinate at} {
+            /processor/M_AXI_HPM0_FPD /core/s_axi_control /core/s_axi_control
+            /core/m_axi_gmem0 /processor/S_AXI_HP0_FPD /processor/S_AXI_HP0_FPD
+        } {
+            apply_bd_automation -rule xilinx.com:bd_rule:axi4 -config [list \
+                Clk_master /processor/pl_clk0 Clk_slave /processor/pl_clk0 Clk_xbar /processor/pl_clk0 \
+                Master $manager Slave $subordinate intc_ip {New AXI SmartConnect} master_apm 0 \
+            ] [get_bd_intf_pins $at]
+        }
+        connect_bd_net [get_bd_pins core/interrupt] [get_bd_pins processor/pl_ps_irq0]
+        assign_bd_address
+    }
     save_bd_design
     add_files -norecurse [make_wrapper -files [get_files system.bd] -top]
     set_property top system_wrapper [current_fileset]

@@ -89,6 +89,34 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Step:
+    """What a host does with a core: an access to its registers, or a look at one of its wires.
+
+    Parameters
+    ----------
+    kind : str
+        "write" (`value`, bytes by `strobe`) and "read" a register at the byte address `at`. Of the wire `at`: "set" an
+        input, "pulse" it for a cycle, "get" an output, "count" the cycles of the phase in which it was high, wait
+        "until" it is high, at most `value` cycles.
+    at : int or str
+    value : int
+    strobe : int
+        Neighbouring bytes of a word.
+    """
+
+    kind: Literal["write", "read", "set", "pulse", "get", "count", "until"]
+    at: int | str
+    value: int = 0
+    strobe: int = 0xF
+
+
+ANSWERING = ("write", "read", "get", "count")
+"""Steps that give a word of `HOST`: ``response`` and ``value``, 0 where there is none."""
+HOST = "host"
+"""The name of the answers among a phase's expected words."""
+
+
+@dataclass(frozen=True)
 class Phase:
     """A stretch of a block's life: all inputs are taken and all expected outputs given before the next begins.
 
@@ -104,6 +132,14 @@ class Phase:
         How many cycles it takes at full speed, exactly, where that is a public fact.
     quiet : bool
         Whether the block must fall silent afterwards; a source does not.
+    memory : dict of int to array of int
+        Bytes that are put behind the buses first, by address.
+    kept : dict of str to int
+        Of each name in `expected` that is no stream where its words, bytes, lie in the memory afterwards.
+    script : tuple of Step
+        What the host does once the streams have moved.
+    midway : tuple of int
+        In which step, and from how many to how many cycles after its start, the bench's reset comes.
     """
 
     inputs: dict[str, Words] = field(default_factory=dict)
@@ -111,6 +147,10 @@ class Phase:
     reset: bool = False
     cycles: int | None = None
     quiet: bool = False
+    memory: dict[int, Integers] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    script: tuple[Step, ...] = ()
+    midway: tuple[int, int, int] = (0, 7, 57)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +170,8 @@ class Spec(ABC):
     """A core's AXI buses: the component's port, and what its wires' names begin with; two may share it."""
     wires: ClassVar[tuple[str, ...]] = ()
     """A core's other outputs, by name."""
+    input_wires: ClassVar[tuple[str, ...]] = ()
+    """A core's other inputs, by name."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
     """Named settings, as ``--preset`` takes them: what to set, by (dotted) field name."""
 
@@ -174,4 +216,8 @@ class Spec(ABC):
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and word width in bits of each memory that the RTL initialises."""
+        return {}
+
+    def documents(self) -> dict[str, str]:
+        """What else a user needs beside the Verilog: text by file name."""
         return {}

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from .block import Spec, Stream, Words
+import numpy as np
+
+from .block import Phase, Spec, Stream, Words
 from .errors import UserError
+from .jobscenario import Scenario
 from .networks.network import Network
 from .networks.presets import NETWORKS
 from .networks.sequential import deployed
 from .networks.text import network_from, text_of
 from .plan import Plan
+from .registers import REGISTERS, c_header, markdown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,5 +96,19 @@ class InstantftSpec(Spec):
         return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Not by streams: see `golden.job.Job`."""
-        return {}
+        """Not by streams: see `golden.job.Job`.
+
+        Raises
+        ------
+        UserError
+            Always.
+        """
+        raise UserError("instantft has no streams to capture: use fabtune verify instantft")
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Jobs with random numbers: see `golden.jobscenario`."""
+        return Scenario(self, rng, words).phases()
+
+    def documents(self) -> dict[str, str]:
+        """The registers, for C and for people."""
+        return {f"{REGISTERS.name}.h": c_header(REGISTERS), "registers.md": markdown(REGISTERS)}

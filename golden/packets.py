@@ -12,7 +12,7 @@ def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[i
     """
     lengths: list[int] = []
     while (left := words - sum(lengths)) > 0:
-        length = int(rng.choice([1, min(2, longest), longest, rng.integers(1, longest, endpoint=True)]))
+        length = int(rng.choice([1, min(2, longest), longest, int(rng.integers(1, longest, endpoint=True))]))
         lengths.append(min(length, left))
     return lengths
 

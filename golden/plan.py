@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,8 @@ ZERO_CODE = 7
 """The NF4 code of 0: pads a record's words."""
 
 
-class Word(NamedTuple):
+@dataclass(frozen=True)
+class Word:
     """Part of a tensor that is processed at once.
 
     Parameters
@@ -52,7 +52,8 @@ class Word(NamedTuple):
     borders: tuple[int, ...]
 
 
-class Loop(NamedTuple):
+@dataclass(frozen=True)
+class Loop:
     """How often, and how far apart in the activations' memory."""
 
     count: int
@@ -143,8 +144,8 @@ class Plan:
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
             if value & (value - 1):
                 raise UserError(f"{what} = {value} is not a power of two")
-        if not 16 <= self.lanes <= 64 or not 2 <= self.columns <= 16:
-            raise UserError(f"lanes = {self.lanes} is 16 to 64, columns = {self.columns} is 2 to 16")
+        if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 8:
+            raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 8")
         if not 1 <= self.rank <= self.columns:
             raise UserError(f"rank = {self.rank} needs as many columns; there are {self.columns}")
         if self.network.classes > self.lanes:
@@ -343,9 +344,7 @@ class Plan:
         for at, stage in enumerate(self.network.stages):
             loops = self._loops(at, stage)
             target, targets = self._target(at, stage)
-            plan = StagePlan(
-                loops, self._base(at), weights, biases, stage.relu, target, targets, outbox, stage.biases
-            )
+            plan = StagePlan(loops, self._base(at), weights, biases, stage.relu, target, targets, outbox, stage.biases)
             plans.append(plan)
             weights += plan.groups * plan.words
             biases += plan.groups

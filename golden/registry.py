@@ -1,8 +1,16 @@
 """The blocks, by name: whatever has a spec here has RTL, a bench and a page of the same name."""
 
+from .adapter import AdapterSpec
+from .axi_read import AxiReadSpec
+from .axi_registers import AxiRegistersSpec
+from .axi_write import AxiWriteSpec
 from .block import Spec
 from .celoss import CelossSpec
+from .conv import ConvSpec
+from .fc import FcSpec
 from .grng import GrngSpec
+from .instantft import InstantftSpec
+from .mac import MacSpec
 from .nf4_dequant import Nf4DequantSpec
 from .nf4_quant import Nf4QuantSpec
 from .perturb import PerturbSpec
@@ -27,5 +35,13 @@ BLOCKS: dict[str, type[Spec]] = {
         Nf4DequantSpec,
         SoftmaxSpec,
         CelossSpec,
+        MacSpec,
+        FcSpec,
+        ConvSpec,
+        AdapterSpec,
+        AxiReadSpec,
+        AxiWriteSpec,
+        AxiRegistersSpec,
+        InstantftSpec,
     )
 }

@@ -1,6 +1,10 @@
 """Memory of activations: any `lanes` neighbours in a read, a run of a few neighbours, or copies, in a write."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
+import itertools
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -73,7 +77,7 @@ class Activations(wiring.Component):
             following.eq(row + 1),
             wrapped.eq(Cat(self.address[:low] > lane for lane in range(lanes))),
             turn[0].eq(self.address[:low]),
-            *(after.eq(before) for before, after in zip(turn, turn[1:], strict=False)),
+            *(after.eq(before) for before, after in itertools.pairwise(turn)),
         ]
         words = []
         for lane, bank in enumerate(banks):
@@ -92,29 +96,33 @@ class Activations(wiring.Component):
         m.d.comb += [self.odd.eq(turn[3][0]), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
-        """Registered once: per bank the element that it takes, that element's row, and its value."""
+        """Two registers: rows of all elements, and which bank the run begins in; then for each bank its element."""
         lanes, columns = len(banks), self.plan.columns
         first, row = self.write_address[:low], self.write_address[low:]
-        first_q, values = Signal.like(first), Signal.like(self.values)
-        write, copy, value = Signal.like(self.write), Signal(), Signal(VALUE)
+        begins, wrapped, turn = Signal(lanes), Signal(lanes), Signal(exact_log2(columns))
+        values, write, copy, value = Signal.like(self.values), Signal.like(self.write), Signal(), Signal(VALUE)
         apart = self.pitch // lanes
         rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(self.run)]
-        m.d.sync += [first_q.eq(first), values.eq(self.values), write.eq(self.write), copy.eq(self.copy)]
-        m.d.sync += value.eq(self.value)
+        m.d.sync += [
+            begins.eq(Cat(first == lane for lane in range(lanes))),
+            wrapped.eq(Cat(first > lane for lane in range(lanes))),
+            turn.eq(first),
+            values.eq(self.values),
+            write.eq(self.write),
+            copy.eq(self.copy),
+            value.eq(self.value),
+        ]
         for element, pair in enumerate(rows):
             for carry, one in enumerate(pair):
-                m.d.sync += one.eq(Mux(self.copy, row + carry - element * apart, row + carry))
+                m.d.sync += one.eq(row + Mux(self.copy, carry - element * apart, carry))
         for lane, bank in enumerate(banks):
             port = bank.write_port()
-            element = Signal(low, name=f"element{lane}")
-            m.d.comb += element.eq(lane - first_q)
-            before = first_q > lane
-            mine: Value = Array(values[at] for at in range(columns))[element[: exact_log2(columns)]]
-            enable, address = Signal(name=f"enable{lane}"), Signal.like(row, name=f"row_of{lane}")
-            with m.Switch(element):
-                for at in range(self.run):
-                    with m.Case(at):
-                        m.d.comb += [enable.eq(write[at]), address.eq(Mux(before, rows[at][1], rows[at][0]))]
-            taken, where, what = Signal(name=f"taken{lane}"), Signal.like(row, name=f"where{lane}"), Signal(VALUE, name=f"what{lane}")
-            m.d.sync += [taken.eq(enable), where.eq(address), what.eq(Mux(copy, value, mine))]
-            m.d.comb += [port.en.eq(taken), port.addr.eq(where), port.data.eq(what)]
+            mine = [begins[(lane - element) % lanes] & write[element] for element in range(self.run)]
+            places = [Mux(wrapped[lane], *reversed(pair)) for pair in rows]
+            where = [Mux(own, place, 0) for own, place in zip(mine, places, strict=True)]
+            chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn]
+            m.d.sync += [
+                port.en.eq(Cat(mine).any()),
+                port.addr.eq(reduce(or_, where)),
+                port.data.eq(Mux(copy, value, chosen)),
+            ]

@@ -17,9 +17,6 @@ from amaranth.lib.wiring import In, Member, Out
 
 Direction = Literal["in", "out"]
 
-PAGE = 4096
-"""No burst crosses a multiple of this many bytes."""
-
 
 class Response(IntEnum):
     """What a subordinate answers."""

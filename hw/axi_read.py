@@ -6,8 +6,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..golden.axi_read import AxiReadSpec
 from .axi import Read
-from .axi_bursts import AxiBursts, check_burst, command
+from .axi_bursts import AxiBursts, command
 from .queue import Queue
 
 
@@ -19,40 +20,29 @@ class AxiRead(wiring.Component):
     a cycle as long as a command of n beats (two or more) comes every n cycles and the memory's latency is less than
     depth - burst cycles.
 
-    From the first bad response or `abort` on, until reset, no burst is issued, `o` is silent and whatever arrives is
+    From the first bad response or `stop` on, until reset, no burst is issued, `o` is silent and whatever arrives is
     dropped, commands too.
-
-    Parameters
-    ----------
-    data, address : int
-        Bits.
-    burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of this.
-    depth : int
-        Beats of the FIFO, a power of two, at least two bursts.
 
     Ports
     -----
     command : In stream of ``address`` (aligned to a beat), ``beats`` (16 bits, from 1 up)
     o : Out stream of ``data``, ``last`` (of its command)
     bus : Out `Read`
-    abort : In
+    stop : In
     idle : Out, no command in progress and no burst outstanding; beats may still wait in the FIFO
     error : Out, 0 or the first bad response
     error_address : Out, the address of the burst it answered
     """
 
-    def __init__(self, data: int = 128, address: int = 32, burst: int = 64, depth: int = 512) -> None:
-        check_burst(burst, data)
-        if depth & (depth - 1) or depth < 2 * burst:
-            raise ValueError(f"a FIFO of {depth} beats: give a power of two, at least two bursts of {burst}")
-        self._data, self._address, self._burst, self._depth = data, address, burst, depth
+    def __init__(self, spec: AxiReadSpec) -> None:
+        self.spec = spec
+        data, address = spec.data, spec.address
         super().__init__(
             {
                 "command": In(command(address)),
                 "o": Out(stream.Signature(_layout(data))),
                 "bus": Out(Read(address, data)),
-                "abort": In(1),
+                "stop": In(1),
                 "idle": Out(1),
                 "error": Out(2),
                 "error_address": Out(address),
@@ -61,13 +51,14 @@ class AxiRead(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.bursts = bursts = AxiBursts(self._address, self._data, self._burst)
-        m.submodules.beats = beats = Queue(_layout(self._data), self._depth)
+        spec = self.spec
+        m.submodules.bursts = bursts = AxiBursts(spec.address, spec.data, spec.burst)
+        m.submodules.beats = beats = Queue(_layout(spec.data), spec.depth)
         # of the bursts outstanding, never more than the beats that they reserved
-        place_bits = self._address - bursts.beat_bits
-        m.submodules.places = places = Queue(data.StructLayout({"place": place_bits, "last": 1}), self._depth)
-        stopped, issue, free = Signal(), Signal(), Signal(range(self._depth + 1), init=self._depth)
-        with m.If(self.abort):
+        place_bits = spec.address - bursts.beat_bits
+        m.submodules.places = places = Queue(data.StructLayout({"place": place_bits, "last": 1}), spec.depth)
+        stopped, issue, free = Signal(), Signal(), Signal(range(spec.depth + 1), init=spec.depth)
+        with m.If(self.stop):
             m.d.sync += stopped.eq(1)
         wiring.connect(m, wiring.flipped(self.command), bursts.command)
 
@@ -75,7 +66,7 @@ class AxiRead(wiring.Component):
         ar, burst = self.bus.ar, bursts.o.payload
         room = free[bursts.length_bits :].any()
         m.d.comb += [
-            bursts.drop.eq(stopped | self.abort),
+            bursts.drop.eq(stopped | self.stop),
             issue.eq(bursts.o.valid & room & (~ar.valid | ar.ready) & ~bursts.drop),
             bursts.o.ready.eq(issue),
             places.i.valid.eq(issue),

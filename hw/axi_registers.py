@@ -6,25 +6,19 @@ from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..golden.registers import REGISTERS, RegisterMap
+from ..golden.axi_registers import AxiRegistersSpec
+from ..golden.registers import REGISTERS
 from .axi import Lite, Response
 
 _WORD = 32
 
 
-class Registers(wiring.Component):
+class AxiRegisters(wiring.Component):
     """Registers between a host and the core.
 
     Address and data of a write may come in either order. Two cycles after the later of the two the register has its new
     value and the answer is there; so is a read's two cycles after its address. An address without a register and a
     write to a register that is only read are answered SLVERR; a register that is only written reads as 0.
-
-    Parameters
-    ----------
-    signature : int
-        What the register of this name reads as.
-    registers : RegisterMap
-        With ``command`` (W), ``signature`` (R), ``interrupt_enable`` (RW) and ``interrupt`` (W1C).
 
     Ports
     -----
@@ -36,16 +30,16 @@ class Registers(wiring.Component):
     interrupt_line : Out, pending and enabled
     """
 
-    def __init__(self, signature: int = 0, registers: RegisterMap = REGISTERS) -> None:
-        self.map, self._signature = registers, signature
+    def __init__(self, spec: AxiRegistersSpec) -> None:
+        self.spec = spec
         ports = {
             register.name: (In if register.access == "R" else Out)(_WORD)
-            for register in registers
+            for register in REGISTERS
             if register.access in ("R", "RW") and register.name != "signature"
         }
         super().__init__(
             {
-                "bus": In(Lite(registers.address_bits)),
+                "bus": In(Lite(REGISTERS.address_bits)),
                 **ports,
                 "command": Out(_WORD),
                 "command_strobe": Out(1),
@@ -67,7 +61,7 @@ class Registers(wiring.Component):
     def _write(self, m: Module) -> None:
         bus = self.bus
         have_address, have_data, act = Signal(), Signal(), Signal()
-        word = Signal(self.map.address_bits - 2)
+        word = Signal(REGISTERS.address_bits - 2)
         write = Signal(bus.w.payload.shape())
         m.d.comb += [
             bus.aw.ready.eq(~have_address),
@@ -90,7 +84,7 @@ class Registers(wiring.Component):
                 bus.b.valid.eq(1),
                 bus.b.payload.response.eq(Response.SLVERR),
             ]
-            for register in self.map:
+            for register in REGISTERS:
                 if register.access == "R":
                     continue
                 with m.If(word == register.offset >> 2):
@@ -108,19 +102,19 @@ class Registers(wiring.Component):
 
     def _read(self, m: Module) -> None:
         bus = self.bus
-        asked, word = Signal(), Signal(self.map.address_bits - 2)
+        asked, word = Signal(), Signal(REGISTERS.address_bits - 2)
         m.d.comb += bus.ar.ready.eq(~asked & ~bus.r.valid)
         with m.If(bus.ar.valid & bus.ar.ready):
             m.d.sync += [asked.eq(1), word.eq(bus.ar.payload.address[2:])]
         with m.If(bus.r.ready):
             m.d.sync += bus.r.valid.eq(0)
         words: list[Value] = [Const(0, _WORD)] * (1 << len(word))
-        for register in self.map:
+        for register in REGISTERS:
             words[register.offset >> 2] = self._shown(register.name)
         with m.If(~bus.r.valid):  # what is read before `asked` does no harm, and the multiplexer needs no hold
             m.d.sync += bus.r.payload.data.eq(Array(words)[word])
             with m.Switch(word):
-                with m.Case(*(register.offset >> 2 for register in self.map)):
+                with m.Case(*(register.offset >> 2 for register in REGISTERS)):
                     m.d.sync += bus.r.payload.response.eq(Response.OKAY)
                 with m.Default():
                     m.d.sync += bus.r.payload.response.eq(Response.SLVERR)
@@ -129,7 +123,7 @@ class Registers(wiring.Component):
 
     def _shown(self, name: str) -> Value:
         if name == "signature":
-            return Const(self._signature, _WORD)
+            return Const(self.spec.signature, _WORD)
         if name == "interrupt":
             return self._pending
-        return Const(0, _WORD) if self.map[name].access == "W" else getattr(self, name)
+        return Const(0, _WORD) if REGISTERS[name].access == "W" else getattr(self, name)

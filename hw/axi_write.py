@@ -6,8 +6,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..golden.axi_write import AxiWriteSpec
 from .axi import Write
-from .axi_bursts import AxiBursts, check_burst, command
+from .axi_bursts import AxiBursts, command
 from .queue import Queue
 
 
@@ -18,46 +19,29 @@ class AxiWrite(wiring.Component):
     never falls, and bursts of two beats or more follow each other without a gap as long as `i` keeps up.
     ``bus.b.ready`` is 1.
 
-    From the first bad response or `abort` on, until reset, the bursts already announced are finished, nothing more is,
+    From the first bad response or `stop` on, until reset, the bursts already announced are finished, nothing more is,
     and commands and `i` are taken and dropped.
-
-    Parameters
-    ----------
-    data, address : int
-        Bits.
-    burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of this.
-    depth : int
-        Beats of the FIFO, a power of two, at least two bursts.
-    outstanding : int
-        Most bursts without a response, a power of two.
 
     Ports
     -----
     command : In stream of ``address`` (aligned to a beat), ``beats`` (16 bits, from 1 up)
     i : In stream of ``data``; may come before its command
     bus : Out `Write`
-    abort : In
+    stop : In
     idle : Out, every command written and responded to; once stopped, every burst that was announced
     error : Out, 0 or the first bad response
     error_address : Out, the address of the burst it answered
     """
 
-    def __init__(
-        self, data: int = 128, address: int = 32, burst: int = 16, depth: int = 128, outstanding: int = 32
-    ) -> None:
-        check_burst(burst, data)
-        for what, number, least in (("beats in the FIFO", depth, 2 * burst), ("bursts outstanding", outstanding, 2)):
-            if number & (number - 1) or number < least:
-                raise ValueError(f"{number} {what}: give a power of two from {least} up")
-        self._data, self._address, self._burst = data, address, burst
-        self._depth, self._outstanding = depth, outstanding
+    def __init__(self, spec: AxiWriteSpec) -> None:
+        self.spec = spec
+        data, address = spec.data, spec.address
         super().__init__(
             {
                 "command": In(command(address)),
                 "i": In(stream.Signature(_layout(data))),
                 "bus": Out(Write(address, data)),
-                "abort": In(1),
+                "stop": In(1),
                 "idle": Out(1),
                 "error": Out(2),
                 "error_address": Out(address),
@@ -66,11 +50,12 @@ class AxiWrite(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.bursts = bursts = AxiBursts(self._address, self._data, self._burst)
-        m.submodules.beats = beats = Queue(_layout(self._data), self._depth)
-        m.submodules.places = places = Queue(self._address - bursts.beat_bits, self._outstanding)
+        spec = self.spec
+        m.submodules.bursts = bursts = AxiBursts(spec.address, spec.data, spec.burst)
+        m.submodules.beats = beats = Queue(_layout(spec.data), spec.depth)
+        m.submodules.places = places = Queue(spec.address - bursts.beat_bits, spec.outstanding)
         stopped, room, issue = Signal(), Signal(), Signal()
-        with m.If(self.abort):
+        with m.If(self.stop):
             m.d.sync += stopped.eq(1)
         wiring.connect(m, wiring.flipped(self.command), bursts.command)
         m.d.comb += [
@@ -81,10 +66,10 @@ class AxiWrite(wiring.Component):
 
         aw, burst = self.bus.aw, bursts.o.payload
         length = burst.length[: bursts.length_bits]
-        unclaimed = Signal(range(self._depth + 2))
+        unclaimed = Signal(range(spec.depth + 2))
         waiting, following = Signal(), Signal(bursts.length_bits)  # the burst after the one that is being sent
         m.d.comb += [
-            bursts.drop.eq(stopped | self.abort),
+            bursts.drop.eq(stopped | self.stop),
             room.eq((~aw.valid | aw.ready) & ~waiting & places.i.ready),
             issue.eq(bursts.o.valid & (unclaimed > length) & room & ~bursts.drop),
             bursts.o.ready.eq(issue),

@@ -112,8 +112,8 @@ class Core(wiring.Component):
             self.monitor_valid.eq(engine.monitor),
             self.monitor_beat.eq(engine.beat),
             self.monitor_data.eq(engine.updated),
-            read.abort.eq(self.abort),
-            write.abort.eq(self.abort),
+            read.stop.eq(self.abort),
+            write.stop.eq(self.abort),
             self.quiet.eq(read.idle & write.idle),
         ]
         computing = self._compute(m, logits, settled)
@@ -149,7 +149,7 @@ class Core(wiring.Component):
     def _compute(self, m: Module, logits: Logits, settled: Value) -> Value:
         """Batches that are loaded, one after the other; whether there is one."""
         engine, visits = self.engine, self.visits
-        waiting, busy = Signal(2), Signal()
+        waiting, busy, shown = Signal(2), Signal(), Signal()
         half, counts = Signal(), [Signal.like(visits.count, name=f"count{number}") for number in range(2)]
         with m.If(visits.given):
             with m.If(visits.half):
@@ -159,15 +159,15 @@ class Core(wiring.Component):
         begin = Signal()
         ended = Signal()
         m.d.comb += [
-            begin.eq((waiting != 0) & ~busy & logits.empty),
+            begin.eq((waiting != 0) & ~busy & shown),
             ended.eq(engine.done),
             engine.start.eq(begin),
             engine.half.eq(half),
             self.batch_done.eq(ended),
             self.monitor_done.eq(ended & engine.learn),
-            visits.free.eq(waiting != 2),
-            visits.over.eq((waiting == 0) & logits.empty & settled),
         ]
+        m.d.sync += [visits.free.eq(waiting != 2), visits.over.eq((waiting == 0) & shown & settled)]
+        m.d.sync += shown.eq(logits.empty)
         count = Signal.like(visits.count)
         m.d.sync += [waiting.eq(waiting + visits.given - ended), count.eq(Mux(half, counts[1], counts[0]))]
         m.d.comb += engine.count.eq(count)
@@ -177,7 +177,7 @@ class Core(wiring.Component):
             m.d.sync += [busy.eq(0), half.eq(~half)]
         with m.If(self.start):
             m.d.sync += half.eq(0)
-        return (waiting != 0) | ~logits.empty
+        return (waiting != 0) | ~shown
 
     def _record(
         self, m: Module, image: Image, records: Queue, commands: Queue, settled: Value, computing: Value
@@ -196,9 +196,6 @@ class Core(wiring.Component):
             image.start.eq(visits.image),
             image.place.eq(into if places == 2 else Const(0, 1)),
             engine.base_image.eq(used if places == 2 else Const(0, 1)),
-            visits.image_room.eq(held != places),
-            visits.image_done.eq(image.done),
-            visits.recorded.eq(engine.record_done),
             visits.written.eq(settled),
             records.i.valid.eq(visits.image),
             records.i.payload.eq(visits.record),
@@ -207,6 +204,9 @@ class Core(wiring.Component):
             engine.base_start.eq(begin),
         ]
         m.d.sync += [
+            visits.image_room.eq(held != places),
+            visits.image_done.eq(image.done),
+            visits.recorded.eq(engine.record_done),
             held.eq(held + visits.image - engine.base_done),
             arrived.eq(arrived + image.done - begin),
             into.eq(into ^ image.done),
@@ -273,7 +273,10 @@ class Core(wiring.Component):
             visits.infer.eq(infer),
             visits.places_used.eq(self.places),
             visits.batch_size.eq(self.batch),
-            *(getattr(visits, name).eq(getattr(self, name)) for name in ("samples", "order", "cache", "samples_per_epoch", "epochs")),
+            *(
+                getattr(visits, name).eq(getattr(self, name))
+                for name in ("samples", "order", "cache", "samples_per_epoch", "epochs")
+            ),
             visits.start.eq(self.start & job),
             logits.start.eq(self.start),
             visits.forget.eq(self.start & (self.command == Command.FORGET)),

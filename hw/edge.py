@@ -8,9 +8,11 @@ of its stream needs; a field called `last` or `user` becomes ``tlast`` or ``tuse
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -92,6 +94,14 @@ def _sideband(name: str, stream: Stream) -> Port:
     return Port(tuple(Wire(name if single else f"{name}_{item.name}", (item.name,)) for item in stream.fields))
 
 
+def _lanes(value: Any, field: Field) -> list[Value]:
+    """The lanes of a field, also where the block has one number of that many bits."""
+    if field.lanes == 1 or not isinstance(value, Value):
+        return elements(value, field)
+    width = field.format.width
+    return [value[first : first + width] for first in range(0, len(value), width)]
+
+
 class Edge(wiring.Component):
     """A top module around a block.
 
@@ -117,7 +127,7 @@ class Edge(wiring.Component):
         self.buses = {name: axi.pins(getattr(block, name), prefix) for name, prefix in spec.buses.items()}
         for bus in self.buses.values():
             pins |= axi.members(bus)
-        pins |= {name: block.signature.members[name] for name in spec.wires}
+        pins |= {name: block.signature.members[name] for name in (*spec.wires, *spec.input_wires)}
         super().__init__(pins)
 
     @property
@@ -141,21 +151,32 @@ class Edge(wiring.Component):
             'X_INTERFACE_PARAMETER = "POLARITY ACTIVE_LOW" *)',
         }
 
-    @property
-    def padding(self) -> list[tuple[str, int, int]]:
-        """Bits of input wires that only fill a lane up: (wire, first, last)."""
-        found = []
-        for name, stream in self._spec.streams().items():
-            fields = {item.name: item for item in stream.fields}
-            for wire in self.ports[name].wires if stream.direction == "in" else ():
-                offset = 0
-                for field in (fields[name] for name in wire.fields):
-                    room = wire.room(field)
-                    for lane in range(field.lanes if room > field.format.width else 0):
-                        start = offset + lane * room
-                        found.append((wire.name, start + field.format.width, start + room - 1))
-                    offset += field.lanes * room
-        return found
+    def unused(self, verilog: str) -> list[str]:
+        """Bits of input wires that nothing reads: what fills a lane up, an address within a word, an identifier.
+
+        Parameters
+        ----------
+        verilog : str
+            The module's text.
+        """
+        inputs = {
+            name: len(getattr(self, name)) for name, member in self.signature.members.items() if member.flow is In
+        }
+        read: dict[str, set[int]] = {name: set() for name in inputs}
+        body = re.sub(r"^(?:module|  (?:input|wire)) [^;=]*;$", "", verilog, flags=re.MULTILINE)
+        names = "|".join(map(re.escape, inputs))
+        for found in re.finditer(rf"(?<![\w$\\])({names})(?![\w$])(?: ?\[(\d+)(?::(\d+))?\])?", body):
+            name, high, low = found.groups()
+            first = int(low or high or 0)
+            read[name] |= set(range(first, int(high) + 1 if high else inputs[name]))
+        left = []
+        for name, width in inputs.items():
+            bits = [bit for bit in range(width) if bit not in read[name]]
+            starts = [bit for bit in bits if bit - 1 not in bits]
+            ends = [bit for bit in bits if bit + 1 not in bits]
+            for first, last in zip(starts, ends, strict=True):
+                left.append(name if last - first + 1 == width else f"{name}[{last}:{first}]")
+        return left
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -170,6 +191,7 @@ class Edge(wiring.Component):
         for bus in self.buses.values():
             axi.wire_up(m, bus, wire)
         m.d.comb += [wire[name].eq(getattr(self._block, name)) for name in self._spec.wires]
+        m.d.comb += [getattr(self._block, name).eq(wire[name]) for name in self._spec.input_wires]
         for name, stream in self._spec.streams().items():
             port, inner = self.ports[name], getattr(self._block, name)
             inward = stream.direction == "in"
@@ -184,7 +206,7 @@ class Edge(wiring.Component):
             for pin in port.wires:
                 offset = 0
                 for field in (fields[name] for name in pin.fields):
-                    for lane in elements(getattr(payload, field.name), field):
+                    for lane in _lanes(getattr(payload, field.name), field):
                         place = wire[pin.name][offset : offset + pin.room(field)]
                         m.d.comb += lane.eq(place) if inward else place.eq(lane)
                         offset += pin.room(field)

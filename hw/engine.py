@@ -153,7 +153,9 @@ class Engine(wiring.Component):
         ]
         weights = self._tiles(m, "weights", plan.weight_words, self.load[0], self.load_place, self.load_data)
         m.d.comb += weights[0].eq(delayed(m, sequencer.weight, late, "weight"))
-        m.submodules.biases = biases = memory.Memory(shape=data.ArrayLayout(PARAMETER, plan.columns), depth=plan.groups, init=[])
+        m.submodules.biases = biases = memory.Memory(
+            shape=data.ArrayLayout(PARAMETER, plan.columns), depth=plan.groups, init=[]
+        )
         bias_in, bias = biases.write_port(), biases.read_port()
         m.d.comb += [
             bias_in.en.eq(self.load[1]),
@@ -222,7 +224,10 @@ class Engine(wiring.Component):
         plan = self.plan
         slices = plan.tile_beats
         bits = (slices - 1).bit_length()
-        address, word = Signal(range(depth), name=f"{name}_address"), Signal(data.ArrayLayout(PARAMETER, plan.lanes * plan.columns))
+        address, word = (
+            Signal(range(depth), name=f"{name}_address"),
+            Signal(data.ArrayLayout(PARAMETER, plan.lanes * plan.columns)),
+        )
         parts = []
         for number in range(slices):
             part = memory.Memory(shape=unsigned(128), depth=depth, init=[], attrs={"ram_style": "block"})

@@ -126,11 +126,15 @@ class Head(wiring.Component):
         with m.Elif(celoss.label.valid & celoss.label.ready):
             m.d.sync += [place.eq(place + 1), fresh.eq(0)]
 
-    def _logits(self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, queue: fifo.SyncFIFOBuffered) -> Value:
+    def _logits(
+        self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, queue: fifo.SyncFIFOBuffered
+    ) -> Value:
         """Base logits + B h: a class takes as many cycles as there are adapters."""
         plan = self.plan
         classes, adapters, columns = plan.network.classes, plan.adapters, plan.columns
-        m.submodules.bases = bases = memory.Memory(shape=unsigned(len(Value.cast(self.base))), depth=self.batch, init=[])
+        m.submodules.bases = bases = memory.Memory(
+            shape=unsigned(len(Value.cast(self.base))), depth=self.batch, init=[]
+        )
         into, base = bases.write_port(), bases.read_port()
         bases_seen, needed, sample = Signal(range(self.batch + 1)), Signal.like(seen), Signal(range(self.batch + 1))
         m.d.comb += [into.en.eq(self.base_valid), into.addr.eq(bases_seen), into.data.eq(self.base)]
@@ -189,7 +193,7 @@ class Head(wiring.Component):
         return narrow.clipped & valid
 
     def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, celoss: Celoss) -> list[Value]:
-        """dh = B' g, narrowed; dB = sum over the batch of g h'. An adapter takes as many cycles as there are classes."""
+        """Gradients dh = B' g, narrowed, and dB, the batch's sum of g h'; an adapter takes a cycle a class."""
         plan = self.plan
         classes, adapters, columns = plan.network.classes, plan.adapters, plan.columns
         m.submodules.db = db = memory.Memory(shape=self.db_value.shape(), depth=self.entries, init=[])

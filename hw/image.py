@@ -59,7 +59,7 @@ class Image(wiring.Component):
         active = Signal()
         with m.If(self.start):
             m.d.sync += [active.eq(1), held.eq(0), address.eq(self._origin(self.place))]
-        with m.Elif(moves & ended):
+        with m.Elif(self.done):
             m.d.sync += [active.eq(0), held.eq(0)]
         with m.Elif(active & ~held):
             m.d.comb += self.i.ready.eq(1)
@@ -71,8 +71,14 @@ class Image(wiring.Component):
     def _origin(self, place: Signal) -> Signal:
         plan, base = self.plan, 0
         if self.convolution:
-            base = plan.network.stages[0].layer.padding * (self._pitch + self._column)
+            base = self._padding * (self._pitch + self._column)
         return Mux(place, base + plan.image, base)
+
+    @property
+    def _padding(self) -> int:
+        """Zeros on each side."""
+        layer = self.plan.network.stages[0].layer
+        return layer.padding if isinstance(layer, Convolution) else 0
 
     @property
     def _pitch(self) -> int:
@@ -100,23 +106,27 @@ class Image(wiring.Component):
                 m.d.sync += [left.eq(left - step), address.eq(address + step)]
             return mask
         channels, height, width = plan.network.input_shape
-        padding = plan.network.stages[0].layer.padding
+        padding = self._padding
         copies, pitch, column = plan.copies, self._pitch, self._column
         rows = plan.stages[0].loops[5].count * plan.network.stages[0].pool
         x, y, channel = Signal(range(width + 1)), Signal(range(height + 1)), Signal(range(channels + 1))
-        row_end, map_end = x == width - 1, y == height - 1
-        m.d.comb += ended.eq(row_end & map_end & (channel == channels - 1))
+        # whether this is the last column, row, channel: registers, as much depends on them
+        row_end, map_end, image_end = Signal(), Signal(), Signal()
+        m.d.comb += ended.eq(row_end & map_end & image_end)
         if copies > 1:
             m.d.comb += mask.eq(Cat((y + padding >= e) & (y + padding < rows + e) for e in range(copies)))
         else:
             m.d.comb += mask.eq(1)
         with m.If(self.start):
             m.d.sync += [x.eq(0), y.eq(0), channel.eq(0)]
+            m.d.sync += [row_end.eq(width == 1), map_end.eq(height == 1), image_end.eq(channels == 1)]
         with m.Elif(moves):
-            m.d.sync += [x.eq(x + 1), address.eq(address + column)]
+            m.d.sync += [x.eq(x + 1), row_end.eq(x == width - 2), address.eq(address + column)]
             with m.If(row_end):
-                m.d.sync += [x.eq(0), y.eq(y + 1), address.eq(address + pitch - (width - 1) * column)]
+                m.d.sync += [x.eq(0), row_end.eq(width == 1), address.eq(address + pitch - (width - 1) * column)]
+                m.d.sync += [y.eq(y + 1), map_end.eq(y == height - 2)]
                 with m.If(map_end):
                     back = (height - 1) * pitch + (width - 1) * column
-                    m.d.sync += [y.eq(0), channel.eq(channel + 1), address.eq(address + copies - back)]
+                    m.d.sync += [y.eq(0), map_end.eq(height == 1), address.eq(address + copies - back)]
+                    m.d.sync += [channel.eq(channel + 1), image_end.eq(channel == channels - 2)]
         return mask

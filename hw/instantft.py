@@ -134,10 +134,15 @@ class Instantft(wiring.Component):
         command = registers.command
         job = (command == Command.TUNE) | (command == Command.INFER)
         tune = command == Command.TUNE
+        adapters = (command == Command.LOAD_ADAPTERS) | (command == Command.SAVE_ADAPTERS)
+        reads = dict.fromkeys(ADDRESSES, job) | {"parameters": command == Command.LOAD, "adapters": adapters}
         empty = (registers.samples_per_epoch == 0) | (registers.epochs == 0)
         return [
             ((command == 0) | (command > max(Command)), Error.BAD_COMMAND, command),
-            *((getattr(registers, name)[:4].any(), Error.MISALIGNED, getattr(registers, name)) for name in ADDRESSES),
+            *(
+                (reads[name] & getattr(registers, name)[:4].any(), Error.MISALIGNED, getattr(registers, name))
+                for name in ADDRESSES
+            ),
             (job & empty, Error.ZERO_LENGTH, registers.epochs),
             (tune & (registers.places == 0), Error.ZERO_LENGTH, registers.places),
             (tune & (registers.places > spec.places), Error.BAD_PLACES, registers.places),

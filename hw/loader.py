@@ -124,9 +124,8 @@ class Loader(wiring.Component):
                 m.next = "FLUSH"
                 with m.If(samples != 1):
                     m.next = state_begin
-            with m.State("FLUSH"):
-                with m.If(flying == 0):
-                    m.next = "SETTLE"
+            with m.State("FLUSH"), m.If(flying == 0):
+                m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.next = "IDLE"
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))

@@ -1,14 +1,16 @@
 """The multipliers: one a lane and column. Across the lanes they give sums, within a lane they accumulate."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ..golden.fixed import Q4_12, Q8_16, accumulator_width
 from ..golden.layers import PRODUCT_FRACTION
+from ..golden.mac import MacSpec
 from .delay import delayed
 from .narrow import Narrow
+from .ports import elements, members
 from .tree import added
 
 ACTIVATION, PARAMETER = signed(Q8_16.width), signed(Q4_12.width)
@@ -98,4 +100,49 @@ class MacArray(wiring.Component):
             m.d.comb += [narrow.i.eq(total), self.o[column].eq(narrow.o)]
             clipped.append(narrow.clipped)
         m.d.comb += self.clipped.eq(Cat(clipped))
+        return m
+
+
+class Mac(wiring.Component):
+    """One word a cycle. All of the array waits while a sum is on offer and not taken."""
+
+    def __init__(self, spec: MacSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        fields = {item.name: item for item in spec.streams()["i"].fields}
+        given = {name: elements(getattr(self.i.payload, name), item) for name, item in fields.items()}
+        array = MacArray(spec.lanes, spec.columns, spec.terms, spec.batch)
+        move = Signal()
+        m.submodules.array = EnableInserter(move)(array)
+        m.d.comb += [
+            self.o.valid.eq(array.valid if spec.across else array.complete),
+            move.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(move),
+            array.within.eq(not spec.across),
+        ]
+        taken = Signal()
+        with m.If(move):
+            m.d.sync += taken.eq(self.i.valid)
+        m.d.comb += array.enable.eq(taken)
+        # within, a column's parameter goes to all lanes
+        operands = {
+            "x": given["x"],
+            "w": given["w"] * (1 if spec.across else spec.lanes),
+            "bias": given.get("bias", []),
+        }
+        operands |= {name: given[name] for name in ("first", "last")}
+        for name, values in operands.items():
+            for number, value in enumerate(values):
+                port = getattr(array, name)
+                held = Signal(value.shape(), name=f"{name}{number}", reset_less=True)
+                with m.If(move):
+                    m.d.sync += held.eq(value)
+                m.d.comb += (port if name in ("first", "last") else port[number]).eq(held)
+        name, found = ("y", array.o) if spec.across else ("sum", array.sums)
+        results = elements(getattr(self.o.payload, name), spec.streams()["o"].fields[0])
+        m.d.comb += [result.eq(found[number]) for number, result in enumerate(results)]
         return m

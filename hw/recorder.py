@@ -1,6 +1,6 @@
 """Makes the record of a sample: the stages' outputs, block by block, through NF4 or as they are, in beats."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -84,6 +84,7 @@ class Recorder(wiring.Component):
         column = Signal(exact_log2(columns))
         count, length = Signal(range(max(c for c, _ in plan.blocks) + 1)), Signal(range(longest_of(plan) + 1))
         block, place = Signal.like(count), Signal.like(length)
+        ended, over = Signal(), Signal()  # the value is its block's last, the block its tensor's
         vector = Signal()
         cells = Signal(range(max(s.cells for s in plan.stages) + 1))
         ready = Signal()
@@ -97,9 +98,8 @@ class Recorder(wiring.Component):
         with m.If(advance):
             m.d.sync += valid.eq(0)
         with m.FSM():
-            with m.State("WAIT"):
-                with m.If(ready):
-                    m.next = "BEGIN"
+            with m.State("WAIT"), m.If(ready):
+                m.next = "BEGIN"
             with m.State("BEGIN"):
                 with m.Switch(stage):
                     for number, (own, (blocks, values)) in enumerate(zip(plan.stages, plan.blocks, strict=True)):
@@ -113,12 +113,16 @@ class Recorder(wiring.Component):
                                 cells.eq(own.cells),
                             ]
                 m.d.sync += [block.eq(0), place.eq(0), column.eq(0)]
+                m.next = "FIRST"
+            with m.State("FIRST"):
+                m.d.sync += [ended.eq(length == 0), over.eq(count == 0)]
                 m.next = "READ"
             with m.State("READ"):
-                ended, wrapped = Signal(), Signal()
-                m.d.comb += [ended.eq(place == length), wrapped.eq(column == columns - 1)]
+                wrapped = column == columns - 1
                 with m.If(advance):
-                    m.d.sync += [valid.eq(1), last.eq(ended), place.eq(Mux(ended, 0, place + 1))]
+                    m.d.sync += [valid.eq(1), last.eq(ended), place.eq(place + 1), ended.eq(place + 1 == length)]
+                    with m.If(ended):
+                        m.d.sync += [place.eq(0), ended.eq(length == 0), over.eq(block + 1 == count)]
                     with m.If(vector):
                         m.d.sync += [column.eq(column + 1), address.eq(address + wrapped)]
                     with m.Elif(ended):
@@ -129,7 +133,7 @@ class Recorder(wiring.Component):
                         m.d.sync += address.eq(address + 1)
                     with m.If(ended):
                         m.d.sync += block.eq(block + 1)
-                        with m.If(block == count):
+                        with m.If(over):
                             with m.Switch(stage):
                                 for number in range(len(plan.stages)):
                                     with m.Case(number):
@@ -149,22 +153,28 @@ class Packer(wiring.Component):
         """The lane of the value on offer, whether it closes its word, and whether it ends the record."""
         plan = self.plan
         lane, parts = Signal(range(plan.lanes)), Signal(range(SCALES))
-        tensor, block = Signal(range(len(plan.blocks))), Signal(range(max(c for c, _ in plan.blocks)))
+        counts = [count for count, _ in plan.blocks]
+        tensor = Signal(range(len(counts)))
+        # blocks left of the tensor, and whether this is its last
+        left, only = Signal(range(max(counts)), init=counts[0] - 1), Signal(init=counts[0] == 1)
         end, close, final = Signal(), Signal(), Signal()
         last = self.i.payload.last
-        with m.Switch(tensor):
-            for number, (count, _) in enumerate(plan.blocks):
-                with m.Case(number):
-                    m.d.comb += end.eq(last & (block == count - 1))
         m.d.comb += [
+            end.eq(last & only),
             close.eq((lane == plan.lanes - 1) | end | (last & (parts == SCALES - 1))),
             final.eq(end & (tensor == len(plan.blocks) - 1)),
         ]
         with m.If(taken):
             m.d.sync += [lane.eq(Mux(close, 0, lane + 1)), parts.eq(Mux(close, 0, parts + last))]
-            m.d.sync += block.eq(Mux(end, 0, block + last))
             with m.If(end):
                 m.d.sync += tensor.eq(Mux(final, 0, tensor + 1))
+                with m.Switch(tensor):
+                    for number in range(len(counts)):
+                        following = counts[(number + 1) % len(counts)]
+                        with m.Case(number):
+                            m.d.sync += [left.eq(following - 1), only.eq(following == 1)]
+            with m.Elif(last):
+                m.d.sync += [left.eq(left - 1), only.eq(left == 1)]
         return lane, close, final
 
 

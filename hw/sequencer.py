@@ -1,6 +1,6 @@
 """Walks the frozen network's stages: which activations meet which weights, and where the outputs go."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -82,9 +82,8 @@ class Sequencer(wiring.Component):
                 m.d.sync += stage.eq(0)
                 with m.If(self.start):
                     m.next = "WAIT"
-            with m.State("WAIT"):
-                with m.If(ready):
-                    m.next = "BEGIN"
+            with m.State("WAIT"), m.If(ready):
+                m.next = "BEGIN"
             with m.State("BEGIN"):
                 self._load(m, stage, limits, single, jumps, moves, last_mask, group)
                 m.next = "FIRST"
@@ -158,7 +157,8 @@ class Sequencer(wiring.Component):
         """Registers of a stage, from constants."""
         with m.Switch(stage):
             for number, plan in enumerate(self.plan.stages):
-                counts, strides = zip(*plan.loops, strict=True)
+                counts = [loop.count for loop in plan.loops]
+                strides = [loop.stride for loop in plan.loops]
                 spans = [sum((counts[i] - 1) * strides[i] for i in range(j)) for j in range(self.COUNTERS)]
                 x, y, g = plan.targets
                 targets = (x, y - (counts[4] - 1) * x, g - (counts[4] - 1) * x - (counts[5] - 1) * y)

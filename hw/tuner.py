@@ -1,6 +1,6 @@
 """Walks a batch: forward sample by sample, backward tile by tile, and what each gradient does to its parameters."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -90,7 +90,10 @@ class Tuner(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), word.eq(0), entry.eq(0)]
-                m.d.sync += [place.eq(Mux(self.half, self.batch * words, 0)), origin.eq(Mux(self.half, self.batch * words, 0))]
+                m.d.sync += [
+                    place.eq(Mux(self.half, self.batch * words, 0)),
+                    origin.eq(Mux(self.half, self.batch * words, 0)),
+                ]
                 with m.If(self.start):
                     m.next = "FORWARD"
             with m.State("FORWARD"):
@@ -115,7 +118,13 @@ class Tuner(wiring.Component):
                 m.d.sync += pace.eq(pace + 1)
                 # a tile takes at least as long as the gradients of the one before need to leave
                 with m.If((pace >= self.slices + 3) & (~backward | last_sample)):
-                    m.d.sync += [pace.eq(0), sample.eq(0), word.eq(word + 1), place.eq(origin + 1), origin.eq(origin + 1)]
+                    m.d.sync += [
+                        pace.eq(0),
+                        sample.eq(0),
+                        word.eq(word + 1),
+                        place.eq(origin + 1),
+                        origin.eq(origin + 1),
+                    ]
                     m.d.sync += dh.eq(0)
                     self._next_adapter(m, word, dh)
                     with m.If(word == plan.tiles - 1):

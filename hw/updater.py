@@ -77,7 +77,11 @@ class Updater(wiring.Component):
             operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{at}")
             product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{at}")
             stepped = Signal(signed(47), name=f"stepped{at}")
-            m.d.sync += [operand.eq(gradient.o), product.eq(operand * rate), stepped.eq((old[at] << NOISE_BITS) - product)]
+            m.d.sync += [
+                operand.eq(gradient.o),
+                product.eq(operand * rate),
+                stepped.eq((old[at] << NOISE_BITS) - product),
+            ]
             m.submodules[f"parameter{at}"] = parameter = Narrow(len(stepped), NOISE_BITS, Q4_12)
             m.d.comb += [parameter.i.eq(stepped), self.o[at].eq(parameter.o)]
             clipped_gradients.append(gradient.clipped & gradient_valid)

@@ -8,6 +8,7 @@ import json
 import re
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from amaranth.back import rtlil
@@ -55,6 +56,7 @@ def component(spec: Spec) -> wiring.Component:
     return built
 
 
+@lru_cache(maxsize=4)  # a core takes ten seconds, and is compiled, packaged and estimated
 def emit(spec: Spec, top: str | None = None) -> Emitted:
     """Generate a block.
 
@@ -107,11 +109,22 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
     body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    # a signed product has a wire of its own: slang objects to one that is assigned to an unsigned wire. Its operands keep
+    # their widths, which are those of a DSP.
+    widths = {name: span for span, name in re.findall(r"^  wire (\[\d+:0\]) (\S+);$", body, flags=re.MULTILINE)}
+    body = re.sub(
+        r"^  assign (\S+) = (\$signed\(.*\) \* \$signed\(.*\));$",
+        lambda found: (
+            f"  wire signed {widths[found[1]]} product{found[1]};\n  assign product{found[1]} = {found[2]};\n"
+            f"  assign {found[1]} = $unsigned(product{found[1]});"
+        ),
+        body,
+        flags=re.MULTILINE,
+    )
     for wire, attributes in edge.attributes.items():
         body = body.replace(f"  input {wire};", f"  {attributes}\n  input {wire};", 1)
-    if edge.padding:
+    if unused := edge.unused(body):
         # by this name Verilator knows that the bits are left over on purpose
-        bits = ", ".join(f"{wire}[{last}:{first}]" for wire, first, last in edge.padding)
-        body = body.replace("\nendmodule", f"\n  wire unused = &{{1'b0, {bits}}};\nendmodule", 1)
+        body = body.replace("\nendmodule", f"\n  wire unused = &{{1'b0, {', '.join(unused)}}};\nendmodule", 1)
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"

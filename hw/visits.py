@@ -1,7 +1,9 @@
 """Which samples come when: fetches the order, sees which are new, has them recorded, then loads the batch."""
 
+from enum import Enum
+
 from amaranth.hdl import Const, Module, Mux, Signal, unsigned
-from amaranth.lib import enum, memory, stream, wiring
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..golden.plan import BEAT, Plan
@@ -12,7 +14,7 @@ WORD = 32
 """Bits of a word of marks, of which each says whether a record is in the cache."""
 
 
-class Sink(enum.Enum, shape=2):
+class Sink(Enum):
     """Who takes the beats that come."""
 
     NONE = 0
@@ -58,7 +60,9 @@ class Visits(wiring.Component):
                 "command": Out(command(32)),
                 "sink": Out(Sink),
                 "beats": In(stream.Signature(128)),
-                **dict.fromkeys(("image", "load", "given", "ready", "ended", "label_write", "missed", "failed"), Out(1)),
+                **dict.fromkeys(
+                    ("image", "load", "given", "ready", "ended", "label_write", "missed", "failed"), Out(1)
+                ),
                 **dict.fromkeys(("image_room", "image_done", "recorded", "written", "loading", "free", "over"), In(1)),
                 "record": Out(32),
                 "half": Out(1),
@@ -140,11 +144,19 @@ class Visits(wiring.Component):
                 with m.Elif(self.start):
                     m.next = "BATCH"
             with m.State("BATCH"):
-                m.d.sync += [self.count.eq(Mux(left < self.batch_size, left, self.batch_size)), beats.eq(0), number.eq(0)]
+                m.d.sync += [
+                    self.count.eq(Mux(left < self.batch_size, left, self.batch_size)),
+                    beats.eq(0),
+                    number.eq(0),
+                ]
                 m.d.sync += fresh.eq(0)
                 m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.comb += [self.command.valid.eq(1), given.address.eq(order_at), given.beats.eq((self.count + 3) >> 2)]
+                m.d.comb += [
+                    self.command.valid.eq(1),
+                    given.address.eq(order_at),
+                    given.beats.eq((self.count + 3) >> 2),
+                ]
                 with m.If(self.command.ready):
                     m.d.sync += self.sink.eq(Sink.ORDER)
                     m.next = "TAKE"

@@ -60,14 +60,16 @@ def run(commands: Iterable[str], folder: Path) -> None:
 
 _WIDE_AS_RESULT = ("$add", "$sub", "$and", "$or", "$xor")
 _WIDE_AS_OPERANDS = ("$lt", "$le", "$gt", "$ge", "$eq", "$ne")
+_SHIFTS = ("$shr", "$shift")
 
 
 def _widen(design: Any) -> None:
     from pyosys import libyosys as ys
 
     a, b, y, a_signed, b_signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED", "B_SIGNED"))
+    left = 0  # wires by whose name Verilator knows that their upper bits are left over on purpose
     for module in design.modules_.values():
-        for wire in module.wires_.values():
+        for wire in list(module.wires_.values()):
             wire.is_signed = False
         for cell in list(module.cells_.values()):
             kind = cell.type.str()
@@ -83,6 +85,12 @@ def _widen(design: Any) -> None:
             elif kind in _WIDE_AS_OPERANDS:
                 width = max(cell.getPort(a).size(), cell.getPort(b).size())
                 _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
+            elif kind in _SHIFTS and cell.getPort(y).size() < cell.getPort(a).size():
+                left += 1
+                whole = module.addWire(ys.IdString(f"\\shifted_unused_{left}"), cell.getPort(a).size())
+                part = cell.getPort(y)
+                module.connect(part, ys.SigSpec(whole).extract(0, part.size()))
+                cell.setPort(y, ys.SigSpec(whole))
             else:
                 continue
             cell.fixup_parameters()

@@ -306,7 +306,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
 @click.option("--drift", metavar="none|camera|rotate:DEG", help="By default camera for digits, else none.")
 @click.option("--method", default="instantft", show_default=True, metavar="NAME", help="See `fabtune cost`.")
-@click.option("--engine", default="golden", show_default=True, metavar="golden|float|rtl", help="Integers, float32, core.")
+@click.option(
+    "--engine", default="golden", show_default=True, metavar="golden|float|rtl", help="Integers, float32, core."
+)
 @click.option("--epochs", type=click.IntRange(1), help="Of fine-tuning; by default the paper's.")
 @click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Samples of a batch.")
 @click.option("--rate", type=float, help="Learning rate on the mean of a batch; by default the paper's.")

@@ -48,11 +48,12 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` and the same of ``instantft_`` (fractions, held-out drifted images),
+        ``instantft_cycles`` and so on of the core,
         ``bit_exact``, ``compared``, ``mismatches``, ``cycles``, ``seconds``, ``report``.
     """
     began = time.monotonic()
     require(simulator)
-    folders = [*(f"pezo_{name}" for name in CONFIGURATIONS), "tile"]
+    folders = [*(f"pezo_{name}" for name in CONFIGURATIONS), "tile", "instantft"]
     refuse_existing(["report.html", *(f"{folder}/spec.json" for folder in folders)], output, force)
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
@@ -60,9 +61,10 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
         tile = TileSpec()
         history, steps, tuned = _tune(job, tile, progress)
         verdicts = _verify(tile, steps, simulator, progress)
-        adapters = tune_digits(progress)
+        adapters, core = tune_digits(progress)
         files = {f"pezo_{name}": package(build(BLOCKS["pezo"], [], name), "zcu102") for name in CONFIGURATIONS}
         files["tile"] = package(tile, "zcu102")
+        files["instantft"] = package(core.spec, "kv260")
         task = progress.add_task("estimate resources", total=7)
         table = pezo_6(Options(progress=lambda _: progress.advance(task)))
         task = progress.add_task("write the report", total=1)
@@ -73,17 +75,23 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
             "weights": len(tuned),
             "steps": STEPS,
             "instantft_accuracy_before": adapters["instantft", "golden"].accuracy_before,
-            "instantft_accuracy_after": adapters["instantft", "golden"].accuracy_after,
+            "instantft_accuracy_after": adapters["instantft", "rtl"].accuracy_after,
+            "instantft_cycles": core.comparison.cycles,
+            "instantft_ms_at_200_mhz": core.comparison.facts["ms_at_200_mhz"],
+            "instantft_batches_compared": core.comparison.batches_compared,
+            "instantft_bit_exact": core.comparison.mismatches == 0,
+            "instantft_kv260": core.estimate.resources,
         }
         emitted = {name: list(texts) for name, texts in files.items()}
-        page = render(tile, history, verdicts, table, facts, emitted, adapters, adapters_table(adapters))
+        rows = adapters_table(adapters, core.comparison)
+        page = render(tile, history, verdicts, table, facts, emitted, adapters, rows, core)
         for name, texts in files.items():
             write(texts, output / name, force)
         write({"report.html": page}, output, force)
         progress.advance(task)
     return {
         **facts,
-        "bit_exact": all(verdict.passed for verdict in verdicts.values()),
+        "bit_exact": all(verdict.passed for verdict in verdicts.values()) and facts["instantft_bit_exact"],
         "compared": sum(verdict.compared for verdict in verdicts.values()),
         "mismatches": sum(verdict.mismatches for verdict in verdicts.values()),
         "cycles": sum(verdict.cycles for verdict in verdicts.values()),

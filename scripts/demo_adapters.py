@@ -1,31 +1,49 @@
-"""The demo's second part: adapters on the same drifted digits, in the integers of the hardware."""
+"""The demo's second part: adapters on the same drifted digits, in the hardware's integers and in its RTL."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from rich.progress import Progress
+from torch import nn
 
+from ..boards.estimate import Estimate, estimate_rtlil
+from ..golden.instantft import InstantftSpec
+from ..golden.networks.network import Network
 from ..golden.networks.presets import preset
+from ..golden.samples.samples import Task
 from ..golden.samples.tasks import task_of
 from ..golden.tuning.methods import METHODS
 from ..golden.tuning.pretrain import Pretraining, pretrain
 from ..golden.tuning.recipes import RECIPES
 from ..golden.tuning.tune import Result, Settings, tune
+from ..hw.verilog import emit
+from .rtl import MEGAHERTZ, Comparison, spec_for, tune_rtl
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))
 
 
-def tune_digits(progress: Progress) -> dict[tuple[str, str], Result]:
-    """Fine-tune the digits network with several methods; results by (method, engine)."""
+@dataclass(frozen=True)
+class Core:
+    """The core that fine-tuned the digits: how it compares with the integers, and what it occupies."""
+
+    spec: InstantftSpec
+    comparison: Comparison
+    estimate: Estimate
+
+
+def tune_digits(progress: Progress) -> tuple[dict[tuple[str, str], Result], Core]:
+    """Fine-tune the digits network with several methods; results by (method, engine), and the core."""
     torch.set_num_threads(1)
     network, recipe = preset("digits"), RECIPES["digits"]
     bar = progress.add_task("adapters in the model", total=recipe.pretrain_epochs + len(SHOWN) * recipe.epochs)
     task = task_of("digits", drift="camera")
     how = Pretraining(recipe.pretrain_epochs, rate=recipe.pretrain_rate)
     module = pretrain(network, task.pretrain, how, lambda *_: progress.advance(bar))
-    return {
+    results = {
         (method, engine): tune(
             network,
             module,
@@ -36,20 +54,44 @@ def tune_digits(progress: Progress) -> dict[tuple[str, str], Result]:
         )
         for method, engine in SHOWN
     }
+    results["instantft", "rtl"], core = _in_rtl(progress, network, module, task, recipe.epochs, recipe.rate)
+    return results, core
 
 
-def adapters_table(results: dict[tuple[str, str], Result]) -> list[dict[str, Any]]:
+def _in_rtl(
+    progress: Progress, network: Network, module: nn.Sequential, task: Task, epochs: int, rate: float
+) -> tuple[Result, Core]:
+    """The same job in the compiled core; Yosys works beside the simulator."""
+    bar = progress.add_task("the core: emit", total=2)
+    settings = Settings("instantft", "rtl", epochs, rate=rate)
+    spec = spec_for(network, settings, len(task.tune), pixels=True)
+    emitted = emit(spec)
+    with ThreadPoolExecutor(1) as beside:
+        estimating = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)
+        result, comparison, _ = tune_rtl(
+            network, module, task, settings, stage=lambda what: progress.update(bar, description=f"the core: {what}")
+        )
+        progress.update(bar, advance=1, description="the core: estimate resources")
+        core = Core(spec, comparison, estimating.result())
+    progress.update(bar, advance=1, description="the core")
+    return result, core
+
+
+def adapters_table(results: dict[tuple[str, str], Result], comparison: Comparison) -> list[dict[str, Any]]:
     """A row for each result."""
     return [
         {
             "method": METHODS[method].title,
-            "numbers": "Q8.16, Q4.12" if engine == "golden" else "float32",
+            "numbers": "float32" if engine == "float" else "Q8.16, Q4.12",
+            "runs in": {"golden": "NumPy", "rtl": "the core's RTL"}.get(engine, "PyTorch or NumPy"),
             "trained parameters": result.trained_parameters,
             "before": f"{100 * result.accuracy_before:.1f} %",
             "after": f"{100 * result.accuracy_after:.1f} %",
             "cache bytes": result.cache_bytes,
             "clipped": result.saturations,
-            "ms": round(1000 * result.seconds),
+            "ms": f"{comparison.cycles / MEGAHERTZ / 1000:.2f} at {MEGAHERTZ} MHz"
+            if engine == "rtl"
+            else round(1000 * result.seconds),
         }
         for (method, engine), result in results.items()
     ]

@@ -18,6 +18,7 @@ from jinja2 import Environment
 from matplotlib.axes import Axes
 
 from .. import __version__
+from ..boards.board import BOARDS
 from ..golden.grng import GrngSpec
 from ..golden.pezo import PezoSpec
 from ..golden.quality import autocorrelation, modulus
@@ -28,6 +29,7 @@ from ..golden.tile import TileSpec
 from ..golden.tuning.methods import METHODS
 from ..golden.tuning.tune import Result
 from ..sim.verify import Verdict
+from .demo_adapters import Core
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
 CYCLES = 1 << 14
@@ -42,6 +44,7 @@ def render(
     emitted: dict[str, list[str]],
     adapters: dict[tuple[str, str], Result],
     adapters_table: list[dict[str, Any]],
+    core: Core,
 ) -> str:
     """The page.
 
@@ -63,6 +66,8 @@ def render(
         Of the fine-tuning with adapters.
     adapters_table : list of dict
         The same as rows.
+    core : Core
+        That fine-tuned.
     """
     drawn = {
         NAMES[name]: np.ldexp(spec.draw(0, CYCLES).astype(np.float64), -spec.fraction_bits)
@@ -88,6 +93,8 @@ def render(
         plots=plots,
         adapters=adapters_table,
         adapters_plot=_plot(lambda axes: _epochs(axes, adapters)),
+        core=core,
+        device=BOARDS["kv260"].resources,
     )
 
 
@@ -113,6 +120,8 @@ def _accuracy(axes: Axes, history: list[tuple[int, float, float]]) -> None:
 
 def _epochs(axes: Axes, adapters: dict[tuple[str, str], Result]) -> None:
     for (method, engine), result in adapters.items():
+        if engine == "rtl":
+            continue  # the same bits as golden, and so the same curve
         dashed = "-" if engine == "golden" else "--"
         axes.plot(
             [100 * one for one in result.curve], dashed, label=f"{METHODS[method].title}, {engine}", linewidth=1.2

@@ -137,7 +137,7 @@ def tune_rtl(
     Parameters
     ----------
     network, module, task, settings, progress, watch
-        See `tune`; the settings' engine is "golden".
+        See `tune`.
     stage : callable
         Told what is going on.
     dram : Dram, optional

@@ -93,10 +93,9 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     task = task_of(request.data, request.data_dir, drift, request.seed)
     network, module = _network(request, task)
     recipe = request.recipe(network)
-    in_rtl = request.engine == "rtl"
     settings = Settings(
         request.method,
-        "golden" if in_rtl else request.engine,
+        request.engine,
         recipe.epochs,
         request.batch,
         recipe.rate,
@@ -104,6 +103,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         request.seed,
         request.stochastic,
     )
+    in_rtl = settings.engine == "rtl"
     if in_rtl:
         spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8)
     how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
@@ -133,7 +133,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "seed": settings.seed,
     }
     metadata = {name: str(value) for name, value in described.items()}
-    metadata["format"] = "Q4.12" if settings.engine == "golden" else "float32"
+    metadata["format"] = "float32" if settings.engine == "float" else "Q4.12"
     save_state(output, result.tensors, metadata, request.force)
     if request.plot:
         from .curve import draw

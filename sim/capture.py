@@ -51,6 +51,11 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
         With file, line or array, and what to do.
     """
     path = Path(path)
+    if spec.buses:
+        raise UserError(
+            f"{spec.name} works on a memory or a host behind AXI, which a capture of its streams has not: "
+            f"use fabtune verify {spec.name}"
+        )
     if not path.is_file():
         raise UserError(f"no file {str(path)!r}: give the path of a capture")
     kind = path.suffix.lower()

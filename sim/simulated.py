@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,12 +68,14 @@ class SimulatedCore:
         self, program: Path, memory: int, dram: Dram | None = None, seed: int = 0, limit: int = 10**10
     ) -> None:
         self._program, self._size, self._dram, self._seed, self._limit = program, memory, dram, seed, limit
-        self._folder = tempfile.TemporaryDirectory(prefix="fabtune-")
-        self._state = Path(self._folder.name, "state")
+        folder = tempfile.mkdtemp(prefix="fabtune-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._state = Path(folder, "state")
         self._pending: list[Callable[[Session], None]] = []
         self._next = PAGE
         self._traced = 0
         self._watched: Bytes | None = None
+        self._faults: list[tuple[str, int, int, str]] = []
         self.sessions: list[dict[str, Any]] = []
 
     def allocate(self, size: int) -> SimulatedBuffer:
@@ -107,8 +111,12 @@ class SimulatedCore:
         return found
 
     def fault(self, kind: str, address: int, size: int, response: str) -> None:
-        """In the next run only, answer beats there with an error; see `Session.fault`."""
-        self._pending.append(lambda session: session.fault(kind, address, size, response))
+        """From here on answer beats there with an error; see `Session.fault`."""
+        self._faults.append((kind, address, size, response))
+
+    def no_faults(self) -> None:
+        """From here on there are no faults."""
+        self._faults.clear()
 
     def reset(self, after: int = 0) -> None:
         """Run for so many cycles, then hold the reset."""
@@ -134,6 +142,8 @@ class SimulatedCore:
             self._watched = None
         if self._traced:
             session.trace(image_bytes=self._traced)
+        for fault in self._faults:
+            session.fault(*fault)
         for step in self._pending:
             step(session)
         last(session)

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -122,7 +123,9 @@ def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str,
 
 def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
     """The folder with the compiled model, made once for each text, simulator and version of it."""
+    control = "" if waves or simulator != "verilator" else _ports_only(emitted)
     tools = [simulator, find(simulator), waves, emitted.top, sys.version, _version("cocotb"), _version("verilator")]
+    tools += [control, _MAKE_FLAGS]
     key = hashlib.sha256(f"{tools}\n{emitted.verilog}".encode()).hexdigest()[:20]
     target = cache_folder() / "sim" / f"{emitted.top}-{key}"
     if target.exists():
@@ -133,10 +136,11 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
         folder.mkdir()
         source = folder / f"{emitted.top}.v"
         source.write_text(emitted.verilog)
+        (folder / "ports.vlt").write_text(control)
         job = {
             "simulator": simulator,
             "build_dir": str(folder),
-            "source": str(source),
+            "sources": [str(source), *([str(folder / "ports.vlt")] if control else [])],
             "top": emitted.top,
             "waves": waves,
         }
@@ -151,6 +155,13 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
         if not target.exists():
             folder.rename(target)
     return target
+
+
+def _ports_only(emitted: Emitted) -> str:
+    """Shows a bench the ports alone: with every wire within kept for it, a core takes minutes to build."""
+    ports = re.findall(r"^  (?:input|output) (?:\[\d+:0\] )?(\w+);", emitted.verilog, re.MULTILINE)
+    lines = [f'public_flat_rw -module "{emitted.top}" -var "{port}"' for port in ports]
+    return "\n".join(["`verilator_config", *lines, ""])
 
 
 def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -196,8 +207,10 @@ def _main(step: str, job: dict[str, Any]) -> None:
     runner = get_runner(job["simulator"])
     if step == "build":
         arguments = ["-Wno-fatal", "-Wno-style"] if job["simulator"] == "verilator" else ["-g2012"]
+        if len(job["sources"]) > 1:  # what the runner asks for, and the second source replaces
+            arguments.append("--no-public-flat-rw")
         runner.build(
-            sources=[job["source"]],
+            sources=job["sources"],
             hdl_toplevel=job["top"],
             build_dir=job["build_dir"],
             build_args=arguments,

@@ -1,4 +1,4 @@
-"""Bench of `instantft`: a whole job through registers and memory, a second one on the same cache, a third with a raw one."""
+"""Bench of `instantft`: a job through registers and memory, a second on the same cache, a third with a raw one."""
 
 from .busbench import full_speed, reset_midway, stalled
 

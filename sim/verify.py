@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..golden.block import Phase, Spec, Words
+from ..golden.block import HOST, Phase, Spec, Words
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .compare import Comparison
@@ -95,8 +96,11 @@ def verify_phases(
             for name, expected in phase.expected.items():
                 columns = list(zip(*result["outputs"].get(name, []), strict=True))
                 got: Words = {}
-                for wire, column in zip(emitted.ports[name].wires, columns, strict=False):
-                    got |= streams[name].unpack(column, wire.fields, wire.align)
+                if name in streams:
+                    for wire, column in zip(emitted.ports[name].wires, columns, strict=False):
+                        got |= streams[name].unpack(column, wire.fields, wire.align)
+                else:
+                    got = {key: np.array(column)[:, None] for key, column in zip(expected, columns, strict=False)}
                 comparison.add(f"{test}, phase {number}: {name}", expected, got)
     return Verdict(
         cycles=sum(test["cycles"] for test in run.tests.values()),
@@ -116,6 +120,9 @@ def plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> dict[s
         "clock": emitted.clock,
         "reset": emitted.reset,
         "reset_level": emitted.reset_level,
+        "buses": spec.buses,
+        "input_wires": spec.input_wires,
+        "host": HOST,
         "streams": {
             name: {
                 "direction": stream.direction,
@@ -140,8 +147,13 @@ def plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> dict[s
                     )
                     for name, words in phase.inputs.items()
                 },
-                "outputs": {name: len(next(iter(words.values()))) for name, words in phase.expected.items()},
+                "outputs": {name: count for name, count in counts.items() if name in streams},
+                "memory": {address: data.astype(np.uint8).tobytes().hex() for address, data in phase.memory.items()},
+                "kept": {name: (address, counts[name]) for name, address in phase.kept.items()},
+                "script": [dataclasses.asdict(step) for step in phase.script],
+                "midway": phase.midway,
             }
             for phase in phases
+            for counts in [{name: len(next(iter(words.values()))) for name, words in phase.expected.items()}]
         ],
     }

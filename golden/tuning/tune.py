@@ -25,7 +25,8 @@ from .pretrain import batches
 from .propagate import PropagateEngine
 from .skip import SkipEngine
 
-ENGINES = ("float", "golden")
+ENGINES = ("float", "golden", "rtl")
+"""float32; the integers of the hardware; the same integers, for which `fabtune tune` runs the hardware beside them."""
 MAXIMUM_RANK = 64
 STOCHASTIC = UrngSpec(bits=14)
 """The generator whose numbers round updates where that is asked for."""
@@ -39,8 +40,8 @@ class Settings:
     ----------
     method : str
         A name in `METHODS`.
-    engine : "float" or "golden"
-        float32, or the integers of the hardware.
+    engine : "float", "golden" or "rtl"
+        One of `ENGINES`.
     epochs, batch : int
     rate : float
         Learning rate of plain gradient descent on the mean of a batch. A smaller last batch steps with the same
@@ -69,13 +70,13 @@ class Settings:
         method = method_of(self.method)
         if self.engine not in ENGINES:
             raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
-        if self.engine == "golden" and not method.frozen:
+        if self.engine != "float" and not method.frozen:
             able = [one.name for one in METHODS.values() if one.frozen]
             raise UserError(
                 f"{method.title} changes the network itself, which the integer engine keeps as it is: "
                 f"take --engine float, or --method {', '.join(able)}"
             )
-        if self.stochastic and self.engine != "golden":
+        if self.stochastic and self.engine == "float":
             raise UserError("stochastic rounding belongs to --engine golden: floats are not rounded")
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
@@ -84,7 +85,7 @@ class Settings:
             raise UserError(f"rank = {self.rank}: an adapter's is 1 to {MAXIMUM_RANK}; the papers' is 4")
         if not (np.isfinite(self.rate) and self.rate > 0):
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
-        if self.engine == "golden":
+        if self.engine != "float":
             rate_of(self.rate, self.batch)
 
 
@@ -138,7 +139,7 @@ def engine_of(network: Network, module: nn.Sequential, settings: Settings, sampl
     shapes = adapter_shapes(network, method, settings.rank)
     rng = np.random.default_rng([settings.seed, 1])
     a = initial_adapters(tuple(shape.inputs for shape in shapes), settings.rank, rng)
-    if settings.engine == "golden":
+    if settings.engine != "float":
         urng = STOCHASTIC if settings.stochastic else None
         parameters = folded(network, module)
         rate = rate_of(settings.rate, settings.batch)

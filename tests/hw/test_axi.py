@@ -14,6 +14,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from fabtune.boards.estimate import estimate_rtlil
+from fabtune.golden.axi_read import AxiReadSpec
+from fabtune.golden.axi_write import AxiWriteSpec
 from fabtune.hw import axi
 from fabtune.hw.axi_read import AxiRead
 from fabtune.hw.axi_write import AxiWrite
@@ -114,7 +116,7 @@ def read(dut, run):
             ctx.set(dut.command.valid, command_valid)
             ctx.set(bus.ar.ready, run.chance())
             ctx.set(dut.o.ready, run.chance() and not run.deaf)
-            ctx.set(dut.abort, cycle == run.abort_at)
+            ctx.set(dut.stop, cycle == run.abort_at)
             if not r_valid and arriving and arriving[0][0] <= cycle and run.chance():
                 r_valid = True
                 _, address, response, last = arriving[0]
@@ -176,7 +178,7 @@ def write(dut, run, starve=0.0):
             ctx.set(bus.b.valid, b_valid)
             ctx.set(bus.aw.ready, run.chance())
             ctx.set(bus.w.ready, run.chance() and not run.deaf)
-            ctx.set(dut.abort, cycle == run.abort_at)
+            ctx.set(dut.stop, cycle == run.abort_at)
             sample = await ctx.tick().sample(
                 *(dut.command.ready, dut.i.ready, bus.aw.valid, bus.aw.ready, bus.aw.payload),
                 *(bus.w.valid, bus.w.ready, bus.w.payload, bus.b.ready, dut.idle, dut.error, dut.error_address),
@@ -255,7 +257,7 @@ def addresses(run):
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize(("burst", "depth"), [(64, 512), (16, 32)])
 def test_read_gives_what_the_memory_holds(stall, burst, depth):
-    run = read(AxiRead(burst=burst, depth=depth), Run(commands(1, 40, 80), stall, latency=17))
+    run = read(AxiRead(AxiReadSpec(burst=burst, depth=depth)), Run(commands(1, 40, 80), stall, latency=17))
     assert run.beats == [(content(address), last) for address, last in run.expected()]
     assert addresses(run) == [address for address, _ in run.expected()]
     assert max(beats for _, beats in run.bursts) <= burst
@@ -263,30 +265,32 @@ def test_read_gives_what_the_memory_holds(stall, burst, depth):
 
 
 def test_read_of_many_beats():
-    run = read(AxiRead(), Run([(PAGE * 5 + 0x7F0, 1500)], latency=40))
+    run = read(AxiRead(AxiReadSpec()), Run([(PAGE * 5 + 0x7F0, 1500)], latency=40))
     assert run.beats == [(content(address), last) for address, last in run.expected()]
     assert max(beats for _, beats in run.bursts) == 64
 
 
 def test_read_hides_a_latency_of_200_cycles():
-    run = read(AxiRead(), Run([(place, 5 + beats % 61) for place, beats in commands(2, 60, 10_000)], latency=200))
+    run = read(
+        AxiRead(AxiReadSpec()), Run([(place, 5 + beats % 61) for place, beats in commands(2, 60, 10_000)], latency=200)
+    )
     assert run.times[-1] - run.times[0] + 1 == run.total
 
 
 def test_read_of_five_beats_each_hides_a_latency_of_200_cycles():
-    run = read(AxiRead(), Run([(place, 5) for place, _ in commands(3, 200, 5)], latency=200))
+    run = read(AxiRead(AxiReadSpec()), Run([(place, 5) for place, _ in commands(3, 200, 5)], latency=200))
     assert run.times[-1] - run.times[0] + 1 == run.total == 1000
 
 
 def test_read_latency_is_what_the_class_says():
-    run = read(AxiRead(), Run([(0, 1)], latency=10))
+    run = read(AxiRead(AxiReadSpec()), Run([(0, 1)], latency=10))
     assert run.issued == [3]
     assert run.times == [3 + 10 + 3]
 
 
 def test_read_reserves_room_before_it_asks():
     """Where nobody takes anything no more is asked for than fits."""
-    run = read(AxiRead(burst=16, depth=64), Run([(0, 1000)], cycles=300, deaf=True))
+    run = read(AxiRead(AxiReadSpec(burst=16, depth=64)), Run([(0, 1000)], cycles=300, deaf=True))
     assert run.bursts == [(0, 16), (256, 16), (512, 16), (768, 16)]
     assert run.answered == 4
 
@@ -295,7 +299,7 @@ def test_read_reserves_room_before_it_asks():
 def test_read_stops_at_a_bad_response(response, burst):
     asked = [(PAGE * j + 0x400, 40) for j in range(20)]
     bad = {asked[burst][0]: response, asked[burst + 2][0]: 5 - response}
-    run = read(AxiRead(), Run(asked, latency=20, bad=bad, cycles=900))
+    run = read(AxiRead(AxiReadSpec()), Run(asked, latency=20, bad=bad, cycles=900))
     assert (run.error, run.error_address) == (response, asked[burst][0])
     assert run.idle[-1]
     assert run.answered == len(run.bursts) < len(asked)
@@ -304,14 +308,14 @@ def test_read_stops_at_a_bad_response(response, burst):
 
 
 def test_read_takes_exokay_for_good():
-    run = read(AxiRead(), Run([(0x100, 8)], bad={0x100: 1}))
+    run = read(AxiRead(AxiReadSpec()), Run([(0x100, 8)], bad={0x100: 1}))
     assert run.error == 0
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("abort_at", [0, 7, 60, 61, 62, 63])
 def test_read_ends_idle_after_abort(stall, abort_at):
-    run = read(AxiRead(), Run(commands(4, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500))
+    run = read(AxiRead(AxiReadSpec()), Run(commands(4, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500))
     assert run.idle[-1]
     assert run.answered == len(run.bursts)
     if not stall:
@@ -321,9 +325,9 @@ def test_read_ends_idle_after_abort(stall, abort_at):
 
 def test_read_issues_nothing_in_the_cycle_of_abort():
     asked = commands(7, 10, 60)
-    fourth = read(AxiRead(), Run(asked)).issued[3]
-    assert len(read(AxiRead(), Run(asked, abort_at=fourth, cycles=300)).bursts) == 4
-    assert len(read(AxiRead(), Run(asked, abort_at=fourth - 1, cycles=300)).bursts) == 3
+    fourth = read(AxiRead(AxiReadSpec()), Run(asked)).issued[3]
+    assert len(read(AxiRead(AxiReadSpec()), Run(asked, abort_at=fourth, cycles=300)).bursts) == 4
+    assert len(read(AxiRead(AxiReadSpec()), Run(asked, abort_at=fourth - 1, cycles=300)).bursts) == 3
 
 
 # -- writes ------------------------------------------------------------------------------------------------------------
@@ -332,7 +336,7 @@ def test_read_issues_nothing_in_the_cycle_of_abort():
 @pytest.mark.parametrize(("stall", "starve"), [(0.0, 0.0), (0.5, 0.0), (0.1, 0.8)])
 @pytest.mark.parametrize("shape", [{}, {"burst": 64}, {"burst": 4, "depth": 8, "outstanding": 2}])
 def test_write_gives_the_memory_what_it_was_given(stall, starve, shape):
-    run = write(AxiWrite(**shape), Run(apart(5, 30, 90), stall, latency=9), starve)
+    run = write(AxiWrite(AxiWriteSpec(**shape)), Run(apart(5, 30, 90), stall, latency=9), starve)
     assert run.written == {address: content(address) for address, _ in run.expected()}
     assert addresses(run) == [address for address, _ in run.expected()]
     assert max(beats for _, beats in run.bursts) <= shape.get("burst", 16)
@@ -342,12 +346,12 @@ def test_write_gives_the_memory_what_it_was_given(stall, starve, shape):
 @pytest.mark.parametrize(("offset", "wait"), [(0, 0), (8, 16)])
 def test_write_runs_at_a_beat_a_cycle(offset, wait):
     """Where short bursts come before long ones, what was sent early must wait for data, once and not each time."""
-    run = write(AxiWrite(), Run([(PAGE * j + offset * BEAT, 64) for j in range(20)], latency=100))
+    run = write(AxiWrite(AxiWriteSpec()), Run([(PAGE * j + offset * BEAT, 64) for j in range(20)], latency=100))
     assert run.total <= run.times[-1] - run.times[0] + 1 <= run.total + wait
 
 
 def test_write_latency_is_what_the_class_says():
-    run = write(AxiWrite(), Run([(0, 8)], latency=10))
+    run = write(AxiWrite(AxiWriteSpec()), Run([(0, 8)], latency=10))
     last_entered = 7
     assert run.issued == [last_entered + 2]
     assert run.times[0] == last_entered + 3
@@ -357,7 +361,7 @@ def test_write_latency_is_what_the_class_says():
 def test_write_stops_at_a_bad_response(response, burst):
     asked = [(PAGE * j + 0x100, 16) for j in range(20)]
     bad = {asked[burst][0]: response, asked[burst + 2][0]: 5 - response}
-    run = write(AxiWrite(), Run(asked, latency=20, bad=bad, cycles=900))
+    run = write(AxiWrite(AxiWriteSpec()), Run(asked, latency=20, bad=bad, cycles=900))
     assert (run.error, run.error_address) == (response, asked[burst][0])
     assert run.idle[-1]
     assert run.answered == len(run.bursts) == sum(last for _, last in run.beats) < len(asked)
@@ -366,7 +370,7 @@ def test_write_stops_at_a_bad_response(response, burst):
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("abort_at", [0, 9, 20, 60, 61, 62, 63, 64])
 def test_write_ends_idle_after_abort(stall, abort_at):
-    run = write(AxiWrite(), Run(apart(6, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500))
+    run = write(AxiWrite(AxiWriteSpec()), Run(apart(6, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500))
     assert run.idle[-1]
     assert run.answered == len(run.bursts) == sum(last for _, last in run.beats)
     assert addresses(run) == [address for address, _ in run.expected()][: len(run.beats)]
@@ -376,16 +380,16 @@ def test_write_ends_idle_after_abort(stall, abort_at):
 
 def test_write_issues_nothing_in_the_cycle_of_abort():
     asked = apart(7, 10, 60)
-    fourth = write(AxiWrite(), Run(asked)).issued[3]
-    assert len(write(AxiWrite(), Run(asked, abort_at=fourth, cycles=300)).bursts) == 4
-    assert len(write(AxiWrite(), Run(asked, abort_at=fourth - 1, cycles=300)).bursts) == 3
+    fourth = write(AxiWrite(AxiWriteSpec()), Run(asked)).issued[3]
+    assert len(write(AxiWrite(AxiWriteSpec()), Run(asked, abort_at=fourth, cycles=300)).bursts) == 4
+    assert len(write(AxiWrite(AxiWriteSpec()), Run(asked, abort_at=fourth - 1, cycles=300)).bursts) == 3
 
 
 def test_write_takes_and_drops_once_stopped():
     """Also where the FIFO is full, as nobody takes its data."""
     asked = [(PAGE * j, 64) for j in range(10)]
-    assert write(AxiWrite(), Run(asked, deaf=True, cycles=800)).left == (9, 640 - 128 - 1)
-    assert write(AxiWrite(), Run(asked, deaf=True, abort_at=150, cycles=800)).left == (0, 0)
+    assert write(AxiWrite(AxiWriteSpec()), Run(asked, deaf=True, cycles=800)).left == (9, 640 - 128 - 1)
+    assert write(AxiWrite(AxiWriteSpec()), Run(asked, deaf=True, abort_at=150, cycles=800)).left == (0, 0)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -450,7 +454,7 @@ def test_pins_have_conventional_names():
 
 @pytest.mark.parametrize("wrong", [{"burst": 48}, {"burst": 512}, {"depth": 64}, {"depth": 500}])
 def test_wrong_sizes_are_refused(wrong):
-    for kind in (AxiRead, AxiWrite):
+    for kind in (AxiReadSpec, AxiWriteSpec):
         with pytest.raises(ValueError, match="power of two"):
             kind(**{"burst": 64, **wrong})
 
@@ -475,9 +479,9 @@ def test_queue_holds_what_it_says():
     simulate(dut, bench)
 
 
-@pytest.mark.parametrize("kind", [AxiRead, AxiWrite])
-def test_paths_are_short(kind):
-    estimate = estimate_rtlil(rtlil.convert(kind(), name="top", emit_src=False), "top")
+@pytest.mark.parametrize(("kind", "spec"), [(AxiRead, AxiReadSpec()), (AxiWrite, AxiWriteSpec())])
+def test_paths_are_short(kind, spec):
+    estimate = estimate_rtlil(rtlil.convert(kind(spec), name="top", emit_src=False), "top")
     assert estimate.logic_levels <= 4
     assert estimate.carry_cells <= 6
     assert estimate.resources["bram36"] == {AxiRead: 2.5, AxiWrite: 2}[kind]

@@ -7,8 +7,9 @@ from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
 from fabtune.boards.estimate import estimate_rtlil
+from fabtune.golden.axi_registers import AxiRegistersSpec
 from fabtune.golden.registers import REGISTERS, Command
-from fabtune.hw.registers import Registers
+from fabtune.hw.axi_registers import AxiRegisters
 
 OKAY, SLVERR = 0, 2
 SIGNATURE = 0xFAB7C0DE
@@ -72,9 +73,9 @@ class Host:
         return answer.data, answer.response
 
 
-def simulate(body, stall=0.0, **arguments):
+def simulate(body, stall=0.0):
     """Run ``body(ctx, dut, host)``."""
-    dut = Registers(SIGNATURE, **arguments)
+    dut = AxiRegisters(AxiRegistersSpec(signature=SIGNATURE))
 
     async def bench(ctx):
         await body(ctx, dut, Host(ctx, dut, stall))
@@ -229,6 +230,6 @@ def test_an_answer_does_not_change_while_it_waits():
 
 
 def test_paths_are_short():
-    estimate = estimate_rtlil(rtlil.convert(Registers(), name="top", emit_src=False), "top")
+    estimate = estimate_rtlil(rtlil.convert(AxiRegisters(AxiRegistersSpec()), name="top", emit_src=False), "top")
     assert estimate.logic_levels <= 4
     assert estimate.resources["bram36"] == estimate.resources["dsp"] == 0

@@ -12,7 +12,11 @@ from fabtune.hw import yosys
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import environment, find
 
-NAMES = [*BLOCKS, *(f"{name}:{preset}" for name, kind in BLOCKS.items() for preset in kind.presets)]
+# of the whole core see tests/sim/test_instantft.py
+NAMES = [
+    *(name for name in BLOCKS if name != "instantft"),
+    *(f"{name}:{preset}" for name, kind in BLOCKS.items() for preset in kind.presets),
+]
 
 
 def emitted(name, top=None):
@@ -33,7 +37,10 @@ def test_four_readers_have_nothing_to_say(name, tmp_path):
 
     compilation = pyslang.ast.Compilation()
     compilation.addSyntaxTree(pyslang.syntax.SyntaxTree.fromFile(str(path)))
-    assert [str(found.code) for found in compilation.getAllDiagnostics()] == []
+    lines, sources = result.verilog.splitlines(), compilation.sourceManager
+    said = [(str(one.code), lines[sources.getLineNumber(one.location) - 1]) for one in compilation.getAllDiagnostics()]
+    # a product's operands are as wide as a DSP takes them, and so of two widths
+    assert [one for one in said if "ArithOpMismatch" not in one[0] or " * " not in one[1]] == []
 
     read = [f"read_verilog {path.name}", f"hierarchy -check -top {result.top}"]
     yosys.run([f"tee -q -a log {command}" for command in read], tmp_path)

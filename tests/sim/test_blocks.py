@@ -6,7 +6,8 @@ from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.sim.verify import verify
 
-BASE = [*BLOCKS, "pezo:pool", "pezo:otf14", "pool:exact", "tile:pool"]
+# the whole core has tests of its own, with a smaller network: test_instantft
+BASE = [*(name for name in BLOCKS if name != "instantft"), "pezo:pool", "pezo:otf14", "pool:exact", "tile:pool"]
 VARIATIONS = [
     ("urng", "n=15"),
     ("urng", "n=16 allow_power_of_two=true"),
@@ -47,6 +48,17 @@ VARIATIONS = [
     ("softmax", "classes=1"),
     ("softmax", "classes=2"),
     ("softmax", "classes=256"),
+    ("mac", "mode=within"),
+    ("mac", "mode=within lanes=2 columns=3 batch=1"),
+    ("mac", "lanes=16 columns=1 terms=16"),
+    ("fc", "inputs=33 outputs=9 columns=2 relu=false"),
+    ("fc", "inputs=1 outputs=1 lanes=16 columns=8"),
+    ("fc", "inputs=70 outputs=10 lanes=16"),
+    ("conv", "channels=6 height=14 width=14 outputs=16 kernel=5 padding=0"),
+    ("conv", "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16"),
+    ("conv", "channels=1 height=5 width=4 outputs=1 kernel=1 padding=0 pool=1"),
+    ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
+    ("adapter", "inputs=20,50,33 classes=16 rank=3 columns=8 lanes=16 batch=5"),
 ]
 cycles = {}
 

@@ -52,19 +52,20 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
     assert verify(dataclasses.replace(spec, **change), fast_simulator, words=300, rtl=spec).mismatches > 0
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", [name for name in BLOCKS if name != "instantft"])  # see test_instantft
 def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
     spec = build(BLOCKS[block])
     phases = spec.scenario(np.random.default_rng(0), 200)
     name, words = next(iter(phases[0].expected.items()))
     field, column = next(iter(words.items()))
     flipped = column.copy()
-    flipped[123, -1] ^= 1
+    word = min(123, len(flipped) - 1)
+    flipped[word, -1] ^= 1
     phases[0].expected[name][field] = flipped
     verdict = verify_phases(spec, phases, fast_simulator)
     # once at full speed, once stalled, once after a reset in the middle
     assert verdict.mismatches == 3
-    assert f"{name}.{field}[{column.shape[1] - 1}] word 123" in verdict.differences[0]
+    assert f"{name}.{field}[{column.shape[1] - 1}] word {word}" in verdict.differences[0]
 
 
 @pytest.mark.parametrize("generator", [0, 17])

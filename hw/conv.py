@@ -1,0 +1,7 @@
+"""RTL of `conv`."""
+
+from .onestage import OneStage
+
+
+class Conv(OneStage):
+    """See `OneStage`."""

@@ -1,0 +1,7 @@
+"""RTL of `fc`."""
+
+from .onestage import OneStage
+
+
+class Fc(OneStage):
+    """See `OneStage`."""
