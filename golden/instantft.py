@@ -48,6 +48,8 @@ class InstantftSpec(Spec):
     buses: ClassVar[dict[str, str]] = {"control": "s_axi_control", "reader": "m_axi_gmem0", "writer": "m_axi_gmem0"}
     wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
 
+    presets: ClassVar[dict[str, dict[str, object]]] = {"small": {"columns": 4}, "fast": {"columns": 8}}
+
     network: str = "lenet5-mnist"
     rank: int = 4
     last_only: bool = False

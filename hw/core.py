@@ -185,7 +185,7 @@ class Core(wiring.Component):
         """New samples through the frozen network; while it runs the next one comes. Whether one begins."""
         engine, visits, places = self.engine, self.visits, self.plan.images
         held, arrived, running = Signal(2), Signal(2), Signal()
-        into, used, begin = Signal(), Signal(), Signal()
+        into, used, begin, room = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             engine.image_write.eq(image.write),
             engine.image_address.eq(image.write_address),
@@ -200,10 +200,11 @@ class Core(wiring.Component):
             records.i.valid.eq(visits.image),
             records.i.payload.eq(visits.record),
             records.o.ready.eq(begin),
-            begin.eq((arrived != 0) & ~running & ~computing & records.o.valid & commands.i.ready),
+            begin.eq((arrived != 0) & ~running & ~computing & records.o.valid & room),
             engine.base_start.eq(begin),
         ]
         m.d.sync += [
+            room.eq(commands.empty),
             visits.image_room.eq(held != places),
             visits.image_done.eq(image.done),
             visits.recorded.eq(engine.record_done),

@@ -223,6 +223,8 @@ class Engine(wiring.Component):
         """A memory as wide as the multipliers, written by the beat: read address, and the word a cycle later."""
         plan = self.plan
         slices = plan.tile_beats
+        # a block RAM is 512 deep: of a wide core's short memory too much would lie idle
+        style = "distributed" if plan.columns > 4 and depth <= 128 else "block"
         bits = (slices - 1).bit_length()
         address, word = (
             Signal(range(depth), name=f"{name}_address"),
@@ -230,7 +232,7 @@ class Engine(wiring.Component):
         )
         parts = []
         for number in range(slices):
-            part = memory.Memory(shape=unsigned(128), depth=depth, init=[], attrs={"ram_style": "block"})
+            part = memory.Memory(shape=unsigned(128), depth=depth, init=[], attrs={"ram_style": style})
             m.submodules[f"{name}{number}"] = part
             into, port = part.write_port(), part.read_port()
             m.d.comb += [

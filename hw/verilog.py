@@ -113,10 +113,11 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
     # their widths, which are those of a DSP.
     widths = {name: span for span, name in re.findall(r"^  wire (\[\d+:0\]) (\S+);$", body, flags=re.MULTILINE)}
     body = re.sub(
-        r"^  assign (\S+) = (\$signed\(.*\) \* \$signed\(.*\));$",
+        r"^  assign (\w+)(\[\d+:0\])? = (\$signed\(.*\) \* \$signed\(.*\));$",
         lambda found: (
-            f"  wire signed {widths[found[1]]} product{found[1]};\n  assign product{found[1]} = {found[2]};\n"
-            f"  assign {found[1]} = $unsigned(product{found[1]});"
+            f"  wire signed {found[2] or widths[found[1]]} product{found[1]};\n"
+            f"  assign product{found[1]} = {found[3]};\n"
+            f"  assign {found[1]}{found[2] or ''} = $unsigned(product{found[1]});"
         ),
         body,
         flags=re.MULTILINE,

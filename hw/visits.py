@@ -97,6 +97,7 @@ class Visits(wiring.Component):
         operand, factor, product, base = Signal(24), Signal(18), Signal(42), Signal(32)
         wait = Signal(2)
         last, miss, fresh = Signal(), Signal(), Signal()
+        bad_index, bad_label = Signal(), Signal()
         m.d.sync += product.eq(operand * factor)
         m.d.sync += pending.eq(pending + self.image - self.recorded)
         entry = fetch.data.word_select(number[:2], 32)
@@ -112,7 +113,6 @@ class Visits(wiring.Component):
             self.beats.ready.eq(1),
             mark.addr.eq(index[5:]),
             mark.data.eq(look.data | (Const(1, WORD) << index[:5])),
-            miss.eq(self.infer | ~look.data.bit_select(index[:5], 1)),
             self.label_address.eq(number + Mux(self.half, self.batch, 0)),
             self.record.eq(base),
         ]
@@ -172,12 +172,19 @@ class Visits(wiring.Component):
                 m.next = "LOOK"
             with m.State("LOOK"):
                 m.d.sync += place.eq(Mux(self.infer, number, index))
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                m.d.sync += [
+                    bad_index.eq(~self.infer & (index >= self.places_used)),
+                    bad_label.eq(~self.infer & (self.label >= plan.network.classes)),
+                    miss.eq(self.infer | ~look.data.bit_select(index[:5], 1)),
+                ]
                 m.next = "TEST"
             with m.State("TEST"):
-                with m.If(~self.infer & (index >= self.places_used)):
+                with m.If(bad_index):
                     m.d.sync += [self.error.eq(Error.BAD_INDEX), self.error_address.eq(index)]
                     m.next = "FAILED"
-                with m.Elif(~self.infer & (self.label >= plan.network.classes)):
+                with m.Elif(bad_label):
                     m.d.sync += [self.error.eq(Error.BAD_LABEL), self.error_address.eq(self.label)]
                     m.next = "FAILED"
                 with m.Elif(miss):

@@ -102,8 +102,19 @@ class Watched:
         return self.engine.tensors()
 
 
-def spec_for(network: Network, settings: Settings, samples: int, pixels: bool) -> InstantftSpec:
+def spec_for(network: Network, settings: Settings, samples: int, pixels: bool, core: str = "small") -> InstantftSpec:
     """The core that runs such a job.
+
+    Parameters
+    ----------
+    network, settings
+        The job.
+    samples : int
+        To tune with.
+    pixels : bool
+        Whether they are bytes.
+    core : str
+        A preset of `InstantftSpec`; more columns where the rank needs them.
 
     Raises
     ------
@@ -115,9 +126,12 @@ def spec_for(network: Network, settings: Settings, samples: int, pixels: bool) -
     if settings.stochastic:
         raise UserError("--engine rtl rounds to nearest: leave --stochastic to --engine golden")
     places = max(32, 1 << (samples - 1).bit_length())
-    columns = max(4, 1 << (settings.rank - 1).bit_length())
+    if core not in InstantftSpec.presets:
+        raise UserError(f"there is no core {core!r}; there are: {', '.join(InstantftSpec.presets)}")
+    wide: dict[str, Any] = dict(InstantftSpec.presets[core])
+    wide["columns"] = max(wide["columns"], 1 << (settings.rank - 1).bit_length())
     return InstantftSpec.of(
-        network, rank=settings.rank, pixels=pixels, columns=columns, batch=max(settings.batch, 2), places=places
+        network, rank=settings.rank, pixels=pixels, batch=max(settings.batch, 2), places=places, **wide
     )
 
 
@@ -129,6 +143,7 @@ def tune_rtl(
     progress: Callable[[Epoch], None] | None = None,
     watch: bool = False,
     stage: Callable[[str], None] = lambda _: None,
+    core: str = "small",
     dram: Dram | None = None,
     seed: int = 0,
 ) -> tuple[Result, Comparison, InstantftSpec]:
@@ -140,6 +155,8 @@ def tune_rtl(
         See `tune`.
     stage : callable
         Told what is going on.
+    core : str
+        See `spec_for`.
     dram : Dram, optional
         Memory of the simulated core.
     seed : int
@@ -156,7 +173,7 @@ def tune_rtl(
     engine = engine_of(network, module, settings, len(task.tune))
     assert isinstance(engine, IntegerEngine)
     pixels = task.tune.inputs.dtype == np.uint8
-    spec = spec_for(network, settings, len(task.tune), pixels)
+    spec = spec_for(network, settings, len(task.tune), pixels, core)
     start = Adapters(engine.job.adapters.shape, engine.job.adapters.flat)
     watched = Watched(engine)
     stage("tune in integers")

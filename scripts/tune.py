@@ -39,6 +39,8 @@ class Request:
         See `task_of`.
     method, engine, epochs, batch, rate, rank, seed, stochastic
         See `Settings`.
+    core
+        Preset of the core for the engine "rtl".
     pretrain_epochs, pretrain_rate
         See `Pretraining`.
     output, plot, force
@@ -59,6 +61,7 @@ class Request:
     rank: int
     seed: int
     stochastic: bool
+    core: str
     pretrain_epochs: int | None
     pretrain_rate: float | None
     output: Path | None
@@ -105,7 +108,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     )
     in_rtl = settings.engine == "rtl"
     if in_rtl:
-        spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8)
+        spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8, request.core)
     how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
@@ -118,7 +121,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         if in_rtl:
             step = progress.add_task("the core", total=None)
             stage = partial(_stage, progress, step)
-            result, comparison, _ = tune_rtl(network, module, task, settings, told, watch, stage)
+            result, comparison, _ = tune_rtl(network, module, task, settings, told, watch, stage, request.core)
             progress.update(step, total=1, completed=1, description="the core")
             facts = comparison.facts
         else:

@@ -15,7 +15,7 @@ from fabtune.sim.simulator import environment, find
 # of the whole core see tests/sim/test_instantft.py
 NAMES = [
     *(name for name in BLOCKS if name != "instantft"),
-    *(f"{name}:{preset}" for name, kind in BLOCKS.items() for preset in kind.presets),
+    *(f"{name}:{preset}" for name, kind in BLOCKS.items() if name != "instantft" for preset in kind.presets),
 ]
 
 
