@@ -109,8 +109,8 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
     body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
-    # a signed product has a wire of its own: slang objects to one that is assigned to an unsigned wire. Its operands keep
-    # their widths, which are those of a DSP.
+    # a signed product has a wire of its own: slang objects to one that is assigned to an unsigned wire. Its operands
+    # keep their widths, which are those of a DSP.
     widths = {name: span for span, name in re.findall(r"^  wire (\[\d+:0\]) (\S+);$", body, flags=re.MULTILINE)}
     body = re.sub(
         r"^  assign (\w+)(\[\d+:0\])? = (\$signed\(.*\) \* \$signed\(.*\));$",
