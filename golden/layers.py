@@ -41,29 +41,28 @@ def forward(stage: Stage, own: StageIntegers, inputs: Integers, product: Product
         Q8.16.
     """
     matrix = own.weight.reshape(stage.biases, -1).T
-    if isinstance(stage.layer, Convolution):
-        rows = _windows(inputs, stage.layer.kernel, stage.layer.padding)
-    else:
-        rows = inputs.reshape(len(inputs), -1)
+    rows = _windows(inputs, stage) if isinstance(stage.layer, Convolution) else inputs.reshape(len(inputs), -1)
     sums = product(rows, matrix) + (own.bias << Q8_16.fraction)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
     if stage.relu:
         result = np.maximum(result, 0)
     if len(stage.computed_shape) == 1:
         return result
-    channels, height, width = stage.computed_shape
-    maps = result.reshape(len(inputs), height, width, channels)
-    if stage.pool > 1:
-        _, height, width = stage.output_shape
-        maps = maps[:, : height * stage.pool, : width * stage.pool]
-        maps = maps.reshape(len(inputs), height, stage.pool, width, stage.pool, channels).max(axis=(2, 4))
+    channels, height, width = stage.output_shape
+    maps = result.reshape(len(inputs), height, stage.pool, width, stage.pool, channels).max(axis=(2, 4))
     return np.ascontiguousarray(maps.transpose(0, 3, 1, 2))
 
 
-def _windows(inputs: Integers, kernel: int, padding: int) -> Integers:
-    """What each output pixel sees: (n * height * width, channels * kernel * kernel)."""
+def _windows(inputs: Integers, stage: Stage) -> Integers:
+    """What each output pixel sees: (n * height * width, channels * kernel * kernel).
+
+    Pixels that fill no window of the pool are not computed, and so cannot saturate.
+    """
+    assert isinstance(stage.layer, Convolution)
+    kernel, padding = stage.layer.kernel, stage.layer.padding
     sides = (padding, padding)
     padded = np.pad(inputs, ((0, 0), (0, 0), sides, sides))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(2, 3))
-    pixels = windows.transpose(0, 2, 3, 1, 4, 5)
+    height, width = (side - side % stage.pool for side in stage.computed_shape[1:])
+    pixels = windows[:, :, :height, :width].transpose(0, 2, 3, 1, 4, 5)
     return pixels.reshape(prod(pixels.shape[:3]), -1)

@@ -75,7 +75,7 @@ class Activations(wiring.Component):
         m.d.sync += [
             this.eq(row),
             following.eq(row + 1),
-            wrapped.eq(Cat(self.address[:low] > lane for lane in range(lanes))),
+            wrapped.eq(Cat(self.address[:low] > lane for lane in range(lanes - 1))),  # nothing is above the last
             turn[0].eq(self.address[:low]),
             *(after.eq(before) for before, after in itertools.pairwise(turn)),
         ]
@@ -105,7 +105,7 @@ class Activations(wiring.Component):
         rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(self.run)]
         m.d.sync += [
             begins.eq(Cat(first == lane for lane in range(lanes))),
-            wrapped.eq(Cat(first > lane for lane in range(lanes))),
+            wrapped.eq(Cat(first > lane for lane in range(lanes - 1))),
             turn.eq(first),
             values.eq(self.values),
             write.eq(self.write),

@@ -183,7 +183,11 @@ class Tuning(wiring.Component):
         # a beat comes from outside or from the tuner; A's tiles are first, then B
         slices, tile_beats = tuner.slices, plan.tiles * tuner.slices
         bits = exact_log2(slices)
-        place, value = Mux(self.load, self.place, tuner.beat), Mux(self.load, self.load_beat, tuner.o)
+        place, value = Signal.like(tuner.beat), Signal(128)
+        m.d.comb += [
+            place.eq(Mux(self.load, self.place, tuner.beat)),
+            value.eq(Mux(self.load, self.load_beat, tuner.o)),
+        ]
         write = self.load | tuner.write
         parts = []
         for number in range(slices):

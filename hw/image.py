@@ -1,6 +1,6 @@
 """A sample, as beats, to where the first stage reads it."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -95,7 +95,7 @@ class Image(wiring.Component):
     def _walk(self, m: Module, moves: Signal, address: Signal, ended: Signal, step: int) -> Signal:
         """The address after this one, the end, and which elements of the run are written."""
         plan = self.plan
-        mask = Signal(self.run)
+        mask = Signal(plan.copies if self.convolution else self.run)
         if not self.convolution:
             total = plan.network.stages[0].inputs
             left = Signal(range(total + step + 1))
@@ -114,7 +114,8 @@ class Image(wiring.Component):
         row_end, map_end, image_end = Signal(), Signal(), Signal()
         m.d.comb += ended.eq(row_end & map_end & image_end)
         if copies > 1:
-            m.d.comb += mask.eq(Cat((y + padding >= e) & (y + padding < rows + e) for e in range(copies)))
+            below = [Const(1, 1) if e <= padding else y >= e - padding for e in range(copies)]
+            m.d.comb += mask.eq(Cat(one & (y + padding < rows + e) for e, one in enumerate(below)))
         else:
             m.d.comb += mask.eq(1)
         with m.If(self.start):

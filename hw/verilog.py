@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -109,6 +110,7 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
     # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
     body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    body = _without_idle_wires(body)
     # a signed product has a wire of its own: slang objects to one that is assigned to an unsigned wire. Its operands
     # keep their widths, which are those of a DSP.
     widths = {name: span for span, name in re.findall(r"^  wire (\[\d+:0\]) (\S+);$", body, flags=re.MULTILINE)}
@@ -129,3 +131,17 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         body = body.replace("\nendmodule", f"\n  wire unused = &{{1'b0, {', '.join(unused)}}};\nendmodule", 1)
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"
+
+
+def _without_idle_wires(body: str) -> str:
+    """Drops wires that nobody reads, which Yosys leaves where it gave operands one width or emptied a hierarchy."""
+    while True:
+        count = Counter(re.findall(r"\w+", body))
+        names = re.findall(r"^  wire (?:\[\d+:0\] )?(\w+);$", body, flags=re.MULTILINE)
+        assigned = set(re.findall(r"^  assign (\w+) = ", body, flags=re.MULTILINE))
+        idle = {name for name in names if count[name] == 1 + (name in assigned)}
+        if not idle:
+            return body
+        lines = (re.match(r"  (?:wire (?:\[\d+:0\] )?(\w+);|assign (\w+) = )", line) for line in body.split("\n"))
+        kept = zip(body.split("\n"), lines, strict=True)
+        body = "\n".join(line for line, found in kept if not found or not idle & {found[1], found[2]})

@@ -112,7 +112,7 @@ def test_what_is_there_is_kept(fabtune, tmp_path):
 MISTAKES = {
     "tune --method lora": "no method 'lora'; there are: ft-all, ft-last",
     "tune --method lora-all": "changes the network itself",
-    "tune --engine rtl": "no engine 'rtl'",
+    "tune --engine verilog": "no engine 'verilog'",
     "tune --rate 0": "rate = 0.0: a learning rate is above 0",
     "tune --rate 50": "has no integer: take 1.91e-05 to 2.5",
     "tune --rank 65": "rank = 65",

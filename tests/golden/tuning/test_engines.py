@@ -143,8 +143,8 @@ def test_refusals():
         Settings("lora-all", "golden")
     with pytest.raises(UserError, match="no method 'lora'; there are: ft-all"):
         Settings("lora")
-    with pytest.raises(UserError, match="no engine 'rtl'; there are: float, golden"):
-        Settings(engine="rtl")
+    with pytest.raises(UserError, match="no engine 'verilog'; there are: float, golden, rtl"):
+        Settings(engine="verilog")
     with pytest.raises(UserError, match="floats are not rounded"):
         Settings(stochastic=True)
     with pytest.raises(UserError, match="rate = nan"):
