@@ -6,13 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from ..golden.plan import Plan
 from ..golden.registers import Command
-from .axi import Read, Write
 from .batches import Batches
 from .engine import Engine
 from .image import Image
 from .loader import Loader
 from .logits import Logits
-from .memories import Memories
+from .memories import Memories, buses
 from .queue import Queue
 from .transfer import Transfer
 from .visits import Visits
@@ -82,7 +81,7 @@ class Core(wiring.Component):
         m.submodules.loader = loader = Loader(self.plan, self.most)
         m.submodules.logits = logits = Logits(self.plan)
         m.submodules.transfer = transfer = Transfer(self.plan)
-        m.submodules.places = records = Queue(32, 4)
+        m.submodules.addresses = records = Queue(32, 4)
         # short queues, so that nobody's ready depends on another's
         taken = {}
         streams = {"image": image.i, "samples": loader.samples, "records": loader.records, "order": visits.order_beats}
@@ -290,12 +289,6 @@ class Core(wiring.Component):
         with m.If(self.finished):
             m.d.sync += [forgetting.eq(0), moved.eq(0)]
         m.d.comb += self.finished.eq(visits.ended | (forgetting & visits.ready) | (moved & self.memories.settled))
-
-
-def buses(ports: int) -> dict[str, wiring.Member]:
-    """The ports to the memory outside."""
-    both = {"reader": Read(), "writer": Write()}
-    return {f"{name}{port}": Out(bus) for port in range(ports) for name, bus in both.items()}
 
 
 def monitor(plan: Plan) -> dict[str, wiring.Member]:

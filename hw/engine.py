@@ -9,7 +9,7 @@ from ..golden.plan import Plan
 from .activations import Activations
 from .delay import delayed
 from .head import LOGIT, Head
-from .loader import words_of
+from .loader import rows_of
 from .mac import PARAMETER, MacArray
 from .outputs import VALUE, Outputs
 from .recorder import Recorder
@@ -58,7 +58,7 @@ class Engine(wiring.Component):
         self.sequencer = Sequencer(plan, drain)
         self.outputs = Outputs(plan)
         self.recorder = Recorder(plan)
-        self.depth = 2 * batch * words_of(plan)
+        self.depth = 2 * batch * rows_of(plan)
         self.beats = max(plan.frozen_beats, plan.adapter_beats)
         activations = self.activations.signature.members
         super().__init__(

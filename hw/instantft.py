@@ -10,7 +10,8 @@ from ..golden.instantft import InstantftSpec
 from ..golden.registers import Command, Error
 from .axi import Lite
 from .axi_registers import AxiRegisters
-from .core import CONFIGURATION, Core, buses, monitor
+from .core import CONFIGURATION, Core, monitor
+from .memories import buses
 
 ADDRESSES = CONFIGURATION[:6]
 

@@ -41,7 +41,7 @@ class Loader(wiring.Component):
 
     def __init__(self, plan: Plan, batch: int) -> None:
         self.plan, self.batch = plan, batch
-        self.depth = 2 * batch * words_of(plan)
+        self.depth = 2 * batch * rows_of(plan)
         beats = stream.Signature(128)
         super().__init__(
             {
@@ -198,7 +198,7 @@ class Loader(wiring.Component):
             m.d.sync += [number.eq(0), row.eq(self.address + skipped)]
         with m.Elif(step):
             taken = sum(close for *_, close in words)
-            m.d.sync += [number.eq(Mux(end, 0, number + 1)), row.eq(row + Mux(end, words_of(plan) - taken + 1, close))]
+            m.d.sync += [number.eq(Mux(end, 0, number + 1)), row.eq(row + Mux(end, rows_of(plan) - taken + 1, close))]
         return row, (second, alone)
 
     def _assemble(self, m: Module, word: list[Signal], slot: Signal, beat: Value, values: int) -> None:
@@ -255,7 +255,7 @@ def record_tensors(plan: Plan) -> tuple[tuple[Word, ...], ...]:
     return plan.record_words[max(plan.first - 1, 0) :]
 
 
-def words_of(plan: Plan) -> int:
+def rows_of(plan: Plan) -> int:
     """Rows of a sample in the batch memory: all adapters' inputs, then the base logits."""
     return plan.tiles + len(plan.record_words[-1])
 

@@ -21,6 +21,12 @@ READS = ("order", "image", "samples", "records", "parameters")
 WRITES = ("records", "logits", "parameters")
 
 
+def buses(ports: int) -> dict[str, wiring.Member]:
+    """The ports to the memory outside."""
+    both = {"reader": Read(), "writer": Write()}
+    return {f"{name}{port}": Out(bus) for port in range(ports) for name, bus in both.items()}
+
+
 class Memories(wiring.Component):
     """Records have a port of their own, where there are two, or a memory on the chip; all else shares the first port.
 
@@ -51,11 +57,10 @@ class Memories(wiring.Component):
         members |= {f"{name}_beats": Out(BEATS) for name in READS}
         members |= {f"{name}_write": In(command(32)) for name in WRITES}
         members |= {f"{name}_data": In(BEATS) for name in WRITES}
-        members |= {f"reader{port}": Out(Read()) for port in range(ports)}
-        members |= {f"writer{port}": Out(Write()) for port in range(ports)}
         super().__init__(
             {
                 **members,
+                **buses(ports),
                 "stop": In(1),
                 **dict.fromkeys(("settled", "quiet", "failed"), Out(1)),
                 "error": Out(4),

@@ -15,8 +15,8 @@ class Transfer(wiring.Component):
     ----------
     load, frozen, save, address, done
         Load adapters, or frozen parameters, or store adapters, from or to an address.
-    read, moving, i
-        The reader's command; whether the beats that come are its; they are.
+    read, i
+        The reader's command and its beats.
     kind, place, data
         A beat for weights, biases, A or B, and its number among them.
     a_place, a_data
@@ -32,7 +32,6 @@ class Transfer(wiring.Component):
                 **dict.fromkeys(("load", "frozen", "save"), In(1)),
                 "address": In(32),
                 "done": Out(1),
-                "moving": Out(1),
                 "read": Out(command(32)),
                 "i": In(stream.Signature(128)),
                 "kind": Out(4),
@@ -66,7 +65,6 @@ class Transfer(wiring.Component):
             with m.State("IDLE"):
                 m.d.sync += [place.eq(0), second.eq(0), frozen.eq(self.frozen), pause.eq(3)]
                 with m.If(self.load | self.frozen):
-                    m.d.sync += self.moving.eq(1)
                     m.next = "READ"
                 with m.If(self.save):
                     m.next = "WRITE"
@@ -100,7 +98,6 @@ class Transfer(wiring.Component):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.comb += self.done.eq(1)
-                m.d.sync += self.moving.eq(0)
                 m.next = "IDLE"
         kind = Mux(frozen, Mux(second, 2, 1), Mux(second, 8, 4))
         m.d.sync += [

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..golden.plan import Plan
 from .delay import delayed
-from .loader import words_of
+from .loader import rows_of
 from .mac import PARAMETER
 from .updater import RATE, VALUES, Updater
 
@@ -52,7 +52,7 @@ class Tuner(wiring.Component):
                 "count": In(range(batch + 1)),
                 "rate": In(RATE),
                 "finished": In(range(batch + 1)),
-                "address": Out(range(2 * batch * words_of(plan))),
+                "address": Out(range(2 * batch * rows_of(plan))),
                 "tile": Out(range(max(plan.tiles, 2))),
                 "dh": Out(range(batch * plan.adapters)),
                 "sums": In(data.ArrayLayout(signed(width), values)),
@@ -70,7 +70,7 @@ class Tuner(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         plan = self.plan
-        rows = words_of(plan)
+        rows = rows_of(plan)
         for number, updater in enumerate(self.updaters):
             m.submodules[f"updater{number}"] = updater
             m.d.comb += updater.rate.eq(self.rate)
