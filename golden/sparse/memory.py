@@ -1,0 +1,156 @@
+"""Bytes of a model before and after: from shapes, and of the tensors that a module holds.
+
+The paper's 7B figures, 13.5 and 3.4 "GiB" (section 3.5), are its 6.738 billion parameters at 2 and at 1/2 byte in
+units of 10**9. `rows` has them, and what they leave out: scales, the sensitive weights and their indices, and what
+is no linear layer and stays in 16 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from torch import nn
+
+from .blocks import BLOCK, BLOCK_BYTES
+from .linear import SparseLinear
+from .masks import count_of, linears
+
+INDEX_BYTES = 4
+_SCALE_BYTES = BLOCK_BYTES - BLOCK // 2
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What a model's bytes follow from.
+
+    Parameters
+    ----------
+    layers : mapping of str to int
+        Weights of each linear layer.
+    others : int
+        All other parameters.
+    """
+
+    layers: Mapping[str, int]
+    others: int
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Inventory:
+        """Of a module that is not sparse yet; one on the device "meta" will do, which takes no memory."""
+        layers = linears(module)
+        weights = {id(layer.weight) for layer in layers.values()}
+        others = sum(one.numel() for one in module.parameters() if id(one) not in weights)
+        return cls({name: layer.weight.numel() for name, layer in layers.items()}, others)
+
+    @property
+    def parameters(self) -> int:
+        """All of them."""
+        return sum(self.layers.values()) + self.others
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of a sparse model's parts."""
+
+    codes: int
+    scales: int
+    values: int
+    """Sensitive weights."""
+    indices: int
+    others: int
+    """What is no sparse layer, and biases."""
+    dense: int = 0
+    """Weights of unpacked layers."""
+
+    @property
+    def total(self) -> int:
+        """Of all parts."""
+        return sum(getattr(self, one.name) for one in fields(self))
+
+
+def footprint(
+    inventory: Inventory, fraction: float = 0.001, *, value_bytes: int = 2, other_bytes: int = 2
+) -> Footprint:
+    """A model's bytes with all its linear layers sparse, by arithmetic.
+
+    Parameters
+    ----------
+    inventory : Inventory
+    fraction : float
+        Of a layer's weights that are sensitive, rounded as `masks.sensitive` does.
+    value_bytes : int
+        Of a sensitive weight: 2 as it is sent, 4 while it is tuned.
+    other_bytes : int
+        Of a parameter that is no weight of a linear layer.
+
+    Raises
+    ------
+    UserError
+        If the fraction is out of range.
+    """
+    blocks = sum(-(-count // BLOCK) for count in inventory.layers.values())
+    tuned = sum(count_of(count, fraction) for count in inventory.layers.values())
+    return Footprint(
+        codes=blocks * BLOCK // 2,
+        scales=blocks * _SCALE_BYTES,
+        values=tuned * value_bytes,
+        indices=tuned * INDEX_BYTES,
+        others=inventory.others * other_bytes,
+    )
+
+
+def held(module: nn.Module) -> Footprint:
+    """The bytes of all parameters and buffers that a module has; a shared one counts once."""
+    counts = dict.fromkeys((one.name for one in fields(Footprint)), 0)
+    seen: set[int] = set()
+    for layer in module.modules():
+        tensors = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
+        for name, tensor in tensors:
+            if id(tensor) not in seen:
+                part = name if isinstance(layer, SparseLinear) and name in counts else "others"
+                counts[part] += tensor.numel() * tensor.element_size()
+                seen.add(id(tensor))
+    return Footprint(**counts)
+
+
+def llama2_7b() -> Inventory:
+    """Llama2-7B: 32 layers of width 4,096 and 11,008, a vocabulary of 32,000, embedding and output layer apart."""
+    width, inner, words, depth = 4096, 11008, 32000, 32
+    shapes = dict.fromkeys(("q", "k", "v", "o"), width * width) | dict.fromkeys(("gate", "up", "down"), width * inner)
+    layers = {f"{number}.{name}": count for number in range(depth) for name, count in shapes.items()}
+    return Inventory(layers | {"head": words * width}, words * width + (2 * depth + 1) * width)
+
+
+def rows(inventory: Inventory | None = None, fraction: float = 0.001) -> list[dict[str, str | float]]:
+    """A model's bytes before and after, part by part; by default those of Llama2-7B beside the paper's.
+
+    Parameters
+    ----------
+    inventory : Inventory, optional
+    fraction : float
+        Of a layer's weights that are sensitive.
+
+    Returns
+    -------
+    list of dict
+        `what`, `bytes`, `GB` (10**9), `GiB` (2**30) and `paper`.
+    """
+    paper = ("13.5 GiB", "3.4 GiB") if inventory is None else ("", "")
+    inventory = inventory or llama2_7b()
+    sent, tuned = (footprint(inventory, fraction, value_bytes=value_bytes) for value_bytes in (2, 4))
+    table = [
+        ("every parameter in 16 bits", 2 * inventory.parameters, paper[0]),
+        ("every parameter in 4 bits", -(-inventory.parameters // 2), paper[1]),
+        ("codes of linear layers", sent.codes, ""),
+        ("their scales, float32", sent.scales, ""),
+        ("sensitive weights, 16 bits", sent.values, ""),
+        ("their indices, 32 bits", sent.indices, ""),
+        ("the rest of the model, 16 bits", sent.others, ""),
+        ("all parts, as they are sent", sent.total, ""),
+        ("all parts, while they are tuned", tuned.total, ""),
+    ]
+    return [
+        {"what": what, "bytes": count, "GB": round(count / 1e9, 3), "GiB": round(count / 2**30, 3), "paper": printed}
+        for what, count, printed in table
+    ]
