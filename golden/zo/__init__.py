@@ -2,6 +2,6 @@
 
 from .optimiser import MeZO, PeZO, ZerothOrder
 from .periodic import Periodic
-from .sources import Gaussian, Perturbations, Rademacher, Uniform
+from .sources import Gaussian, Kept, Perturbations, Rademacher, Uniform
 
-__all__ = ["Gaussian", "MeZO", "PeZO", "Periodic", "Perturbations", "Rademacher", "Uniform", "ZerothOrder"]
+__all__ = ["Gaussian", "Kept", "MeZO", "PeZO", "Periodic", "Perturbations", "Rademacher", "Uniform", "ZerothOrder"]

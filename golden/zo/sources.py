@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
+from typing import Any
 
 import numpy as np
 import torch
@@ -63,6 +64,42 @@ class Perturbations(ABC):
         flat = torch.zeros(weights, dtype=dtype, device=device)
         self.add_(flat, position, offset, 1)
         return flat
+
+
+@dataclass(frozen=True, repr=False)
+class Kept(Perturbations):
+    """The numbers of another source, of which the last perturbation stays in memory.
+
+    A step adds one perturbation four times. Where drawing is what takes the time, as with Gaussian numbers, this makes
+    it nearly four times as fast, for as much memory as the weights take.
+
+    Parameters
+    ----------
+    source : Perturbations
+    """
+
+    source: Perturbations
+
+    def __repr__(self) -> str:
+        return repr(self.source)
+
+    def span(self, weights: int) -> int:
+        """The source's."""
+        return self.source.span(weights)
+
+    def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
+        """Add a multiple of a part of a perturbation; it is drawn if it was not the last one."""
+        if self._last.get("position") != position:
+            self._last.clear()
+            self._last["position"] = position
+        part = (offset, len(flat), flat.dtype, flat.device)
+        if part not in self._last:
+            self._last[part] = self.source.draw(position, len(flat), offset, flat.dtype, flat.device)
+        flat.add_(self._last[part], alpha=coefficient)
+
+    @cached_property
+    def _last(self) -> dict[Any, Any]:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Few-shot text: tasks, and a pre-trained transformer with prompts as its head."""
