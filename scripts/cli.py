@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 from rich.console import Console
@@ -19,7 +19,7 @@ from ..golden.block import Spec
 from ..golden.errors import UserError
 from ..golden.registry import BLOCKS
 from ..golden.settings import build, fields_of
-from .tables import TABLES, table_of
+from .tables import TABLES
 
 
 class Commands(click.Group):
@@ -60,14 +60,32 @@ def as_json(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")(command)
 
 
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several, in the order in which the help lists them."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
 def with_spec(required: bool = True) -> Callable[[Command], Command]:
     """``BLOCK``, ``--preset`` and ``--set``."""
-    options = (
+    return with_options(
         click.argument("block", metavar="BLOCK" if required else "[BLOCK]", required=required),
         click.option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`)."),
         click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."),
     )
-    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
+
+with_start = with_options(
+    click.option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
+    click.option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Sequential; FILE.py is run."),
+    click.option("--weights", type=_FILE, help="Its state dict; by default it is pre-trained and kept."),
+    click.option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples."),
+    _DATA_DIR,
+    click.option("--drift", metavar="none|camera|rotate:DEG", help="By default camera for digits, else none."),
+)
+"""Samples, a network and its weights; see `Start`."""
 
 
 def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
@@ -295,38 +313,51 @@ def doctor(as_json: bool) -> None:
     sys.exit(1 if any(check.required and not check.found for check in found) else 0)
 
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
-
 @main.command()
-@click.option("--network", metavar="NAME", help="A preset; by default the one that goes with the data.")
-@click.option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Sequential; FILE.py is run.")
-@click.option("--weights", type=_FILE, help="Its state dict; by default it is pre-trained and kept.")
-@click.option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
-@click.option("--drift", metavar="none|camera|rotate:DEG", help="By default camera for digits, else none.")
-@click.option("--method", default="instantft", show_default=True, metavar="NAME", help="See `fabtune cost`.")
-@click.option(
-    "--engine", default="golden", show_default=True, metavar="golden|float|rtl", help="Integers, float32, core."
-)
+@with_start
+@click.option("--method", default="instantft", show_default=True, metavar="NAME", help="See `fabtune cost`, and above.")
+@click.option("--engine", metavar="golden|float|rtl", help="Integers, the default where there are any; float32; core.")
 @click.option("--epochs", type=click.IntRange(1), help="Of fine-tuning; by default the paper's.")
-@click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Samples of a batch.")
-@click.option("--rate", type=float, help="Learning rate on the mean of a batch; by default the paper's.")
+@click.option("--batch", type=click.IntRange(1), help="Samples of a batch; by default 20, of a transformer 16.")
+@click.option("--rate", type=float, help="Learning rate on the mean of a batch; by default one that suits.")
 @click.option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Of the adapters.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random.")
 @click.option("--stochastic", is_flag=True, help="Round updates with the numbers of urng, not to nearest.")
 @click.option("--core", default="small", show_default=True, metavar="small|fast|chip", help="Of --engine rtl.")
 @click.option("--pretrain-epochs", type=click.IntRange(1), help="By default the paper's.")
 @click.option("--pretrain-rate", type=float, help="Learning rate of pre-training.")
-@click.option("--output", "-o", type=_FILE, help="Adapters, by default build/tune/DATA-METHOD.safetensors.")
-@click.option("--plot", type=_FILE, help="Loss and held-out accuracy by epoch: .png, .svg or .pdf.")
+@click.option("--output", "-o", type=_FILE, help="What was tuned, by default build/tune/DATA-METHOD.safetensors.")
+@click.option("--plot", type=_FILE, help="Loss and held-out accuracy: .png, .svg or .pdf.")
 @click.option("--force", is_flag=True, help="Replace these files.")
+@click.option("--steps", type=click.IntRange(1), help="Zeroth order: how many; by default some that suit.")
+@click.option("--eps", type=float, default=1e-3, show_default=True, help="Zeroth order: length of a perturbation.")
+@click.option("--queries", type=click.IntRange(1), default=1, show_default=True, help="Perturbations of a step.")
+@click.option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo.")
+@click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo.")
+@click.option("--mask", default="generic", show_default=True, metavar="generic|task|random", help="Of sparse-zo.")
+@click.option("--fraction", type=float, default=0.001, show_default=True, help="Of the weights, that sparse-zo tunes.")
+@click.option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class; of text.")
+@click.option("--generic", type=_FILE, help="Text for the generic mask, by default tinyshakespeare in --data-dir.")
+@click.option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of a transformer.")
 @as_json
 def tune(as_json: bool, **options: Any) -> None:
-    """Fine-tune a network on drifted data with adapters: in float, in the hardware's integers, or in its RTL."""
+    """Fine-tune a network, or a transformer on a few sentences.
+
+    On drifted data with adapters: in float, in the hardware's integers, or in its RTL. Or with zeroth order, in float
+    or in integers that wrap, with the hardware's perturbations: mezo, pezo-pool, pezo-otf, sparse-zo. --data sst-2,
+    sst-5, trec or csv:FOLDER is text; --model is then the FOLDER of a transformer.
+    """
+    from ..golden.tuning.methods import METHODS
+
+    if options["method"] not in METHODS:
+        from . import zeroth
+
+        result = zeroth.run(_request(zeroth.Request, options), Console(stderr=True))
+        show_json(result) if as_json else click.echo(zeroth.said(result))
+        return
     from .tune import Request, run
 
-    result = run(Request(**options), Console(stderr=True))
+    result = run(_request(Request, options), Console(stderr=True))
     if as_json:
         show_json(result)
         return
@@ -345,13 +376,22 @@ def tune(as_json: bool, **options: Any) -> None:
     sys.exit(0 if result.get("bit_exact", True) else 1)
 
 
+Asked = TypeVar("Asked")
+
+
+def _request(kind: type[Asked], options: dict[str, Any]) -> Asked:
+    """What `kind` knows of the options; one of the others that was given is refused."""
+    context = click.get_current_context()
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in options.keys() - known:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            flag = next(one.opts[0] for one in context.command.params if one.name == name)
+            raise UserError(f"{flag} has no meaning with --method {options['method']}: leave it out")
+    return kind(**{name: value for name, value in options.items() if name in known})
+
+
 @main.command()
-@click.option("--network", metavar="NAME", help="A preset; by default the one that goes with the data.")
-@click.option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Sequential; FILE.py is run.")
-@click.option("--weights", type=_FILE, help="Its state dict; by default it is pre-trained and kept.")
-@click.option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
-@click.option("--drift", metavar="none|camera|rotate:DEG", help="By default camera for digits, else none.")
+@with_start
 @click.option("--rounds", type=int, default=5, show_default=True, help="Of the federation.")
 @click.option("--clients", type=int, default=10, show_default=True, help="That there are.")
 @click.option("--fraction", type=float, default=0.2, show_default=True, help="Of them, that a round samples.")
@@ -416,16 +456,20 @@ def cost(network: str, rank: int, as_json: bool) -> None:
 
 @main.command()
 @click.argument("name", metavar="|".join(TABLES))
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data's files.")
+@_DATA_DIR
 @click.option("--seeds", type=click.IntRange(1), help="Trials; by default five, or the table's own number.")
+@click.option("--model", type=click.Path(path_type=Path), help="Folder of a transformer, for tables of text.")
+@click.option("--task", "tasks", multiple=True, metavar="NAME", help="Of text; may be repeated.")
+@click.option("--shots", type=click.IntRange(1), help="Sentences a class; by default 16.")
+@click.option("--steps", type=click.IntRange(1), help="Of zeroth order.")
+@click.option("--plot", type=_FILE, help="The table's curves, where it has any: .png, .svg or .pdf.")
 @as_json
-def table(name: str, data_dir: Path | None, seeds: int | None, as_json: bool) -> None:
+def table(name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Measure a table of a paper and print it beside the paper's numbers."""
-    from .tables.options import Options
+    from .tables.measure import measure
 
-    measure = table_of(name)
     with Console(stderr=True).status(name) as status:
-        result = measure(Options(data_dir, seeds, status.update))
+        result = measure(name, plot, status.update, **options)
     if as_json:
         show_json(result)
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 
@@ -16,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..golden.errors import UserError
 from ..golden.tuning.tune import Result
+from ..golden.zo.finetune import ZoResult
 
 _KINDS = (".png", ".svg", ".pdf")
 
@@ -37,6 +39,34 @@ def draw(result: Result, described: dict[str, Any], path: Path) -> None:
     for axes in (loss, accuracy):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _save(figure, "{method} on {data} ({drift}), {network}, {engine}".format(**described), path)
+
+
+def draw_steps(result: ZoResult, described: dict[str, Any], path: Path) -> None:
+    """Loss and held-out accuracy by step."""
+    figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    loss.plot(range(1, len(result.losses) + 1), result.losses, color="#b0413e", alpha=0.25)
+    window = min(50, len(result.losses))
+    means = np.convolve(result.losses, np.full(window, 1 / window), mode="valid")
+    loss.plot(range(window, len(result.losses) + 1), means, color="#b0413e", label=f"mean of {window} steps")
+    loss.set(xlabel="step", ylabel="cross entropy of a step's samples", ylim=(0, None))
+    loss.legend()
+    steps, right = zip(*result.curve, strict=True)
+    accuracy.plot(steps, [100 * one for one in right], color="#2a6f97")
+    accuracy.set(xlabel="step", ylabel="held-out samples right (%)")
+    _save(figure, "{method} ({generator}) on {data} ({drift}), {network}, {engine}".format(**described), path)
+
+
+def draw_curves(curves: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
+    """Mean losses of windows of steps, by name; a panel for each task, the part of the name before its last comma."""
+    panels = sorted({name.rpartition(", ")[0] for name in curves})
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 4), layout="constrained", squeeze=False)
+    for panel, one in zip(panels, axes[0], strict=True):
+        for name, points in curves.items():
+            if name.startswith(f"{panel}, "):
+                one.plot(range(1, len(points) + 1), points, label=name.removeprefix(f"{panel}, "))
+        one.set(xlabel="window of steps", ylabel="cross entropy", title=panel)
+        one.legend(fontsize=7)
+    _save(figure, title, path)
 
 
 def draw_federations(

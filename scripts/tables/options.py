@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = dict[str, Any]
-"""``title``, ``rows`` (a list of flat dicts with the same keys) and ``notes``."""
+"""``title``, ``rows`` (a list of flat dicts with the same keys), ``notes``, and ``curves`` by name if there are any."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,22 @@ class Options:
         Folder with the data's files.
     seeds : int, optional
         Trials; by default the table's own number.
+    model : Path, optional
+        Folder of a transformer; by default MiniLM's, if it is installed.
+    tasks : tuple of str
+        Text tasks; by default the table's own.
+    shots : int, optional
+        Sentences a class.
+    steps : int, optional
+        Of zeroth order.
     progress : callable
         Told what is being measured.
     """
 
     data_dir: Path | None = None
     seeds: int | None = None
+    model: Path | None = None
+    tasks: tuple[str, ...] = ()
+    shots: int | None = None
+    steps: int | None = None
     progress: Callable[[str], None] = lambda _: None

@@ -1,0 +1,237 @@
+"""Fine-tune with a zeroth-order method: MeZO, PeZO with either strategy, or sensitive weights alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..fixed import Format, Integers
+from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
+from ..tuning.methods import METHODS as GRADIENT_METHODS
+from .descent import Course, descend
+from .methods import METHODS, source_of, start_of
+from .optimiser import ZerothOrder
+from .periodic import Periodic
+
+ENGINES = ("float", "golden")
+"""Weights as floats; as 32-bit integers that wrap, from whose values the floats are made."""
+MASKS = ("generic", "task", "random")
+WEIGHTS = Format(4, 28)
+"""Of integer weights."""
+NARROWED = 10
+"""Fraction bits at most of numbers that are added to integers: longer ones leave their coefficients no room."""
+
+
+class Subject(Protocol):
+    """A model with what it is tuned on and tested with."""
+
+    @property
+    def module(self) -> nn.Module:
+        """On evaluation; parameters that require gradients are tuned, in place."""
+
+    @property
+    def samples(self) -> int:
+        """How many there are to tune on."""
+
+    def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
+        """What gives the mean loss of samples, the same ones whenever it is called."""
+
+    def right(self) -> float:
+        """Fraction of held-out samples with the right label."""
+
+    def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
+        """Losses whose gradients tell which weights are sensitive: of what it was pre-trained on, or of the task."""
+
+
+@dataclass(frozen=True)
+class ZoSettings:
+    """How to fine-tune.
+
+    Parameters
+    ----------
+    method : str
+        A name in `METHODS`.
+    rate, eps : float
+        Learning rate, length of a perturbation.
+    course : Course
+    queries : int
+        Perturbations a step.
+    generator : str, optional
+        Another than the method's, see `GENERATORS`.
+    parameters : tuple of str
+        ``NAME=VALUE`` for the generator.
+    engine : "float" or "golden", optional
+        One of `ENGINES`; "golden" needs a periodic generator and is the default where there is one.
+    mask : "generic", "task" or "random"
+        What the sparse method tunes.
+    fraction : float
+        Of each linear layer's weights, for the sparse method.
+    """
+
+    method: str = "pezo-otf"
+    rate: float = 1e-4
+    eps: float = 1e-3
+    course: Course = field(default_factory=Course)
+    queries: int = 1
+    generator: str | None = None
+    parameters: tuple[str, ...] = ()
+    engine: str | None = None
+    mask: str = "generic"
+    fraction: float = 0.001
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            others = ", ".join(method.name for method in GRADIENT_METHODS.values())
+            raise UserError(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}, {others}")
+        if self.engine not in (None, *ENGINES):
+            raise UserError(f"{self.method} runs with --engine {' or '.join(ENGINES)}, not {self.engine!r}")
+        if self.mask not in MASKS:
+            raise UserError(f"mask = {self.mask!r} is not one of {', '.join(MASKS)}")
+        periodic = isinstance(source_of(self.drawn_from, 0, self.parameters), Periodic)
+        if self.engine == "golden" and not periodic:
+            raise UserError(f"{self.drawn_from} numbers are floats, which integers cannot be moved by: --engine float")
+
+    @property
+    def drawn_from(self) -> str:
+        """The generator."""
+        return self.generator or METHODS[self.method]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only sensitive weights are tuned."""
+        return self.method == "sparse-zo"
+
+
+@dataclass
+class ZoResult:
+    """What fine-tuning gave.
+
+    Parameters
+    ----------
+    engine : str
+        That ran.
+    accuracy_before, accuracy_after : float
+        Fractions of held-out samples; before sparse tuning with the rest in NF4 already.
+    losses : list of float
+        That each step saw, on its own samples.
+    curve : list of (int, float)
+        Steps and accuracy then.
+    seconds : float
+        Of the steps alone.
+    directions : int or None
+        Perturbations before the first returns; None where they are independent.
+    tensors : dict of str to array
+        What was tuned.
+    """
+
+    engine: str
+    accuracy_before: float
+    accuracy_after: float
+    losses: list[float]
+    curve: list[tuple[int, float]]
+    seconds: float
+    directions: int | None
+    tensors: dict[str, NDArray[np.generic]]
+    trained_parameters: int
+
+    @property
+    def loss_before(self) -> float:
+        """Mean loss of the first 50 steps."""
+        return float(np.mean(self.losses[:50]))
+
+    @property
+    def loss_after(self) -> float:
+        """Mean loss of the last 50 steps."""
+        return float(np.mean(self.losses[-50:]))
+
+
+Told = Callable[[int, float, float | None], None]
+"""Told of each step: its number, from 1, its loss, and the accuracy after it where that was measured."""
+
+
+def fine_tune(subject: Subject, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:
+    """Fine-tune a subject's module in place.
+
+    Parameters
+    ----------
+    subject : Subject
+    settings : ZoSettings
+    told : callable, optional
+    watch : int
+        Steps between two tests; 0 for one at the end.
+
+    Raises
+    ------
+    UserError
+        If settings and module do not go together, or the loss is no longer a number.
+    """
+    course = settings.course
+    if settings.sparse:
+        sparsify(subject.module, mask_of(subject, settings), unpacked=True)
+    periodic = isinstance(source_of(settings.drawn_from, 0, settings.parameters), Periodic)
+    engine = settings.engine or ("golden" if periodic else "float")
+    narrowed = NARROWED if engine == "golden" else None
+    source = source_of(settings.drawn_from, course.seed, settings.parameters, narrowed)
+    optimiser = ZerothOrder(
+        subject.module.parameters(),
+        source,
+        lr=settings.rate,
+        eps=settings.eps,
+        queries=settings.queries,
+        format=WEIGHTS if engine == "golden" else None,
+        position=start_of(source, course.seed),
+    )
+    count = optimiser.weights.count
+    curve = [(0, subject.right())]
+    losses: list[float] = []
+    seconds, started = 0.0, time.perf_counter()
+    for step, loss in enumerate(descend(optimiser, subject.closure_of, subject.samples, course), start=1):
+        seconds += time.perf_counter() - started
+        losses.append(loss)
+        right = None
+        if step == course.steps or (watch and step % watch == 0):
+            right = subject.right()
+            curve.append((step, right))
+        if told:
+            told(step, loss, right)
+        started = time.perf_counter()
+    return ZoResult(
+        engine,
+        curve[0][1],
+        curve[-1][1],
+        losses,
+        curve,
+        seconds,
+        source.directions(count) if isinstance(source, Periodic) else None,
+        _tuned(subject.module),
+        count,
+    )
+
+
+def mask_of(subject: Subject, settings: ZoSettings) -> Mask:
+    """The sensitive weights, or as many random ones."""
+    if settings.mask == "random":
+        return random_mask(subject.module, settings.fraction, settings.course.seed)
+    kind: Literal["generic", "task"] = "generic" if settings.mask == "generic" else "task"
+    scores = squared_gradients(subject.module, subject.losses(kind))
+    return sensitive({name: score for name, score in scores.items() if score.any()}, settings.fraction)
+
+
+def _tuned(module: nn.Module) -> dict[str, NDArray[np.generic]]:
+    """Parameters that were tuned, and beside a sparse layer's values where they stand."""
+    tuned = {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
+    places = {name: one for name, one in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned}
+    return {name: np.ascontiguousarray(one.cpu().numpy()) for name, one in (tuned | places).items()}
+
+
+def device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,59 @@
+"""PeZO's figures 3 and 4, and two questions that it leaves open: how many numbers, generators and bits are enough?"""
+
+from __future__ import annotations
+
+from .options import Options, Rows
+from .zeroth import STAND_IN, Found, Way, curves_of, row_of, trials
+
+_MEZO = Way("mezo")
+_POOLS = (255, 1023, 4095, 16_383, 65_535)
+_GENERATORS = (3, 7, 15, 31, 63)
+_BITS = (5, 6, 8, 10, 12, 14)
+
+
+def pezo_fig3(options: Options) -> Rows:
+    """Figure 3: how many numbers in the pool, how many generators on the fly."""
+    ways = {_MEZO: "MeZO"}
+    ways |= {Way("pezo-pool", "pool", (f"pool.size={size}",)): f"pool of {size:,}" for size in _POOLS}
+    ways |= {Way("pezo-otf", "otf8", (f"scale.urng.n={n}",)): f"{n} generators" for n in _GENERATORS}
+    return _rows(
+        "PeZO, figure 3: numbers in the pool, generators on the fly",
+        ways,
+        options,
+        [
+            "paper: accuracy grows to 2^12 numbers and to 2^5 generators, and not beyond",
+            "tiles of 32 lanes: of 63 generators 32 are used in a cycle",
+        ],
+    )
+
+
+def pezo_fig4(options: Options) -> Rows:
+    """Figure 4: how many bits; and whether the factor's table and the leap matter."""
+    ways = {_MEZO: "MeZO"}
+    ways |= {Way("pezo-otf", "otf8", (f"scale.urng.bits={bits}",)): f"{bits} bits" for bits in _BITS}
+    ways |= {
+        Way("pezo-otf", "otf8", ("scale.mode=pow2",)): "8 bits, factor a power of two",
+        Way("pezo-otf", "otf8", ("scale.mode=constant",)): "8 bits, constant factor",
+        Way("pezo-otf", "otf8", ("scale.urng.leap=4",)): "8 bits, leap 4",
+    }
+    return _rows(
+        "PeZO, figure 4: bits of a generator; beyond the paper: its factor, and its leap",
+        ways,
+        options,
+        ["paper: RoBERTa's loss falls until 8 bits, OPT's until 14"],
+    )
+
+
+def _rows(title: str, ways: dict[Way, str], options: Options, notes: list[str]) -> Rows:
+    shots, tasks = options.shots or 16, options.tasks or ("trec",)
+    found: Found = trials([(task, shots, way) for task in tasks for way in ways], options)
+    return {
+        "title": title,
+        "rows": [
+            {"task": task, "k": shots, "generator": name} | row_of(found, task, shots, way, _MEZO)
+            for task in tasks
+            for way, name in ways.items()
+        ],
+        "curves": curves_of(found, ways),
+        "notes": [*notes, *STAND_IN],
+    }

@@ -1,0 +1,178 @@
+"""`fabtune tune` with a zeroth-order method: on a network of layers or on a transformer, a report and a curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from ..golden.errors import UserError
+from ..golden.networks.checkpoint import refuse_existing, save_state
+from ..golden.text.classifier import PRECISIONS, TextClassifier, default_folder
+from ..golden.text.subject import TextSubject
+from ..golden.text.tasks import SHOTS, is_text, text_task
+from ..golden.tuning.pretrain import Pretraining
+from ..golden.tuning.recipes import OTHER, RECIPES
+from ..golden.tuning.zeroth import SampleSubject
+from ..golden.zo.descent import Course
+from ..golden.zo.finetune import Subject, ZoSettings, fine_tune
+from ..golden.zo.recipes import recipe_of
+from .start import Start, pretrained_module, progress_on
+
+POINTS = 20
+"""Of the curve that is plotted."""
+
+
+@dataclass(frozen=True)
+class Request(Start):
+    """What the command line asked for; None where the default depends on the model.
+
+    Parameters
+    ----------
+    method, engine, steps, batch, rate, eps, queries, generator, parameters, mask, fraction
+        See `ZoSettings` and `Course`.
+    shots, generic, precision
+        See `text_task`, `TextSubject` and `TextClassifier`.
+    output, plot, force
+        Files to write, and whether they may replace others.
+    """
+
+    method: str
+    engine: str | None
+    steps: int | None
+    batch: int | None
+    rate: float | None
+    eps: float
+    queries: int
+    generator: str | None
+    parameters: tuple[str, ...]
+    mask: str
+    fraction: float
+    shots: int
+    generic: Path | None
+    precision: Literal["float32", "bfloat16"]
+    output: Path | None
+    plot: Path | None
+    force: bool
+
+    def settings(self, model: str) -> ZoSettings:
+        """The model's usual ones, but for what was asked."""
+        usual = recipe_of(model)
+        rate = usual.sparse_rate if self.method == "sparse-zo" else usual.rate
+        course = Course(self.steps or usual.steps, self.batch or usual.batch, self.seed)
+        return ZoSettings(
+            self.method,
+            self.rate or rate,
+            self.eps,
+            course,
+            self.queries,
+            self.generator,
+            self.parameters,
+            self.engine,
+            self.mask,
+            self.fraction,
+        )
+
+
+def run(request: Request, console: Console) -> dict[str, Any]:
+    """Load or pre-train, fine-tune, save.
+
+    Returns
+    -------
+    dict
+        ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``loss_before``, ``loss_after`` (means
+        of the first and the last 50 steps'), ``seconds`` (of the steps), ``trained_parameters``, ``directions``, what
+        was asked for, and ``weights``, the file.
+    """
+    output = request.output or Path("build/tune") / f"{request.data.replace(':', '-')}-{request.method}.safetensors"
+    for path in filter(None, (output, request.plot)):
+        refuse_existing(path, request.force)
+    if request.plot:
+        from .curve import check
+
+        check(request.plot)
+    request.settings("")  # what is wrong in itself is told before anything is trained
+    text = is_text(request.data)
+    torch.set_num_threads(2 if text else 1)
+    with progress_on(console) as progress:
+        subject, model = _text(request) if text else _samples(request, progress)
+        settings = request.settings(model)
+        steps = settings.course.steps
+        bar = progress.add_task(f"{request.method}, {model}", total=steps)
+        told = partial(_told, progress, bar, request.method)
+        result = fine_tune(subject, settings, told, max(1, steps // POINTS) if request.plot else 0)
+    described = {
+        "network": model,
+        "data": request.data,
+        "drift": "none" if text else request.drifted,
+        "method": settings.method,
+        "engine": result.engine,
+        "generator": settings.drawn_from,
+        "steps": steps,
+        "rate": settings.rate,
+        "seed": request.seed,
+    }
+    save_state(output, result.tensors, {name: str(value) for name, value in described.items()}, request.force)
+    if request.plot:
+        from .curve import draw_steps
+
+        draw_steps(result, described, request.plot)
+    return {
+        "accuracy_before": result.accuracy_before,
+        "accuracy_after": result.accuracy_after,
+        "loss_before": result.loss_before,
+        "loss_after": result.loss_after,
+        "seconds": round(result.seconds, 3),
+        "trained_parameters": result.trained_parameters,
+        "directions": result.directions,
+        **described,
+        "weights": str(output),
+    }
+
+
+def said(result: dict[str, Any]) -> str:
+    """What `run` gave, in lines."""
+    before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
+    return (
+        f"{result['method']} ({result['generator']}) on {result['data']}, {result['engine']}: {before:.1f}% right "
+        f"before, {after:.1f}% after {result['steps']} steps in {result['seconds']} s; "
+        f"loss {result['loss_before']:.3f} to {result['loss_after']:.3f}\n"
+        f"{result['trained_parameters']:,} parameters, "
+        f"{result['directions'] or 'endless'} perturbations before the first returns\n{result['weights']}"
+    )
+
+
+def _text(request: Request) -> tuple[Subject, str]:
+    for name in ("network", "weights", "drift"):
+        if getattr(request, name) is not None:
+            raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
+    task = text_task(request.data, request.data_dir, request.shots, request.seed)
+    folder = Path(request.model) if request.model else default_folder()
+    classifier = TextClassifier(folder, task.prompts, request.precision)
+    classifier.freeze_words()
+    generic = request.generic
+    if generic is None and request.data_dir:
+        generic = request.data_dir / "text" / "tinyshakespeare" / "input.txt"
+    return TextSubject(classifier, task, generic), "transformer"
+
+
+def _samples(request: Request, progress: Progress) -> tuple[Subject, str]:
+    if request.shots != SHOTS or request.generic or request.precision != PRECISIONS[0]:
+        raise UserError("--shots, --generic and --precision belong to a text task")
+    task = request.task()
+    network, module = request.chosen(task)
+    if module is None:
+        recipe = RECIPES.get(network.name, OTHER)
+        how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
+        module = pretrained_module(network, task, how, progress)
+    return SampleSubject(module, task), network.name
+
+
+def _told(progress: Progress, bar: TaskID, what: str, step: int, loss: float, right: float | None) -> None:
+    tested = "" if right is None else f", {100 * right:.1f}% right"
+    progress.update(bar, advance=1, description=f"{what}, loss {loss:.3f}{tested}")
