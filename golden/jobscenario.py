@@ -9,11 +9,12 @@ import numpy as np
 
 from .adapters import Adapters
 from .block import ANSWERING, HOST, Phase, Step
-from .fixed import Integers, of_pixels
+from .fixed import Q4_12, Integers, of_pixels
 from .forwardcache import ForwardCache, Words
 from .job import Job
 from .jobmemory import JobMemory, cache_bytes, cache_image, logits_image
 from .layers import StageIntegers
+from .networks.network import Network
 from .nf4 import Layout
 from .plan import BEAT, Bytes, order_image
 from .registers import REGISTERS, Command
@@ -29,6 +30,15 @@ WORDS_PER_SAMPLE = 125
 RAW, SHOW = (REGISTERS["mode"].field(name).mask for name in ("raw", "write_logits"))
 DONE = REGISTERS["status"].field("done").mask
 """What `status` reads after a command without error."""
+
+
+def random_parameters(network: Network, rng: np.random.Generator, gain: float = 1.0) -> list[StageIntegers]:
+    """Of a network whose numbers stay as large as its samples'; with a `gain` above 1 they grow from stage to stage."""
+    frozen = []
+    for stage in network.stages:
+        weight = rng.normal(0, gain * (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)
+        frozen.append(StageIntegers(Q4_12.from_float(weight), rng.integers(-400, 400, stage.biases)))
+    return frozen
 
 
 class Host:
@@ -85,15 +95,7 @@ class Scenario:
         self._outside = spec.cache == "dram"
         network = self._plan.network
         self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.places)))
-        self._frozen = [
-            StageIntegers(
-                np.rint(rng.normal(0, (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape) * 4096).astype(
-                    np.int64
-                ),
-                rng.integers(-400, 400, stage.biases),
-            )
-            for stage in network.stages
-        ]
+        self._frozen = random_parameters(network, rng)
         if self._plan.pixels:
             self._given = rng.integers(0, 256, (self._samples, *network.input_shape))
             self._x = of_pixels(self._given)

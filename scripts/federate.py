@@ -23,7 +23,7 @@ from ..golden.federated.recipes import Rates, rates_of
 from ..golden.federated.shards import shards
 from ..golden.networks.checkpoint import refuse_existing
 from ..golden.networks.network import Network
-from ..golden.networks.sequential import deployed, folded, module_from
+from ..golden.networks.sequential import deployed, deployed_module
 from ..golden.pezo import PezoSpec
 from ..golden.samples.samples import Samples, Task
 from ..golden.settings import build
@@ -182,8 +182,7 @@ class Chosen:
             recipe = RECIPES.get(self.network.name, OTHER)
             how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, self.plan.seed)
             module = pretrained_module(self.network, self.task, how, progress)
-        plain = deployed(self.network)
-        start = module_from(plain, folded(self.network, module))
+        plain, start = deployed(self.network), deployed_module(self.network, module)
         return Prepared(plain, start, self.owned, self.task.test, self.plan, self.rates)
 
 

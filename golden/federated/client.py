@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -70,11 +69,10 @@ class Client:
         """Take the round's steps."""
         plan, layout = self.model.plan, self.model.layout
         inputs, labels = torch.from_numpy(self.samples.values()), torch.from_numpy(self.samples.labels)
-        rng = np.random.default_rng([plan.seed, 2, task.round, task.client])
         steps: list[Scalars] = []
         self.losses = []
-        for number in range(plan.steps):
-            chosen = torch.from_numpy(rng.permutation(len(labels))[: plan.batch])
+        for number, indices in enumerate(plan.batches(task.round, task.client, len(labels))):
+            chosen = torch.from_numpy(indices)
             position = task.position + number * layout.span
             scalars, loss = self.model.step(inputs[chosen], labels[chosen], position)
             steps.append(scalars)

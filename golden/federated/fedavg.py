@@ -56,9 +56,8 @@ def fedavg(
             mine = copy.deepcopy(module)
             optimiser = torch.optim.SGD(mine.parameters(), lr=plan.rate)
             inputs, labels = torch.from_numpy(owned[client].values()), torch.from_numpy(owned[client].labels)
-            rng = np.random.default_rng([plan.seed, 2, number, client])
-            for _ in range(plan.steps):
-                chosen = torch.from_numpy(rng.permutation(len(labels))[: plan.batch])
+            for indices in plan.batches(number, client, len(labels)):
+                chosen = torch.from_numpy(indices)
                 one = functional.cross_entropy(mine(inputs[chosen]), labels[chosen])
                 optimiser.zero_grad()
                 torch.autograd.backward(one)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isfinite
 
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Format
+from ..fixed import Format, Integers
 from ..pezo import PezoSpec
 from ..zo import Periodic
 from ..zo.optimiser import LEAST
@@ -101,3 +102,9 @@ class Plan:
         """The clients of a round, counted from 0, in no particular order."""
         rng = np.random.default_rng([self.seed, 1, round])
         return [int(one) for one in rng.permutation(self.clients)[: self.sampled_clients]]
+
+    def batches(self, round: int, client: int, samples: int) -> Iterator[Integers]:
+        """Which of its samples a client takes in each step of a round."""
+        rng = np.random.default_rng([self.seed, 2, round, client])
+        for _ in range(self.steps):
+            yield rng.permutation(samples)[: self.batch]

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import UserError
+from ..fixed import Integers
 
 LARGEST = 127
 LARGEST_SHIFT = 24
@@ -24,6 +26,7 @@ LARGEST_COUNT = 255
 
 Moves = list[tuple[int, int]]
 """Position and coefficient of each, as `Periodic.accumulate` takes them."""
+_Number = TypeVar("_Number", int, Integers)
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ class Scalars:
         return tuple(one << self.shift for one in self.values)
 
 
-def round_to_even(value: int, divisor: int) -> int:
-    """An integer quotient, half to even."""
+def round_to_even(value: _Number, divisor: int) -> _Number:
+    """An integer quotient, or an array of them, half to even."""
     quotient, rest = divmod(value, divisor)
     return quotient + (2 * rest + (quotient & 1) > divisor)
 

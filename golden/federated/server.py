@@ -24,6 +24,7 @@ from .client import Task
 from .message import Message
 from .model import SplitModel, Totals
 from .plan import Plan
+from .scalars import round_to_even
 
 
 @dataclass
@@ -159,7 +160,5 @@ def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
         Their sum is below 2**31.
     """
     whole = sum(shares)
-    weighted = sum(share * one.numpy().astype(np.int64) for one, share in zip(sums, shares, strict=True))
-    quotient, rest = np.divmod(weighted, whole)
-    quotient += 2 * rest + (quotient & 1) > whole
-    return torch.from_numpy(quotient.astype(np.int32))
+    scaled = [share * one.numpy().astype(np.int64) for one, share in zip(sums, shares, strict=True)]
+    return torch.from_numpy(round_to_even(np.sum(scaled, axis=0), whole).astype(np.int32))

@@ -176,24 +176,30 @@ def _array(tensor: torch.Tensor) -> NDArray[np.float64]:
     return np.asarray(tensor.detach().cpu().to(torch.float64).numpy()).copy()
 
 
-def module_from(network: Network, parameters: Parameters) -> nn.Sequential:
-    """The deployed network in float32, on which fine-tuning runs; draws no random numbers.
+def deployed_module(network: Network, module: nn.Module) -> nn.Sequential:
+    """A trained module of `deployed` in float32, on which fine-tuning runs; draws no random numbers.
+
+    Parameters
+    ----------
+    network, module
+        See `folded`; the module stays as it is.
 
     Raises
     ------
     UserError
-        If a parameter is beyond float32.
+        As `folded`, and if a parameter is beyond float32.
     """
+    parameters = folded(network, module)
     with torch.device("meta"):  # or PyTorch would draw an initialisation that nobody uses
-        module = module_of(deployed(network))
-    module.to_empty(device="cpu")
-    weighted = [layer for layer in module if isinstance(layer, nn.Conv2d | nn.Linear)]
+        plain = module_of(deployed(network))
+    plain.to_empty(device="cpu")
+    weighted = [layer for layer in plain if isinstance(layer, nn.Conv2d | nn.Linear)]
     with torch.no_grad():
         for layer, pair in zip(weighted, parameters, strict=True):
             layer.weight.copy_(torch.from_numpy(pair.weight))
             layer.bias.copy_(torch.from_numpy(pair.bias))  # type: ignore[union-attr]
-    check_finite(module, network.name)
-    return module
+    check_finite(plain, network.name)
+    return plain
 
 
 def check_finite(module: nn.Module, where: str) -> None:

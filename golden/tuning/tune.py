@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..fixed import Integers
 from ..networks.leaves import leaves
 from ..networks.network import Network
-from ..networks.sequential import deployed, folded, module_from
+from ..networks.sequential import deployed, deployed_module, folded
 from ..samples.samples import Samples, Task
 from ..urng import UrngSpec
 from .engine import Engine, Floats, Tensors, initial_adapters
@@ -145,9 +145,8 @@ def engine_of(network: Network, module: nn.Sequential, settings: Settings, sampl
         rate = rate_of(settings.rate, settings.batch)
         return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng, settings.products)
     if method.adapters is Adapters.SKIP:
-        plain = deployed(network)
-        frozen = module_from(plain, folded(network, module))
-        return SkipEngine(plain, frozen, a, settings.rate / settings.batch, method.cache, samples)
+        frozen = deployed_module(network, module)
+        return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)
     beside = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
     layers = (leaf.module for leaf in leaves(copy.deepcopy(module), network.name))
     return PropagateEngine(nn.Sequential(*layers), method, beside, settings.rate / settings.batch)

@@ -20,7 +20,7 @@ from ...golden.federated.recipes import rates_of
 from ...golden.federated.scalars import Scalars
 from ...golden.federated.shards import shards
 from ...golden.networks.presets import preset
-from ...golden.networks.sequential import deployed, folded, module_from, module_of
+from ...golden.networks.sequential import deployed, deployed_module, module_of
 from ...golden.samples.tasks import task_of
 from ...golden.tuning.pretrain import Pretraining, pretrained
 from ...golden.tuning.recipes import RECIPES
@@ -143,8 +143,7 @@ def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None
     network, recipe = preset(name), RECIPES[name]
     how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, seed)
     trained, _ = pretrained(network, task.pretrain, how)
-    plain = deployed(network)
-    module = module_from(plain, folded(network, trained))
+    plain, module = deployed(network), deployed_module(network, trained)
     test = task.test[:_TEST]
     plan = Plan(rounds=_ROUNDS, steps=_STEPS, rate=rate, seed=seed)
     owned = shards(task.tune, plan.clients, 1.0, seed)

@@ -14,9 +14,11 @@ from fabtune.boards.driver import Core, CoreError
 from fabtune.boards.finetune import FineTuner
 from fabtune.golden.adapters import Adapters
 from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import of_pixels
 from fabtune.golden.forwardcache import ForwardCache, Words
 from fabtune.golden.instantft import InstantftSpec
 from fabtune.golden.job import Job
+from fabtune.golden.jobscenario import random_parameters
 from fabtune.golden.layers import StageIntegers
 from fabtune.golden.nf4 import Layout
 from fabtune.golden.registers import Command, Error
@@ -55,17 +57,13 @@ class Case:
 def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: int = SAMPLES) -> Case:
     rng = np.random.default_rng(7)
     network, plan = spec.plan.network, spec.plan
-    frozen = []
-    for stage in network.stages:
-        deviation = gain * (2 / np.prod(stage.weight_shape[1:])) ** 0.5
-        weight = np.rint(4096 * rng.normal(0, deviation, stage.weight_shape)).astype(np.int64)
-        frozen.append(StageIntegers(weight.clip(-32768, 32767), rng.integers(-400, 400, stage.biases)))
+    frozen = random_parameters(network, rng, gain)
     flat = 1500 * rng.normal(0, 1, plan.shape.parameters)
     start = Adapters(plan.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
     shape = (samples, *network.input_shape)
     if spec.pixels:
         inputs = rng.integers(0, 256, shape)
-        values = inputs * 257 + (inputs >> 7)
+        values = of_pixels(inputs)
     else:
         inputs = values = rng.integers(-90_000, 90_000, shape)
     labels = rng.integers(0, network.classes, samples)

@@ -33,15 +33,6 @@ SOURCES = {
 CASES = [(name, kind) for name in SOURCES for kind in (None, Q4_28) if not kind or isinstance(SOURCES[name], Periodic)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Tensors are small here, and other tests run beside."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 class Task:
     """A small classification that a network has not learnt yet, all samples in every loss."""
 

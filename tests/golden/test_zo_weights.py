@@ -31,15 +31,6 @@ SOURCES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """Tensors are small here, and other tests run beside."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def tensors(dtype=torch.float32, width=0.1):
     torch.manual_seed(0)
     return [torch.randn(size).mul_(width).to(dtype) for size in SIZES]

@@ -1,27 +1,18 @@
-"""A small federation that learns within seconds, on one thread: tensors are small, and other tests run beside."""
+"""A small federation that learns within seconds."""
 
 import copy
 from dataclasses import replace
 
 import pytest
-import torch
 
 from fabtune.golden.federated.account import cut_of
 from fabtune.golden.federated.federation import federate
 from fabtune.golden.federated.plan import Plan
 from fabtune.golden.federated.shards import shards
 from fabtune.golden.networks.presets import preset
-from fabtune.golden.networks.sequential import deployed, folded, module_from
+from fabtune.golden.networks.sequential import deployed, deployed_module
 from fabtune.golden.samples.tasks import task_of
 from fabtune.golden.tuning.pretrain import Pretraining, pretrained
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Digits:
@@ -31,7 +22,7 @@ class Digits:
         self.task = task_of("digits", drift="camera")
         self.network = preset("digits")
         module, _ = pretrained(self.network, self.task.pretrain, Pretraining(40, 20, 0.1, 0))
-        self._module = module_from(deployed(self.network), folded(self.network, module))
+        self._module = deployed_module(self.network, module)
 
     @property
     def module(self):

@@ -9,7 +9,7 @@ from torch.nn.utils import prune
 from fabtune.golden.errors import UserError
 from fabtune.golden.networks.network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu
 from fabtune.golden.networks.presets import NETWORKS
-from fabtune.golden.networks.sequential import deployed, folded, module_from, module_of, network_of
+from fabtune.golden.networks.sequential import deployed, deployed_module, folded, module_of, network_of
 
 RELU_FIRST = Network(
     "relu-first",
@@ -68,8 +68,8 @@ class TestBothWays:
         expected = module(samples(network)).detach().numpy()
         parameters = folded(network, module)
         np.testing.assert_allclose(by_stages(network, parameters, samples(network)), expected, rtol=1e-5, atol=1e-5)
-        deployed_module = module_from(network, parameters)
-        np.testing.assert_allclose(deployed_module(samples(network)).detach(), expected, rtol=1e-5, atol=1e-5)
+        plain = deployed_module(network, module)
+        np.testing.assert_allclose(plain(samples(network)).detach(), expected, rtol=1e-5, atol=1e-5)
 
     def test_folded_parameters_have_the_stages_shapes(self, network):
         parameters = folded(network, module_of(network))
@@ -86,11 +86,11 @@ def test_deployed_networks_have_the_stages_without_batch_norm():
 
 
 def test_a_deployed_module_draws_no_random_numbers():
-    parameters = folded(RELU_FIRST, module_of(RELU_FIRST))
+    module = module_of(RELU_FIRST)
     before = torch.get_rng_state()
-    module = module_from(RELU_FIRST, parameters)
+    plain = deployed_module(RELU_FIRST, module)
     assert torch.equal(before, torch.get_rng_state())
-    assert all(one.requires_grad and one.dtype == torch.float32 for one in module.parameters())
+    assert all(one.requires_grad and one.dtype == torch.float32 for one in plain.parameters())
 
 
 def test_folding_copies():
@@ -240,7 +240,7 @@ def test_folding_beyond_float32_is_refused():
     nn.init.constant_(module[0].weight, 3e38)
     nn.init.constant_(module[1].weight, 3e38)
     with pytest.raises(UserError, match=r"0\.weight has NaN or infinity"):
-        module_from(RELU_FIRST, folded(RELU_FIRST, module))
+        deployed_module(RELU_FIRST, module)
 
 
 def test_a_module_of_another_network_is_refused():

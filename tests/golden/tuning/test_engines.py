@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.networks.presets import preset
-from fabtune.golden.networks.sequential import folded, module_from, module_of
+from fabtune.golden.networks.sequential import deployed_module, module_of
 from fabtune.golden.samples.samples import Samples
 from fabtune.golden.tuning.methods import METHODS, adapter_shapes
 from fabtune.golden.tuning.tune import STOCHASTIC, Settings, engine_of
@@ -42,7 +42,7 @@ def run(engine, samples, epochs=4):
 
 def by_autograd(network, module, samples, settings, epochs=4):
     """Adapters from every layer's input to the logits, as PyTorch would train them."""
-    frozen = module_from(network, folded(network, module))
+    frozen = deployed_module(network, module)
     start = engine_of(network, module, settings, SAMPLES).tensors()
     count = len(network.stages)
     a = [torch.tensor(np.array(start[f"adapter.{at}.a"]), requires_grad=True) for at in range(count)]
