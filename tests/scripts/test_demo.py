@@ -1,13 +1,22 @@
 """The demo and the paper's table, whole."""
 
 import json
+from functools import cache
 
 import pytest
 from click.testing import CliRunner
 
 from fabtune.scripts.cli import main
+from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
-from fabtune.scripts.tables.pezo import pezo_6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_estimate():
+    """Both tests make the table; each of its designs is estimated once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pezo, "estimate_spec", cache(pezo.estimate_spec))
+        yield
 
 
 def test_the_demo_from_end_to_end(tmp_path):
@@ -38,7 +47,7 @@ def test_the_demo_from_end_to_end(tmp_path):
 
 
 def test_table_6_beside_the_papers_numbers():
-    rows = {row["design"]: row for row in pezo_6(Options())["rows"]}
+    rows = {row["design"]: row for row in pezo.pezo_6(Options())["rows"]}
     trees = rows["MeZO, 1,024 trees"]
     assert trees["lut paper"] == 133_120
     assert trees["lut ratio"] == pytest.approx(1, abs=0.05)
