@@ -20,7 +20,7 @@ from ..golden.tuning.pretrain import Pretraining
 from ..golden.tuning.recipes import OTHER, RECIPES
 from ..golden.tuning.zeroth import SampleSubject
 from ..golden.zo.descent import Course
-from ..golden.zo.finetune import Subject, ZoSettings, fine_tune
+from ..golden.zo.finetune import FineTuning, Subject, ZoSettings
 from ..golden.zo.recipes import recipe_of
 from .start import Start, pretrained_module, progress_on
 
@@ -67,7 +67,7 @@ class Request(Start):
         course = Course(self.steps or usual.steps, self.batch or usual.batch, self.seed)
         return ZoSettings(
             self.method,
-            self.rate or rate,
+            rate if self.rate is None else self.rate,
             self.eps,
             course,
             self.queries,
@@ -99,13 +99,14 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     request.settings("")  # what is wrong in itself is told before anything is trained
     text = is_text(request.data)
     torch.set_num_threads(2 if text else 1)
+    subject, model = _text(request) if text else _samples(request, console)
+    settings = request.settings(model)
+    steps = settings.course.steps
+    tuning = FineTuning(subject, settings)
     with progress_on(console) as progress:
-        subject, model = _text(request) if text else _samples(request, progress)
-        settings = request.settings(model)
-        steps = settings.course.steps
         bar = progress.add_task(f"{request.method}, {model}", total=steps)
         told = partial(_told, progress, bar, request.method)
-        result = fine_tune(subject, settings, told, max(1, steps // POINTS) if request.plot else 0)
+        result = tuning.run(told, max(1, steps // POINTS) if request.plot else 0)
     described = {
         "network": model,
         "data": request.data,
@@ -161,7 +162,7 @@ def _text(request: Request) -> tuple[Subject, str]:
     return TextSubject(classifier, task, generic), "transformer"
 
 
-def _samples(request: Request, progress: Progress) -> tuple[Subject, str]:
+def _samples(request: Request, console: Console) -> tuple[Subject, str]:
     if request.shots != SHOTS or request.generic or request.precision != PRECISIONS[0]:
         raise UserError("--shots, --generic and --precision belong to a text task")
     task = request.task()
@@ -169,7 +170,8 @@ def _samples(request: Request, progress: Progress) -> tuple[Subject, str]:
     if module is None:
         recipe = RECIPES.get(network.name, OTHER)
         how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
-        module = pretrained_module(network, task, how, progress)
+        with progress_on(console) as progress:
+            module = pretrained_module(network, task, how, progress)
     return SampleSubject(module, task), network.name
 
 

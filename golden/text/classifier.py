@@ -154,12 +154,18 @@ def default_folder() -> Path:
 def _loaded(folder: Path):  # type: ignore[no-untyped-def]
     try:
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
     except ImportError:
         raise UserError("text needs the transformers library: pip install 'fabtune[text]'") from None
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} has no config.json: give the folder of a model that transformers saved")
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a second is no wait
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{folder} holds no model that transformers can load: {str(error).splitlines()[0]}") from None
+    finally:
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

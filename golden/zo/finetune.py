@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import frexp, isfinite
 from typing import Literal, Protocol
 
 import numpy as np
@@ -24,8 +25,6 @@ from .periodic import Periodic
 ENGINES = ("float", "golden")
 """Weights as floats; as 32-bit integers that wrap, from whose values the floats are made."""
 MASKS = ("generic", "task", "random")
-WEIGHTS = Format(4, 28)
-"""Of integer weights."""
 NARROWED = 10
 """Fraction bits at most of numbers that are added to integers: longer ones leave their coefficients no room."""
 
@@ -89,10 +88,15 @@ class ZoSettings:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            others = ", ".join(method.name for method in GRADIENT_METHODS.values())
-            raise UserError(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}, {others}")
+            raise UserError(
+                f"there is no method {self.method!r}; there are: {', '.join((*GRADIENT_METHODS, *METHODS))}"
+            )
         if self.engine not in (None, *ENGINES):
             raise UserError(f"{self.method} runs with --engine {' or '.join(ENGINES)}, not {self.engine!r}")
+        if not (isfinite(self.rate) and self.rate > 0):
+            raise UserError(f"rate = {self.rate}: a learning rate is above 0")
+        if not (isfinite(self.eps) and self.eps > 0):
+            raise UserError(f"eps = {self.eps}: the length of a perturbation is above 0")
         if self.mask not in MASKS:
             raise UserError(f"mask = {self.mask!r} is not one of {', '.join(MASKS)}")
         periodic = isinstance(source_of(self.drawn_from, 0, self.parameters), Periodic)
@@ -157,63 +161,85 @@ Told = Callable[[int, float, float | None], None]
 """Told of each step: its number, from 1, its loss, and the accuracy after it where that was measured."""
 
 
-def fine_tune(subject: Subject, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:
-    """Fine-tune a subject's module in place.
+class FineTuning:
+    """A subject, made ready: with sensitive weights apart where the method tunes them alone.
 
     Parameters
     ----------
     subject : Subject
+        Its module is tuned in place.
     settings : ZoSettings
-    told : callable, optional
-    watch : int
-        Steps between two tests; 0 for one at the end.
 
     Raises
     ------
     UserError
-        If settings and module do not go together, or the loss is no longer a number.
+        If settings and module do not go together.
     """
-    course = settings.course
-    if settings.sparse:
-        sparsify(subject.module, mask_of(subject, settings), unpacked=True)
-    periodic = isinstance(source_of(settings.drawn_from, 0, settings.parameters), Periodic)
-    engine = settings.engine or ("golden" if periodic else "float")
-    narrowed = NARROWED if engine == "golden" else None
-    source = source_of(settings.drawn_from, course.seed, settings.parameters, narrowed)
-    optimiser = ZerothOrder(
-        subject.module.parameters(),
-        source,
-        lr=settings.rate,
-        eps=settings.eps,
-        queries=settings.queries,
-        format=WEIGHTS if engine == "golden" else None,
-        position=start_of(source, course.seed),
-    )
-    count = optimiser.weights.count
-    curve = [(0, subject.right())]
-    losses: list[float] = []
-    seconds, started = 0.0, time.perf_counter()
-    for step, loss in enumerate(descend(optimiser, subject.closure_of, subject.samples, course), start=1):
-        seconds += time.perf_counter() - started
-        losses.append(loss)
-        right = None
-        if step == course.steps or (watch and step % watch == 0):
-            right = subject.right()
-            curve.append((step, right))
-        if told:
-            told(step, loss, right)
-        started = time.perf_counter()
-    return ZoResult(
-        engine,
-        curve[0][1],
-        curve[-1][1],
-        losses,
-        curve,
-        seconds,
-        source.directions(count) if isinstance(source, Periodic) else None,
-        _tuned(subject.module),
-        count,
-    )
+
+    def __init__(self, subject: Subject, settings: ZoSettings) -> None:
+        self.subject = subject
+        self.course = settings.course
+        if settings.sparse:
+            sparsify(subject.module, mask_of(subject, settings), unpacked=True)
+        periodic = isinstance(source_of(settings.drawn_from, 0, settings.parameters), Periodic)
+        self.engine = settings.engine or ("golden" if periodic else "float")
+        integers = self.engine == "golden"
+        narrowed = NARROWED if integers else None
+        self.source = source_of(settings.drawn_from, self.course.seed, settings.parameters, narrowed)
+        self.optimiser = ZerothOrder(
+            subject.module.parameters(),
+            self.source,
+            lr=settings.rate,
+            eps=settings.eps,
+            queries=settings.queries,
+            format=format_of(subject.module) if integers else None,
+            position=start_of(self.source, self.course.seed),
+        )
+
+    def run(self, told: Told | None = None, watch: int = 0) -> ZoResult:
+        """Take all steps.
+
+        Parameters
+        ----------
+        told : callable, optional
+        watch : int
+            Steps between two tests; 0 for one at the end.
+
+        Raises
+        ------
+        UserError
+            If the loss is no longer a number.
+        """
+        subject = self.subject
+        curve = [(0, subject.right())]
+        losses: list[float] = []
+        seconds, started = 0.0, time.perf_counter()
+        for step, loss in enumerate(descend(self.optimiser, subject.closure_of, subject.samples, self.course), start=1):
+            seconds += time.perf_counter() - started
+            losses.append(loss)
+            right = None
+            if step == self.course.steps or (watch and step % watch == 0):
+                right = subject.right()
+                curve.append((step, right))
+            if told:
+                told(step, loss, right)
+            started = time.perf_counter()
+        count = self.optimiser.weights.count
+        directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
+        tuned = _tuned(subject.module)
+        return ZoResult(self.engine, curve[0][1], curve[-1][1], losses, curve, seconds, directions, tuned, count)
+
+
+def fine_tune(subject: Subject, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:
+    """Make ready and take all steps, see `FineTuning`."""
+    return FineTuning(subject, settings).run(told, watch)
+
+
+def format_of(module: nn.Module) -> Format:
+    """Of integer weights: Q4.28, or with as many more integer bits as the largest has room to double."""
+    largest = max((float(one.detach().abs().max()) for one in module.parameters() if one.requires_grad), default=0.0)
+    integer = max(4, frexp(largest)[1] + 2) if isfinite(largest) else 4
+    return Format(integer, 32 - integer)
 
 
 def mask_of(subject: Subject, settings: ZoSettings) -> Mask:

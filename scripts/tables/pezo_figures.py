@@ -15,6 +15,7 @@ def pezo_fig3(options: Options) -> Rows:
     """Figure 3: how many numbers in the pool, how many generators on the fly."""
     ways = {_MEZO: "MeZO"}
     ways |= {Way("pezo-pool", "pool", (f"pool.size={size}",)): f"pool of {size:,}" for size in _POOLS}
+    ways[Way("pezo-pool", "pool", ("pool.size=4064", "pool.p=32"))] = "pool of 4,064, 32 a cycle"
     ways |= {Way("pezo-otf", "otf8", (f"scale.urng.n={n}",)): f"{n} generators" for n in _GENERATORS}
     return _rows(
         "PeZO, figure 3: numbers in the pool, generators on the fly",
@@ -22,7 +23,8 @@ def pezo_fig3(options: Options) -> Rows:
         options,
         [
             "paper: accuracy grows to 2^12 numbers and to 2^5 generators, and not beyond",
-            "tiles of 32 lanes: of 63 generators 32 are used in a cycle",
+            "tiles of 32 lanes: of 63 generators 32 are used in a cycle; the 8 numbers of a pool four times each, "
+            "unless it says otherwise",
         ],
     )
 
