@@ -48,6 +48,7 @@ def checks() -> list[Check]:
         _package("amaranth", "emit, verify, estimate: the RTL"),
         _package("pyosys", "emit, estimate: Yosys"),
         _package("cocotb", "verify: the benches"),
+        _package("transformers", "tune and tables on text", required=False),
         _verilator(),
         _program("g++", ["g++", "--version"], "verify with Verilator", "apt install g++", required=True),
         _program("make", ["make", "--version"], "verify with Verilator", "apt install make", required=True),
@@ -73,12 +74,12 @@ def _python() -> Check:
     return Check("python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True)
 
 
-def _package(name: str, needed_for: str) -> Check:
+def _package(name: str, needed_for: str, required: bool = True) -> Check:
     try:
         version = distribution(name).version
     except PackageNotFoundError:
-        return Check(name, False, None, needed_for, f"pip install {name}", True)
-    return Check(name, True, version, needed_for, "", True)
+        return Check(name, False, None, needed_for, f"pip install {name}", required)
+    return Check(name, True, version, needed_for, "", required)
 
 
 def _verilator() -> Check:

@@ -25,11 +25,11 @@ class Recipe:
 
 
 _RECIPES = {
-    "digits": Recipe(2000, 20, 2e-3, 2e-2),
-    "lenet5-mnist": Recipe(2000, 20, 2e-3, 2e-2),
-    "transformer": Recipe(500, 16, 4e-5, 1e-3),
+    "digits": Recipe(2000, 20, 5e-4, 1e-2),
+    "fan": Recipe(500, 20, 1e-4, 2e-3),
+    "transformer": Recipe(500, 16, 4e-5, 4e-4),
 }
-_OTHER = Recipe(2000, 20, 1e-3, 1e-2)
+_OTHER = Recipe(1000, 20, 2e-4, 2e-3)
 
 
 def recipe_of(model: str) -> Recipe:

@@ -9,11 +9,14 @@ from .options import Options, Rows
 from .zeroth import STAND_IN, Way, curves_of, row_of, trials
 
 _FULL = Way("pezo-otf")
+_RANDOM = 1e-2
+"""Of those tried the best rate of random weights, on which the loss hardly depends."""
 _WAYS = {
     _FULL: "full zeroth order, 16 bits",
     Way("sparse-zo", mask="generic"): "sensitive 0.1 %, generic text, rest NF4",
     Way("sparse-zo", mask="task"): "sensitive 0.1 %, the task's own, rest NF4",
     Way("sparse-zo", mask="random"): "random 0.1 %, rest NF4",
+    Way("sparse-zo", mask="random", rate=_RANDOM): f"random 0.1 %, rest NF4, rate {_RANDOM}",
 }
 
 

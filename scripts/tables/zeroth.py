@@ -26,12 +26,13 @@ WINDOW = 50
 
 @dataclass(frozen=True)
 class Way:
-    """How a trial tunes: what `ZoSettings` takes of it."""
+    """How a trial tunes: what `ZoSettings` takes of it, at the usual rate where none is given."""
 
     method: str
     generator: str | None = None
     parameters: tuple[str, ...] = ()
     mask: str = "generic"
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _trial(task: str, shots: int, way: Way, seed: int, steps: int, data_dir: Pat
     subject = TextSubject(classifier, texts, data_dir / "text" / "tinyshakespeare" / "input.txt")
     settings = ZoSettings(
         way.method,
-        usual.sparse_rate if way.method == "sparse-zo" else usual.rate,
+        way.rate or (usual.sparse_rate if way.method == "sparse-zo" else usual.rate),
         course=Course(steps, usual.batch, seed),
         generator=way.generator,
         parameters=way.parameters,

@@ -9,7 +9,7 @@ import pytest
 
 from fabtune.scripts import doctor
 
-NAMES = ["python", "amaranth", "pyosys", "cocotb", "verilator", "g++", "make", "icarus", "vivado"]
+NAMES = ["python", "amaranth", "pyosys", "cocotb", "transformers", "verilator", "g++", "make", "icarus", "vivado"]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_remedy_exactly_where_one_is_needed(no_programs):
 
 def test_packages_of_this_python(no_programs):
     found = by_name()
-    for name in ("amaranth", "pyosys", "cocotb", "verilator"):
+    for name in ("amaranth", "pyosys", "cocotb", "transformers", "verilator"):
         assert (found[name].found, found[name].version, found[name].required) == (True, version(name), True)
     assert found["python"].version == ".".join(map(str, sys.version_info[:3]))
 

@@ -70,7 +70,7 @@ def test_sensitive_weights(fabtune, tmp_path, tiny_transformer):
 
 @pytest.mark.parametrize(
     ("table", "column", "count"),
-    [("pezo-3", "perturbation", 6), ("pezo-4", "method", 3), ("sparse-1", "tuned", 4), ("pezo-fig4", "generator", 10)],
+    [("pezo-3", "perturbation", 6), ("pezo-4", "method", 3), ("sparse-1", "tuned", 5), ("pezo-fig4", "generator", 10)],
 )
 def test_tables(fabtune, tmp_path, tiny_transformer, table, column, count):
     size = ("--task", "sst-2", "--seeds", 1, "--steps", 3, "--model", tiny_transformer, "--data-dir", "data")
