@@ -24,20 +24,16 @@ from ..golden.federated.shards import shards
 from ..golden.networks.checkpoint import refuse_existing
 from ..golden.networks.network import Network
 from ..golden.networks.sequential import deployed, deployed_module
-from ..golden.pezo import PezoSpec
 from ..golden.samples.samples import Samples, Task
-from ..golden.settings import build
 from ..golden.tuning.cost import cost
 from ..golden.tuning.methods import METHODS
 from ..golden.tuning.pretrain import Pretraining
 from ..golden.tuning.recipes import OTHER, RECIPES
-from ..golden.zo import Periodic
+from ..golden.zo.methods import integer_source_of
 from .start import Start, pretrained_module, progress_on, show
 
 PLAIN_QUERIES = 5
 """Perturbations a step of plain federated zeroth order."""
-NARROWED = 10
-"""Fraction bits of the generator's numbers at most: longer ones leave Q4.28 no room for small steps."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +81,9 @@ class Request(Start):
     def plan(self, rate: float) -> Plan:
         """FedSPZO's."""
         names = ("rounds", "clients", "fraction", "steps", "batch", "eps", "first", "second", "boost", "seed")
-        spec = build(PezoSpec, [], self.generator)
-        assert isinstance(spec, PezoSpec)
-        source = Periodic(spec, fraction=min(NARROWED, spec.fraction_bits))
-        return Plan(rate=rate, source=source, **{name: getattr(self, name) for name in names})
+        return Plan(
+            rate=rate, source=integer_source_of(self.generator), **{name: getattr(self, name) for name in names}
+        )
 
 
 Told = Callable[[Progress], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import frexp, isfinite
 from typing import Literal, Protocol
 
@@ -18,15 +18,14 @@ from ..fixed import Format, Integers
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..tuning.methods import METHODS as GRADIENT_METHODS
 from .descent import Course, descend
-from .methods import METHODS, source_of, start_of
+from .methods import METHODS, integer_source_of, source_of, start_of
 from .optimiser import ZerothOrder
 from .periodic import Periodic
+from .sources import Perturbations
 
 ENGINES = ("float", "golden")
 """Weights as floats; as 32-bit integers that wrap, from whose values the floats are made."""
 MASKS = ("generic", "task", "random")
-NARROWED = 10
-"""Fraction bits at most of numbers that are added to integers: longer ones leave their coefficients no room."""
 
 
 class Subject(Protocol):
@@ -99,14 +98,18 @@ class ZoSettings:
             raise UserError(f"eps = {self.eps}: the length of a perturbation is above 0")
         if self.mask not in MASKS:
             raise UserError(f"mask = {self.mask!r} is not one of {', '.join(MASKS)}")
-        periodic = isinstance(source_of(self.drawn_from, 0, self.parameters), Periodic)
-        if self.engine == "golden" and not periodic:
-            raise UserError(f"{self.drawn_from} numbers are floats, which integers cannot be moved by: --engine float")
+        self.source()
 
     @property
     def drawn_from(self) -> str:
         """The generator."""
         return self.generator or METHODS[self.method]
+
+    def source(self) -> Perturbations:
+        """What perturbations are read from."""
+        if self.engine == "golden":
+            return integer_source_of(self.drawn_from, self.parameters)
+        return source_of(self.drawn_from, self.course.seed, self.parameters)
 
     @property
     def sparse(self) -> bool:
@@ -181,11 +184,11 @@ class FineTuning:
         self.course = settings.course
         if settings.sparse:
             sparsify(subject.module, mask_of(subject, settings), unpacked=True)
-        periodic = isinstance(source_of(settings.drawn_from, 0, settings.parameters), Periodic)
+        periodic = isinstance(settings.source(), Periodic)
         self.engine = settings.engine or ("golden" if periodic else "float")
+        settings = replace(settings, engine=self.engine)
         integers = self.engine == "golden"
-        narrowed = NARROWED if integers else None
-        self.source = source_of(settings.drawn_from, self.course.seed, settings.parameters, narrowed)
+        self.source = settings.source()
         self.optimiser = ZerothOrder(
             subject.module.parameters(),
             self.source,

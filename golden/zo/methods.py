@@ -21,6 +21,8 @@ _INDEPENDENT: dict[str, Callable[[int], Perturbations]] = {
     "integers": lambda seed: Uniform(seed, half_width=128),
 }
 """The last are those of 8 bits, as they come from a generator."""
+NARROWED = 10
+"""Fraction bits at most of numbers that are added to integers: longer ones leave their coefficients no room."""
 GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 
 
@@ -56,6 +58,21 @@ def source_of(
     assert isinstance(spec, PezoSpec)
     short = fraction is not None and fraction < spec.fraction_bits
     return Periodic(spec, fraction=fraction if short else None)
+
+
+def integer_source_of(generator: str, settings: Sequence[str] = ()) -> Periodic:
+    """The periodic source of that name, its numbers short enough to be added to integers.
+
+    Raises
+    ------
+    UserError
+        As `source_of` does, and for one whose numbers are floats.
+    """
+    source = source_of(generator, 0, settings, NARROWED)
+    if not isinstance(source, Periodic):
+        known = ", ".join(PezoSpec.presets)
+        raise UserError(f"{generator} numbers are floats, which integers cannot be moved by: take one of {known}")
+    return source
 
 
 def start_of(source: Perturbations, seed: int) -> int:

