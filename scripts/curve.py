@@ -56,15 +56,14 @@ def draw_steps(result: ZoResult, described: dict[str, Any], path: Path) -> None:
     _save(figure, "{method} ({generator}) on {data} ({drift}), {network}, {engine}".format(**described), path)
 
 
-def draw_curves(curves: Mapping[str, Sequence[float]], title: str, path: Path) -> None:
-    """Mean losses of windows of steps, by name; a panel for each task, the part of the name before its last comma."""
-    panels = sorted({name.rpartition(", ")[0] for name in curves})
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 4), layout="constrained", squeeze=False)
-    for panel, one in zip(panels, axes[0], strict=True):
-        for name, points in curves.items():
-            if name.startswith(f"{panel}, "):
-                one.plot(range(1, len(points) + 1), points, label=name.removeprefix(f"{panel}, "))
-        one.set(xlabel="window of steps", ylabel="cross entropy", title=panel)
+def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str, path: Path) -> None:
+    """Mean losses of windows of steps: a panel for each task, a curve for each way."""
+    figure, axes = plt.subplots(1, len(curves), figsize=(6.5 * len(curves), 4.2), layout="constrained", squeeze=False)
+    for (panel, ways), one in zip(curves.items(), axes[0], strict=True):
+        for name, points in ways.items():
+            one.plot(range(1, len(points) + 1), points, label=name)
+        one.xaxis.set_major_locator(MaxNLocator(integer=True))
+        one.set(xlabel="window of steps", ylabel="cross entropy, mean over seeds", title=panel)
         one.legend(fontsize=7)
     _save(figure, title, path)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = dict[str, Any]
-"""``title``, ``rows`` (a list of flat dicts with the same keys), ``notes``, and ``curves`` by name if there are any."""
+"""``title``, ``rows`` (a list of flat dicts with the same keys), ``notes``, and ``curves`` where there are some."""
 
 
 @dataclass(frozen=True)

@@ -116,13 +116,16 @@ def row_of(found: Found, task: str, shots: int, way: Way, reference: Way | None 
     return row
 
 
-def curves_of(found: Found, name: dict[Way, str]) -> dict[str, list[float]]:
-    """Mean curves over seeds, by task, shots and way."""
-    groups: dict[str, list[tuple[float, ...]]] = {}
+def curves_of(found: Found, name: dict[Way, str]) -> dict[str, dict[str, list[float]]]:
+    """Mean curves over seeds, by task with shots, and by way; a way that collapsed has none."""
+    groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for (task, shots, way, _), one in found.items():
         if not one.collapsed:
-            groups.setdefault(f"{task}, k = {shots}, {name[way]}", []).append(one.curve)
-    return {key: [round(float(one), 4) for one in np.mean(curves, axis=0)] for key, curves in groups.items()}
+            groups.setdefault((f"{task}, k = {shots}", name[way]), []).append(one.curve)
+    curves: dict[str, dict[str, list[float]]] = {}
+    for (panel, way_name), points in groups.items():
+        curves.setdefault(panel, {})[way_name] = [round(float(one), 4) for one in np.mean(points, axis=0)]
+    return curves
 
 
 def _inside(own: list[tuple[float, ...]], others: list[tuple[float, ...]]) -> float:
