@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..fixed import Format, Integers
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
+from ..sparse.masks import count_of
 from ..tuning.methods import METHODS as GRADIENT_METHODS
 from .descent import Course, descend
 from .methods import METHODS, integer_source_of, source_of, start_of
@@ -98,6 +99,7 @@ class ZoSettings:
             raise UserError(f"eps = {self.eps}: the length of a perturbation is above 0")
         if self.mask not in MASKS:
             raise UserError(f"mask = {self.mask!r} is not one of {', '.join(MASKS)}")
+        count_of(1, self.fraction)
         self.source()
 
     @property
@@ -136,7 +138,8 @@ class ZoResult:
     directions : int or None
         Perturbations before the first returns; None where they are independent.
     tensors : dict of str to array
-        What was tuned.
+        What was tuned, and of sparse layers where it stands.
+    trained_parameters : int
     """
 
     engine: str

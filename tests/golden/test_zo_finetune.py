@@ -158,6 +158,8 @@ def test_seeds_start_a_periodic_generator_elsewhere():
         ({"method": "mezo", "rate": 0.0}, "rate = 0.0"),
         ({"method": "mezo", "rate": float("nan")}, "rate = nan"),
         ({"method": "sparse-zo", "mask": "best"}, "mask = 'best'"),
+        ({"method": "sparse-zo", "fraction": 1.5}, "fraction = 1.5"),
+        ({"method": "mezo", "eps": 0.0}, "eps = 0.0"),
         ({"method": "mezo", "generator": "dice"}, "no generator 'dice'"),
         ({"method": "mezo", "parameters": ("n=3",)}, "gaussian numbers have no parameters"),
         ({"method": "pezo-otf", "parameters": ("bogus=3",)}, "bogus"),
