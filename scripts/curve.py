@@ -60,11 +60,12 @@ def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str,
     """Mean losses of windows of steps: a panel for each task, a curve for each way."""
     figure, axes = plt.subplots(1, len(curves), figsize=(6.5 * len(curves), 4.2), layout="constrained", squeeze=False)
     for (panel, ways), one in zip(curves.items(), axes[0], strict=True):
+        one.set_prop_cycle(color=matplotlib.color_sequences["tab20" if len(ways) > 10 else "tab10"])
         for name, points in ways.items():
             one.plot(range(1, len(points) + 1), points, label=name)
         one.xaxis.set_major_locator(MaxNLocator(integer=True))
         one.set(xlabel="window of steps", ylabel="cross entropy, mean over seeds", title=panel)
-        one.legend(fontsize=7)
+        one.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     _save(figure, title, path)
 
 

@@ -187,7 +187,7 @@ MISTAKES = {
     "estimate --verilog x.v --top a": "no file 'x.v'",
     "estimate urng --board foo": "foo",
     "compare urng nofile.csv": "no file 'nofile.csv'",
-    "table nope": "there is no table 'nope'; there are: pezo-6",
+    "table nope": "there is no table 'nope'; there are: pezo-3, pezo-4",
     "demo --output /dev/null": "is a file",
     "demo --simulator vcs": "choose one of",
 }

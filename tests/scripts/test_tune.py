@@ -148,7 +148,7 @@ MISTAKES = {
     "tune --plot curve.bmp": "a plot ends in .png, .svg, .pdf",
     "cost nosuch": "there is no network 'nosuch'",
     "cost --rank 0": "Invalid value for '--rank'",
-    "table nope": "there is no table 'nope'; there are: pezo-6, instantft-1",
+    "table nope": "there is no table 'nope'; there are: pezo-3, pezo-4, pezo-6",
     "table instantft-7a": "--data-dir",
     "table skip2-4": "--data-dir",
 }
