@@ -156,7 +156,10 @@ def text_task(
         train = _read(split / f"train.{ending}", classes)
     else:
         full = data_dir / "text" / "sent-conv" / kind.full
-        train = _shots(_read(full, classes, kind.encoding), classes, shots, seed, full)
+        texts = _read(full, classes, kind.encoding)
+        tested = set(test.sentences)  # TREC's two sets share some questions
+        unseen = np.array([one for one in range(len(texts)) if texts.sentences[one] not in tested], int)
+        train = _shots(texts[unseen], classes, shots, seed, full)
     return TextTask(name, kind.prompts, train, _some(test, tests))
 
 

@@ -113,3 +113,13 @@ def test_the_real_tasks(name, classes, tests):
         assert np.bincount(task.tune.labels).tolist() == [shots] * classes
         assert len(task.test) == tests
         assert not set(task.tune.sentences) & set(task.test.sentences)
+
+
+def test_what_is_tested_is_not_drawn(kshot):
+    full = kshot / "text" / "sent-conv" / "TREC.train.all"
+    lines = [f"{at % 6} {'Who , 13 ?' if at < 12 else f'What number is {at} ?'}" for at in range(60)]
+    full.write_text("\n".join(lines) + "\n", encoding="latin-1")
+    task = text_task("trec", kshot, shots=9)
+    assert "Who , 13 ?" in task.test.sentences
+    assert "Who , 13 ?" not in task.tune.sentences
+    assert np.bincount(task.tune.labels).tolist() == [8] * 6
