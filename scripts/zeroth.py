@@ -15,7 +15,7 @@ from ..golden.errors import UserError
 from ..golden.networks.checkpoint import refuse_existing, save_state
 from ..golden.text.classifier import PRECISIONS, TextClassifier, default_folder
 from ..golden.text.subject import TextSubject
-from ..golden.text.tasks import SHOTS, is_text, text_task
+from ..golden.text.tasks import SHOTS, generic_text, is_text, text_task
 from ..golden.tuning.pretrain import Pretraining
 from ..golden.tuning.recipes import OTHER, RECIPES
 from ..golden.tuning.zeroth import SampleSubject
@@ -158,7 +158,7 @@ def _text(request: Request) -> tuple[Subject, str]:
     classifier.freeze_words()
     generic = request.generic
     if generic is None and request.data_dir:
-        generic = request.data_dir / "text" / "tinyshakespeare" / "input.txt"
+        generic = generic_text(request.data_dir)
     return TextSubject(classifier, task, generic), "transformer"
 
 

@@ -64,11 +64,6 @@ class TextTask:
     tune: Texts
     test: Texts
 
-    @property
-    def classes(self) -> int:
-        """How many."""
-        return len(self.prompts)
-
 
 @dataclass(frozen=True)
 class _Kind:
@@ -103,6 +98,11 @@ _KINDS = {
     ),
 }
 TEXT_TASKS = (*_KINDS, "csv:FOLDER")
+
+
+def generic_text(data_dir: Path) -> Path:
+    """Text of no task in the same folder, for the weights that are sensitive in general."""
+    return data_dir / "text" / "tinyshakespeare" / "input.txt"
 
 
 def is_text(name: str) -> bool:

@@ -127,12 +127,10 @@ class ZoResult:
     ----------
     engine : str
         That ran.
-    accuracy_before, accuracy_after : float
-        Fractions of held-out samples; before sparse tuning with the rest in NF4 already.
     losses : list of float
         That each step saw, on its own samples.
     curve : list of (int, float)
-        Steps and accuracy then.
+        Steps and the fraction of held-out samples that are right then, from before the first step to after the last.
     seconds : float
         Of the steps alone.
     directions : int or None
@@ -143,14 +141,22 @@ class ZoResult:
     """
 
     engine: str
-    accuracy_before: float
-    accuracy_after: float
     losses: list[float]
     curve: list[tuple[int, float]]
     seconds: float
     directions: int | None
     tensors: dict[str, NDArray[np.generic]]
     trained_parameters: int
+
+    @property
+    def accuracy_before(self) -> float:
+        """Fraction right; before sparse tuning, with the rest in NF4 already."""
+        return self.curve[0][1]
+
+    @property
+    def accuracy_after(self) -> float:
+        """Fraction right."""
+        return self.curve[-1][1]
 
     @property
     def loss_before(self) -> float:
@@ -176,6 +182,12 @@ class FineTuning:
         Its module is tuned in place.
     settings : ZoSettings
 
+    Attributes
+    ----------
+    losses : list of float
+    curve : list of (int, float)
+        As in `ZoResult`, as far as `run` came.
+
     Raises
     ------
     UserError
@@ -185,6 +197,8 @@ class FineTuning:
     def __init__(self, subject: Subject, settings: ZoSettings) -> None:
         self.subject = subject
         self.course = settings.course
+        self.losses: list[float] = []
+        self.curve: list[tuple[int, float]] = []
         if settings.sparse:
             sparsify(subject.module, mask_of(subject, settings), unpacked=True)
         periodic = isinstance(settings.source(), Periodic)
@@ -217,23 +231,21 @@ class FineTuning:
             If the loss is no longer a number.
         """
         subject = self.subject
-        curve = [(0, subject.right())]
-        losses: list[float] = []
+        self.curve.append((0, subject.right()))
         seconds, started = 0.0, time.perf_counter()
         for step, loss in enumerate(descend(self.optimiser, subject.closure_of, subject.samples, self.course), start=1):
             seconds += time.perf_counter() - started
-            losses.append(loss)
+            self.losses.append(loss)
             right = None
             if step == self.course.steps or (watch and step % watch == 0):
                 right = subject.right()
-                curve.append((step, right))
+                self.curve.append((step, right))
             if told:
                 told(step, loss, right)
             started = time.perf_counter()
         count = self.optimiser.weights.count
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
-        tuned = _tuned(subject.module)
-        return ZoResult(self.engine, curve[0][1], curve[-1][1], losses, curve, seconds, directions, tuned, count)
+        return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(subject.module), count)
 
 
 def fine_tune(subject: Subject, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .options import Options, Rows
-from .zeroth import STAND_IN, Found, Way, curves_of, row_of, trials
+from .zeroth import MEZO, STAND_IN, Found, Way, curves_of, row_of, trials
 
-_MEZO = Way("mezo")
 _POOLS = (255, 1023, 4095, 16_383, 65_535)
 _GENERATORS = (3, 7, 15, 31, 63)
 _BITS = (5, 6, 8, 10, 12, 14)
@@ -13,7 +12,7 @@ _BITS = (5, 6, 8, 10, 12, 14)
 
 def pezo_fig3(options: Options) -> Rows:
     """Figure 3: how many numbers in the pool, how many generators on the fly."""
-    ways = {_MEZO: "MeZO"}
+    ways = {MEZO: "MeZO"}
     ways |= {Way("pezo-pool", "pool", (f"pool.size={size}",)): f"pool of {size:,}" for size in _POOLS}
     ways[Way("pezo-pool", "pool", ("pool.size=4064", "pool.p=32"))] = "pool of 4,064, 32 a cycle"
     ways |= {Way("pezo-otf", "otf8", (f"scale.urng.n={n}",)): f"{n} generators" for n in _GENERATORS}
@@ -31,7 +30,7 @@ def pezo_fig3(options: Options) -> Rows:
 
 def pezo_fig4(options: Options) -> Rows:
     """Figure 4: how many bits; and whether the factor's table and the leap matter."""
-    ways = {_MEZO: "MeZO"}
+    ways = {MEZO: "MeZO"}
     ways |= {Way("pezo-otf", "otf8", (f"scale.urng.bits={bits}",)): f"{bits} bits" for bits in _BITS}
     ways |= {
         Way("pezo-otf", "otf8", ("scale.mode=pow2",)): "8 bits, factor a power of two",
@@ -52,7 +51,7 @@ def _rows(title: str, ways: dict[Way, str], options: Options, notes: list[str]) 
     return {
         "title": title,
         "rows": [
-            {"task": task, "k": shots, "generator": name} | row_of(found, task, shots, way, _MEZO)
+            {"task": task, "k": shots, "generator": name} | row_of(found, task, shots, way, MEZO)
             for task in tasks
             for way, name in ways.items()
         ],

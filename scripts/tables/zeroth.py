@@ -12,9 +12,9 @@ import numpy as np
 from ...golden.errors import UserError
 from ...golden.text.classifier import TextClassifier, default_folder
 from ...golden.text.subject import TextSubject
-from ...golden.text.tasks import text_task
+from ...golden.text.tasks import generic_text, text_task
 from ...golden.zo.descent import Course
-from ...golden.zo.finetune import ZoSettings, fine_tune
+from ...golden.zo.finetune import FineTuning, ZoSettings
 from ...golden.zo.recipes import recipe_of
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
@@ -59,7 +59,7 @@ def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
     folder = options.model or default_folder()
     steps = options.steps or recipe_of("transformer").steps
     keys = [(*case, seed) for case in cases for seed in range(options.seeds or SEEDS)]
-    for task, shots, _, seed in keys:
+    for task, shots, seed in dict.fromkeys((task, shots, seed) for task, shots, _, seed in keys):
         text_task(task, options.data_dir, shots, seed)  # a missing file is found here, not in a process of its own
     return run_trials(_trial, {key: (*key, steps, options.data_dir, folder) for key in keys}, options.progress)
 
@@ -69,7 +69,7 @@ def _trial(task: str, shots: int, way: Way, seed: int, steps: int, data_dir: Pat
     texts = text_task(task, data_dir, shots, seed)
     classifier = TextClassifier(folder, texts.prompts, "bfloat16")
     classifier.freeze_words()
-    subject = TextSubject(classifier, texts, data_dir / "text" / "tinyshakespeare" / "input.txt")
+    subject = TextSubject(classifier, texts, generic_text(data_dir))
     settings = ZoSettings(
         way.method,
         way.rate or (usual.sparse_rate if way.method == "sparse-zo" else usual.rate),
@@ -79,13 +79,14 @@ def _trial(task: str, shots: int, way: Way, seed: int, steps: int, data_dir: Pat
         engine="float",
         mask=way.mask,
     )
-    losses: list[float] = []
-    before = subject.right()
+    tuning = FineTuning(subject, settings)
+    collapsed = False
     try:
-        result = fine_tune(subject, settings, lambda step, loss, right: losses.append(loss))
+        tuning.run()
     except UserError:  # the loss is no number any more; the weights are those of the step before
-        return Outcome(before, subject.right(), _windows(losses), True)
-    return Outcome(result.accuracy_before, result.accuracy_after, _windows(losses), False)
+        collapsed = True
+        tuning.curve.append((len(tuning.losses), subject.right()))
+    return Outcome(tuning.curve[0][1], tuning.curve[-1][1], _windows(tuning.losses), collapsed)
 
 
 def _windows(losses: list[float]) -> tuple[float, ...]:
@@ -144,9 +145,9 @@ STAND_IN = (
 
 # -- table 3 -----------------------------------------------------------------------------------------------------------
 
-_MEZO = Way("mezo")
+MEZO = Way("mezo")
 _DISTRIBUTIONS = {
-    _MEZO: ("Gaussian", 90.4, 93.1),
+    MEZO: ("Gaussian", 90.4, 93.1),
     Way("mezo", "rademacher"): ("Rademacher", 51.9, 50.5),
     Way("mezo", "integers"): ("uniform, integers of 8 bits", 51.2, 49.5),
     Way("mezo", "uniform"): ("uniform in [-1, 1)", None, None),
@@ -163,7 +164,7 @@ def pezo_3(options: Options) -> Rows:
     rows = [
         {"task": task, "k": shots, "perturbation": name}
         | {"paper, SST-2": {16: small, 256: large}.get(shots) if task == "sst-2" else None}
-        | row_of(found, task, shots, way, _MEZO)
+        | row_of(found, task, shots, way, MEZO)
         for task in tasks
         for way, (name, small, large) in _DISTRIBUTIONS.items()
     ]
@@ -182,7 +183,7 @@ def pezo_3(options: Options) -> Rows:
 
 # -- table 4 -----------------------------------------------------------------------------------------------------------
 
-_METHODS = {_MEZO: "MeZO", Way("pezo-pool"): "PeZO, pool", Way("pezo-otf"): "PeZO, on the fly"}
+_METHODS = {MEZO: "MeZO", Way("pezo-pool"): "PeZO, pool", Way("pezo-otf"): "PeZO, on the fly"}
 _PAPER_4 = {
     ("sst-2", 16): (90.4, 90.7, 90.9),
     ("sst-5", 16): (45.3, 44.7, 44.8),
@@ -203,7 +204,7 @@ def pezo_4(options: Options) -> Rows:
         papers = _PAPER_4.get((task, shots), (None,) * len(_METHODS))
         for (way, name), paper in zip(_METHODS.items(), papers, strict=True):
             rows.append(
-                {"task": task, "k": shots, "method": name, "paper": paper} | row_of(found, task, shots, way, _MEZO)
+                {"task": task, "k": shots, "method": name, "paper": paper} | row_of(found, task, shots, way, MEZO)
             )
     mean = {name: np.mean([row["after"] for row in rows if row["method"] == name]) for name in _METHODS.values()}
     return {

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from fabtune.golden.errors import UserError
 from fabtune.golden.networks.checkpoint import load_saved
 from fabtune.golden.text.tasks import SEEDS
+from fabtune.scripts.tables.zeroth import Way, _trial
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +84,16 @@ def test_tables(fabtune, tmp_path, tiny_transformer, table, column, count):
     assert (tmp_path / "curves.svg").stat().st_size > 1000
     if table == "sparse-1":
         assert any("13.47" in note and "13.5" in note for note in result["notes"])
+
+
+def test_a_trial_that_collapses_is_told_from_one_that_cannot_start(tmp_path, tiny_transformer):
+    trial = {"task": "sst-2", "shots": 16, "seed": 0, "steps": 50, "data_dir": tmp_path / "data"}
+    outcome = _trial(way=Way("mezo", rate=1e30), folder=tiny_transformer, **trial)
+    assert outcome.collapsed
+    assert 0 <= outcome.after <= 1
+    (tmp_path / "data" / "text" / "tinyshakespeare" / "input.txt").unlink()
+    with pytest.raises(UserError, match="the generic text, is missing"):
+        _trial(way=Way("sparse-zo"), folder=tiny_transformer, **trial)
 
 
 MISTAKES = {

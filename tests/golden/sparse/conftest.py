@@ -5,10 +5,6 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
-    """Tensors are small here, and other tests run beside."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _seeded():
+    """Layers are drawn alike, whatever ran before."""
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
