@@ -36,6 +36,19 @@ class Field:
         return self.lanes * self.format.width
 
 
+def tag_fields(bits: int) -> tuple[Field, ...]:
+    """What goes through a block with each word, unchanged; nothing for 0 bits.
+
+    Raises
+    ------
+    UserError
+        If there are not 0 to 32.
+    """
+    if not 0 <= bits <= 32:
+        raise UserError(f"tag = {bits} bits is not in 0 to 32")
+    return (Field("tag", Format(bits, 0, signed=False)),) if bits else ()
+
+
 @dataclass(frozen=True)
 class Stream:
     """A port.

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .block import Field, Spec, Stream, Words
+from .block import Field, Spec, Stream, Words, tag_fields
 from .errors import UserError
 from .fixed import Q8_16, Format
 from .nf4 import dequantise
@@ -48,8 +48,7 @@ class Nf4DequantSpec(Spec):
             raise UserError(f"lanes = {self.lanes} is not in 1 to 1024")
         if not 1 <= self.scales <= 64:
             raise UserError(f"scales = {self.scales} is not in 1 to 64")
-        if not 0 <= self.tag <= 32:
-            raise UserError(f"tag = {self.tag} bits is not in 0 to 32")
+        tag_fields(self.tag)
 
     @property
     def select_bits(self) -> int:
@@ -63,8 +62,8 @@ class Nf4DequantSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         """`i` takes codes, scales and which lane has which; `o` gives values."""
+        tag = tag_fields(self.tag)
         select = (Field("select", Format(self.select_bits, 0, signed=False), self.lanes),) if self.select_bits else ()
-        tag = (Field("tag", Format(self.tag, 0, signed=False)),) if self.tag else ()
         return {
             "i": Stream("in", (Field("code", CODE, self.lanes), Field("scale", SCALE, self.scales), *select, *tag)),
             "o": Stream("out", (Field("value", Q8_16, self.lanes), *tag)),

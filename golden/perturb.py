@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from .block import Field, Spec, Stream, Words
+from .block import Field, Spec, Stream, Words, tag_fields
 from .errors import UserError
 from .fixed import Q4_12, Format, Integers, Overflow, Rounding, narrow
 from .perturbation import over_lanes
@@ -67,8 +67,7 @@ class PerturbSpec(Spec):
         for what in ("lanes", "numbers"):
             if not 1 <= getattr(self, what) <= 4096:
                 raise UserError(f"{what} = {getattr(self, what)} is not in 1 to 4096")
-        if not 0 <= self.tag <= 32:
-            raise UserError(f"tag = {self.tag} bits is not in 0 to 32")
+        tag_fields(self.tag)
         if not self.number_format.signed:
             raise UserError(f"number = {self.number} is unsigned, but numbers go both ways: write Q for U")
         if self.scale_format is not None and self.scale_format.signed:
@@ -139,12 +138,11 @@ class PerturbSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """`i` takes weights with their numbers, `o` gives the perturbed weights."""
         weight = Field("weight", Q4_12, self.lanes)
-        tag = (Field("tag", Format(self.tag, 0, signed=False)),) if self.tag else ()
         factor = (Field("scale", self.scale_format),) if self.scale_format else ()
         number = Field("number", self.number_format, self.used)
         return {
-            "i": Stream("in", (weight, number, *factor, Field("sign", SIGN), *tag)),
-            "o": Stream("out", (weight, *tag)),
+            "i": Stream("in", (weight, number, *factor, Field("sign", SIGN), *tag_fields(self.tag))),
+            "o": Stream("out", (weight, *tag_fields(self.tag))),
         }
 
     def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:

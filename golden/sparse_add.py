@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .block import Field, Phase, Spec, Stream, Words
+from .block import Field, Phase, Spec, Stream, Words, tag_fields
 from .errors import UserError
 from .fixed import Q4_12, Format, Integers, narrow
 from .packets import last_flags, packets_of, random_lengths
@@ -54,8 +54,7 @@ class SparseAddSpec(Spec):
             )
         if self.queue not in (4, 8, 16, 32, 64):
             raise UserError(f"queue = {self.queue} is not 4, 8, 16, 32 or 64")
-        if not 0 <= self.tag <= 32:
-            raise UserError(f"tag = {self.tag} bits is not in 0 to 32")
+        tag_fields(self.tag)
 
     @property
     def lane_bits(self) -> int:
@@ -75,12 +74,11 @@ class SparseAddSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """`i` takes beats, `sparse` corrections, at least one word a packet; `o` gives beats."""
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
-        tag = (Field("tag", Format(self.tag, 0, signed=False)),) if self.tag else ()
         index = Field("index", Format(self.index_bits, 0, signed=False))
         return {
-            "i": Stream("in", (weight, last, *tag)),
+            "i": Stream("in", (weight, last, *tag_fields(self.tag))),
             "sparse": Stream("in", (index, Field("value", Q4_12), last)),
-            "o": Stream("out", (weight, last, Field("error", BIT), *tag)),
+            "o": Stream("out", (weight, last, Field("error", BIT), *tag_fields(self.tag))),
         }
 
     # -- the door ----------------------------------------------------------------------------------------------------

@@ -8,15 +8,13 @@ that no two simulators can disagree about the order of events.
 
 from __future__ import annotations
 
-import json
-import os
-import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import cocotb
 from cocotb.triggers import Timer
+
+from .planned import Planned
 
 HALF_PERIOD_NS = 2
 IDLE_LIMIT = 4096
@@ -46,31 +44,8 @@ class Port:
         return (len(self.words) if self.is_input else self.want) - self.done
 
 
-class Bench:
-    """A block under test.
-
-    Parameters
-    ----------
-    dut : handle
-        The top module.
-    stall : float
-        Probability that a stream pauses in a cycle, on either side of the block.
-    """
-
-    def __init__(self, dut: Any, name: str, stall: float = 0.0) -> None:
-        self.dut, self.name, self.stall = dut, name, stall
-        self.plan = json.loads(Path(os.environ["FABTUNE_PLAN"]).read_text())
-        self.random = random.Random(f"{self.plan['seed']} {name}")
-        self.cycles = 0
-        self.phases: list[dict[str, Any]] = []
-
-    async def run(self) -> None:
-        """All phases in order; the words that came out go to the results file."""
-        for phase in self.plan["phases"]:
-            if phase["reset"]:
-                await self.reset()
-            self.phases.append(await self.phase(phase))
-        self._save()
+class Bench(Planned):
+    """A block under test, see `Planned`: a stream pauses on either side of the block."""
 
     async def reset(self, cycles: int = 2) -> None:
         """Hold the reset for some cycles, all streams idle."""
@@ -191,12 +166,6 @@ class Bench:
         self._wire(self.plan["clock"]).value = 1
         self.cycles += 1
         await Timer(HALF_PERIOD_NS, "ns")
-
-    def _save(self) -> None:
-        path = Path(os.environ["FABTUNE_RESULTS"])
-        results = json.loads(path.read_text()) if path.exists() else {}
-        results[self.name] = {"cycles": self.cycles, "phases": self.phases}
-        path.write_text(json.dumps(results))
 
 
 @cocotb.test()

@@ -6,13 +6,10 @@ that a core must keep on its buses, are here.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import cocotb
@@ -27,6 +24,8 @@ from cocotbext.axi import (
     AxiWriteBus,
 )
 from cocotbext.axi.sparse_memory import SparseMemory
+
+from .planned import Planned
 
 PERIOD_NS = 4
 PAGE = 4096
@@ -166,24 +165,12 @@ class StreamPort:
                 wire.value = value
 
 
-class BusBench:
-    """A core under test.
-
-    Parameters
-    ----------
-    dut : handle
-        The top module.
-    stall : float
-        Probability that a channel or stream pauses in a cycle, on the side of the bench.
-    """
+class BusBench(Planned):
+    """A core under test, see `Planned`: channels and streams pause on the side of the bench."""
 
     def __init__(self, dut: Any, name: str, stall: float = 0.0) -> None:
-        self.dut, self.name, self.stall = dut, name, stall
-        self.plan = json.loads(Path(os.environ["FABTUNE_PLAN"]).read_text())
-        self.random = random.Random(f"{self.plan['seed']} {name}")
-        self.cycles = 0
+        super().__init__(dut, name, stall)
         self.high: Counter[str] = Counter()
-        self.phases: list[dict[str, Any]] = []
         self.clock, self.reset_wire = (getattr(dut, self.plan[wire]) for wire in ("clock", "reset"))
         self._edge = RisingEdge(self.clock)
         self.memory = SparseMemory(1 << 62)
@@ -224,14 +211,6 @@ class BusBench:
     def _pauses(self, own: random.Random) -> Iterator[bool]:
         while True:
             yield own.random() < self.stall
-
-    async def run(self) -> None:
-        """All phases in order; the words that came out go to the results file."""
-        for phase in self.plan["phases"]:
-            if phase["reset"]:
-                await self.reset()
-            self.phases.append(await self.phase(phase))
-        self._save()
 
     async def start(self) -> None:
         """The clock, and the eye that is kept on the buses."""
@@ -357,12 +336,6 @@ class BusBench:
                 one.look()
             for name, wire in zip(self._counted, counted, strict=True):
                 self.high[name] += int(wire.value)
-
-    def _save(self) -> None:
-        path = Path(os.environ["FABTUNE_RESULTS"])
-        results = json.loads(path.read_text()) if path.exists() else {}
-        results[self.name] = {"cycles": self.cycles, "phases": self.phases}
-        path.write_text(json.dumps(results))
 
 
 @cocotb.test()

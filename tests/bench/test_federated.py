@@ -19,8 +19,6 @@ from fabtune.golden.networks.sequential import deployed, module_of
 
 @pytest.mark.parametrize("name", ["fan", "lenet5-mnist"])
 def test_one_pass_beside_the_replay(name, capsys):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     network, rng = deployed(preset(name)), random.Random(0)
     model = SplitModel(module_of(network), cut_of(network, -1), Plan())
     for count in (10, 1_000, 100_000):
@@ -45,4 +43,3 @@ def test_one_pass_beside_the_replay(name, capsys):
                 f"applied in {applied - summed:.4f} s; replayed in {ended - applied:.3f} s",
                 end="",
             )
-    torch.set_num_threads(threads)

@@ -18,7 +18,6 @@ SAMPLES = 1024
 
 
 def test_ten_epochs_in_integers(benchmark):
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     network, rng = preset("lenet5-mnist"), np.random.default_rng(0)
     samples = Samples(rng.integers(0, 256, (SAMPLES, 1, 28, 28)).astype(np.uint8), rng.integers(0, 10, SAMPLES))

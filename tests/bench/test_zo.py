@@ -50,8 +50,6 @@ def walk(tensors, source):
 
 
 def test_perturb_and_update(capsys):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     tensors, others = ([torch.randn(shape) for shape in SHAPES] for _ in range(2))
     weights = sum(tensor.numel() for tensor in tensors)
     assert 19.9e6 < weights < 20.1e6
@@ -64,7 +62,6 @@ def test_perturb_and_update(capsys):
             began = time.perf_counter()
             passes()
             seconds[name] = min(seconds[name], time.perf_counter() - began)
-    torch.set_num_threads(threads)
     with capsys.disabled():
         print(f"\n{'':8} ms a pass   MeZO's redraw / this   plain addition / this")
         for name, one in seconds.items():
@@ -76,8 +73,6 @@ def test_perturb_and_update(capsys):
 
 @pytest.mark.parametrize("name", PezoSpec.presets)
 def test_a_sum_of_steps_beside_its_replay(name, capsys):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     source, rng = SOURCES[name], random.Random(0)
     start = torch.randint(-(1 << 31), 1 << 31, (20_000_003,), dtype=torch.int32)
     for count in (10, 1_000, 100_000):
@@ -98,4 +93,3 @@ def test_a_sum_of_steps_beside_its_replay(name, capsys):
             assert torch.equal(summed, replayed)
         with capsys.disabled():
             print(f"\n{line}", end="")
-    torch.set_num_threads(threads)
