@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from ..golden.federated.account import cut_of, memory_bytes, part_flops
+from ..golden.federated.account import cut_of, memory_bytes, part_flops, stage_of, step_flops
 from ..golden.federated.fedavg import fedavg
 from ..golden.federated.federation import Outcome, Post, Progress, federate
 from ..golden.federated.plan import Plan
@@ -42,7 +42,7 @@ class Request(Start):
 
     Parameters
     ----------
-    rounds, clients, fraction, steps, batch, eps, first, second, boost
+    rounds, clients, fraction, steps, batch, eps, first, second
         See `Plan`.
     rate, plain_rate, fedavg_rate
         Learning rates of FedSPZO, plain federated zeroth order and FedAvg.
@@ -69,8 +69,7 @@ class Request(Start):
     eps: float
     first: int
     second: int
-    boost: int
-    stage: int
+    stage: int | None
     generator: str
     alpha: float
     mishaps: bool
@@ -80,7 +79,7 @@ class Request(Start):
 
     def plan(self, rate: float) -> Plan:
         """FedSPZO's."""
-        names = ("rounds", "clients", "fraction", "steps", "batch", "eps", "first", "second", "boost", "seed")
+        names = ("rounds", "clients", "fraction", "steps", "batch", "eps", "first", "second", "seed")
         return Plan(
             rate=rate, source=integer_source_of(self.generator), **{name: getattr(self, name) for name in names}
         )
@@ -107,10 +106,10 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     with progress_on(console) as progress:
         start = asked.prepared(progress)
         plan, rates = start.plan, start.rates
-        plain = replace(plan, first=1, second=PLAIN_QUERIES, boost=1, rate=rates.plain)
+        plain = start.plain()
         post = mishaps(plan.seed) if request.mishaps else None
         runs: dict[str, Callable[[Told], tuple[Outcome, dict[str, Any]]]] = {
-            "FedSPZO": partial(start.zeroth_order, plan, request.stage, post)
+            "FedSPZO": partial(start.zeroth_order, plan, start.stage, post)
         }
         if not request.alone:
             runs["FedZO"] = partial(start.zeroth_order, plain, 0, post)
@@ -127,7 +126,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "rounds": plan.rounds,
         "clients": plan.clients,
         "sampled": plan.sampled_clients,
-        "steps": plan.steps,
+        "stage": start.stage,
         "alpha": request.alpha,
         "seed": plan.seed,
     }
@@ -161,6 +160,8 @@ class Chosen:
     rates : Rates
     owned : list of Samples
         Of each client.
+    stage : int
+        At which FedSPZO cuts.
     """
 
     task: Task
@@ -169,6 +170,7 @@ class Chosen:
     plan: Plan
     rates: Rates
     owned: list[Samples]
+    stage: int
 
     def prepared(self, progress: rich.progress.Progress) -> Prepared:
         """Pre-train, or take what is there."""
@@ -178,7 +180,7 @@ class Chosen:
             how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, self.plan.seed)
             module = pretrained_module(self.network, self.task, how, progress)
         plain, start = deployed(self.network), deployed_module(self.network, module)
-        return Prepared(plain, start, self.owned, self.task.test, self.plan, self.rates)
+        return Prepared(plain, start, self.owned, self.task.test, self.plan, self.rates, self.stage)
 
 
 def chosen(request: Request) -> Chosen:
@@ -192,11 +194,13 @@ def chosen(request: Request) -> Chosen:
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
     network, module = request.chosen(task)
-    cut_of(network, request.stage)
     asked = {"split": request.rate, "plain": request.plain_rate, "fedavg": request.fedavg_rate}
     rates = replace(rates_of(network.name), **{name: rate for name, rate in asked.items() if rate is not None})
     plan = request.plan(rates.split)
-    return Chosen(task, network, module, plan, rates, shards(task.tune, plan.clients, request.alpha, request.seed))
+    stage = stage_of(network, plan.second) if request.stage is None else request.stage
+    cut_of(network, stage)
+    owned = shards(task.tune, plan.clients, request.alpha, request.seed)
+    return Chosen(task, network, module, plan, rates, owned, stage)
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,8 @@ class Prepared:
     plan : Plan
         FedSPZO's.
     rates : Rates
+    stage : int
+        At which FedSPZO cuts.
     """
 
     network: Network
@@ -223,6 +229,13 @@ class Prepared:
     test: Samples
     plan: Plan
     rates: Rates
+    stage: int
+
+    def plain(self) -> Plan:
+        """Of plain federated zeroth order, with about as much forward work as FedSPZO's."""
+        plan = replace(self.plan, first=1, second=PLAIN_QUERIES, rate=self.rates.plain)
+        work = step_flops(part_flops(self.network, self.stage), self.plan) * plan.steps
+        return replace(plan, steps=max(1, round(work / step_flops(part_flops(self.network, 0), plan))))
 
     def zeroth_order(self, plan: Plan, stage: int, post: Post | None, told: Told) -> tuple[Outcome, dict[str, Any]]:
         """A federation and its figures."""
@@ -255,6 +268,7 @@ def _figures(outcome: Outcome, plan: Plan, flops: tuple[int, int]) -> dict[str, 
         "accuracy_before": before.accuracy,
         "accuracy_after": after.accuracy,
         "rate": plan.rate,
+        "steps": plan.steps,
     }
 
 

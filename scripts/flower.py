@@ -45,13 +45,14 @@ def request_of(config: dict[str, Any]) -> Request:
         values[field.name] = (value or None) if optional else (False if value is None else value)
     for name in ("weights", "data_dir"):
         values[name] = Path(values[name]) if values[name] else None
+    if values["stage"]:
+        values["stage"] = int(values["stage"])
     return Request(**values)
 
 
-def _prepared(config: dict[str, Any]) -> tuple[Request, Prepared]:
-    request = request_of(config)
+def _prepared(config: dict[str, Any]) -> Prepared:
     with rich.progress.Progress(console=Console(quiet=True)) as progress:
-        return request, chosen(request).prepared(progress)
+        return chosen(request_of(config)).prepared(progress)
 
 
 def _digest(integers: torch.Tensor) -> str:
@@ -61,7 +62,7 @@ def _digest(integers: torch.Tensor) -> str:
 @client_app.query()
 def enrol(message: Message, context: Context) -> Message:
     """Say which client this is, and how many samples it has."""
-    _, start = _prepared(dict(context.run_config))
+    start = _prepared(dict(context.run_config))
     client = int(context.node_config["partition-id"])
     record = ConfigRecord({"client": client, "share": len(start.owned[client])})
     return Message(RecordDict({"client": record}), reply_to=message)
@@ -70,9 +71,9 @@ def enrol(message: Message, context: Context) -> Message:
 @client_app.train()
 def learn(message: Message, context: Context) -> Message:
     """A client's round."""
-    request, start = _prepared(dict(context.run_config))
+    start = _prepared(dict(context.run_config))
     asked = message.content["task"]
-    client = Client(start.module, cut_of(start.network, request.stage), start.plan, start.owned[int(asked["client"])])
+    client = Client(start.module, cut_of(start.network, start.stage), start.plan, start.owned[int(asked["client"])])
     if _digest(client.model.integers()) != asked["start"]:
         raise UserError("this client's pre-trained model is not the server's: give both the same file as weights")
     first, second = (torch.from_numpy(message.content["total"][part].numpy().copy()) for part in ("0", "1"))
@@ -89,11 +90,11 @@ def serve(grid: Grid, context: Context) -> None:
     """All rounds; the figures are printed as JSON."""
     config = dict(context.run_config)
     timeout = float(config["timeout"])
-    request, start = _prepared(config)
+    start = _prepared(config)
     nodes = _enrolled(grid, start.plan.clients, timeout)
     shares = [share for _, (_, share) in sorted(nodes.items())]
     module = copy.deepcopy(start.module)
-    server = Server(module, cut_of(start.network, request.stage), start.plan, shares)
+    server = Server(module, cut_of(start.network, start.stage), start.plan, shares)
     origin = _digest(server.model.integers())
     identical, uploaded, refused, missing = True, 0, [], []
     before = evaluated(module, start.test)

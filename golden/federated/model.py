@@ -55,7 +55,7 @@ class SplitModel:
         source, format = plan.source, plan.format
         self.weights = tuple(IntegerWeights(list(part.parameters()), source, format) for part in self.parts)
         spans = (source.span(self.weights[0].count), source.span(self.weights[1].count))
-        self.layout = Layout(plan.first, plan.second, spans, plan.boost)
+        self.layout = Layout(plan.first, plan.second, spans)
         self.evaluations = [0, 0]
         self.eps = self.weights[0].snap(plan.eps)
 

@@ -40,9 +40,6 @@ class Plan:
         Length of a perturbation; it is rounded to what integers can be moved by.
     first, second : int
         P1 perturbations of the first part a step, and for each of them P2 of the second part.
-    boost : int
-        The second part's rate is so many times `rate`. With P1 P2 perturbations its gradient is far less noisy than the
-        first part's; FedSPZO itself has one rate, 1.
     seed : int
         Of the clients that are sampled and of their batches. Perturbations need none: they have positions.
     source : Periodic
@@ -60,7 +57,6 @@ class Plan:
     eps: float = 1e-3
     first: int = 2
     second: int = 8
-    boost: int = 1
     seed: int = 0
     source: Periodic = field(default_factory=lambda: Periodic(PezoSpec()))
     format: Format = field(default_factory=lambda: Format(4, 28))
@@ -70,7 +66,7 @@ class Plan:
             **dict.fromkeys(("rounds", "batch"), 1 << 31),
             "clients": LARGEST_CLIENTS,
             "steps": LARGEST_STEPS,
-            **dict.fromkeys(("first", "second", "boost"), LARGEST_COUNT),
+            **dict.fromkeys(("first", "second"), LARGEST_COUNT),
         }
         for name, most in limits.items():
             if not 1 <= (value := getattr(self, name)) <= most:

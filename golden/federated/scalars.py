@@ -6,8 +6,8 @@ of the second part that belongs to it at ``p + i (s + P2 t) + s + j t``. The nex
 
 The loss is seen once on each side for every pair (i, j). Their difference is the slope along both perturbations
 (FedSPZO, equations 5 and 6): the first part moves along i by the sum of c[i, j] over j, the second along (i, j) by
-c[i, j], or by an integer multiple of it where it learns faster. So only c is sent. A step's scalars are signed bytes
-and a common shift, c = q * 2**shift; the client itself moves by these, so that nothing is lost on the way.
+c[i, j]. So only c is sent. A step's scalars are signed bytes and a common shift, c = q * 2**shift; the client itself
+moves by these, so that nothing is lost on the way.
 """
 
 from __future__ import annotations
@@ -78,14 +78,11 @@ class Layout:
         P1 and P2.
     spans : tuple of int
         Positions that a perturbation of the first and of the second part takes.
-    boost : int
-        How many times faster than the first part the second one learns.
     """
 
     first: int
     second: int
     spans: tuple[int, int]
-    boost: int = 1
 
     @property
     def scalars(self) -> int:
@@ -111,7 +108,7 @@ class Layout:
             coefficients = iter(step.coefficients)
             for start, others in self.positions(position):
                 pairs = list(zip(others, coefficients, strict=False))
-                second += [(other, self.boost * coefficient) for other, coefficient in pairs]
+                second += pairs
                 first.append((start, sum(coefficient for _, coefficient in pairs)))
             position += self.span
         return first, second

@@ -116,6 +116,11 @@ class Stage:
         return self.biases, self.inputs
 
     @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return prod(self.weight_shape) + self.biases
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of a sample."""
         return prod(self.weight_shape) * prod(self.computed_shape[1:])
@@ -201,7 +206,7 @@ class Network:
     @property
     def parameters(self) -> int:
         """Weights and biases once batch norm is folded."""
-        return sum(prod(stage.weight_shape) + stage.biases for stage in self.stages)
+        return sum(stage.parameters for stage in self.stages)
 
 
 def _applied(layer: Convolution | Linear, shape: Shape, flat: bool, where: str) -> Shape:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,7 +39,9 @@ def test_federate_reports_and_repeats(fabtune, tmp_path):
         assert one["accuracy_before"] == pytest.approx(report["accuracy_before"], abs=0.01)
     assert set(report["baselines"]) == {"FedZO", "FedAvg"}
     assert report["baselines"]["FedAvg"]["upload_bytes"] == 5 * 2 * 4 * 4538
-    assert 1.6 <= report["baselines"]["FedZO"]["forward_flops"] / report["forward_flops"] <= 3
+    plain = report["baselines"]["FedZO"]
+    assert plain["forward_flops"] == pytest.approx(report["forward_flops"], rel=0.03)
+    assert report["loss_after"] < plain["loss_after"]
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -77,7 +81,7 @@ MISTAKES = {
     "federate --eps 1e-9": "eps = 1e-09 is below",
     "federate --stage 3": "stage = 3: digits has 3 layers with weights",
     "federate --first 300": "first = 300",
-    "federate --boost 0": "boost = 0",
+    "federate --second 0": "second = 0",
     "federate --generator none": "there is no generator 'none'",
     "federate --data nosuch": "there is no task 'nosuch'",
     "federate --network fan": "fan takes samples of (256,), digits has (1, 8, 8)",
@@ -126,6 +130,23 @@ def test_the_table_stands_beside_the_paper(monkeypatch):
     assert ours["over MeZO %"] < 0.5
     assert named["FedAvg"]["upload"] == 4 * 4538
     json.dumps(rows, allow_nan=False)
+
+
+@pytest.mark.skipif("FABTUNE_DATA" not in os.environ, reason="needs the real data: set FABTUNE_DATA")
+def test_lenet_cut_behind_its_convolutions_takes_half_the_forward_work():
+    """Two seeds, each method at its best rate; docs/federated.md has the whole table."""
+    from fabtune.scripts.tables import fedspzo
+
+    target = 0.9
+    needed = {}
+    for method, rate in (("FedSPZO P1 = 2, P2 = 8", 0.0075), ("FedZO 5 perturbations", 0.0042)):
+        runs = [
+            fedspzo._trial("lenet5-mnist", method, rate, seed, Path(os.environ["FABTUNE_DATA"])) for seed in range(2)
+        ]
+        work, losses = (np.mean([run[at] for run in runs], axis=0) for at in (0, 1))
+        needed[method] = fedspzo._reached(work, losses, target)
+    ours, theirs = needed.values()
+    assert 2 * ours <= theirs
 
 
 def test_operations_to_a_loss():

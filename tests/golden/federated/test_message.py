@@ -115,5 +115,3 @@ def test_where_perturbations_are_and_what_moves():
     assert first == [(100, 4), (122, 6), (144, 2), (166, 3)]
     assert second[:6] == [(110, 2), (114, -4), (118, 6), (132, 8), (136, 10), (140, -12)]
     assert second[6] == (154, 1)
-    faster = replace(layout, boost=5).moves(100, [one])
-    assert faster == (first[:2], [(at, 5 * coefficient) for at, coefficient in second[:6]])
