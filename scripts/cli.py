@@ -461,6 +461,7 @@ def cost(network: str, rank: int, as_json: bool) -> None:
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Of text; may be repeated.")
 @click.option("--shots", type=click.IntRange(1), help="Sentences a class; by default 16.")
 @click.option("--steps", type=click.IntRange(1), help="Of zeroth order.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate where all weights of text learn.")
 @click.option("--plot", type=_FILE, help="The table's curves, where it has any: .png, .svg or .pdf.")
 @as_json
 def table(name: str, plot: Path | None, as_json: bool, **options: Any) -> None:

@@ -29,6 +29,8 @@ class Options:
         Sentences a class.
     steps : int, optional
         Of zeroth order.
+    rate : float, optional
+        Learning rate of zeroth order on all weights.
     progress : callable
         Told what is being measured.
     """
@@ -39,4 +41,5 @@ class Options:
     tasks: tuple[str, ...] = ()
     shots: int | None = None
     steps: int | None = None
+    rate: float | None = None
     progress: Callable[[str], None] = lambda _: None

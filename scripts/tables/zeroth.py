@@ -57,23 +57,27 @@ Found = dict[tuple[str, int, Way, int], Outcome]
 def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
     """Run each case with every seed."""
     folder = options.model or default_folder()
-    steps = options.steps or recipe_of("transformer").steps
+    usual = recipe_of("transformer")
+    steps, rate = options.steps or usual.steps, options.rate or usual.rate
     keys = [(*case, seed) for case in cases for seed in range(options.seeds or SEEDS)]
     for task, shots, seed in dict.fromkeys((task, shots, seed) for task, shots, _, seed in keys):
         text_task(task, options.data_dir, shots, seed)  # a missing file is found here, not in a process of its own
-    return run_trials(_trial, {key: (*key, steps, options.data_dir, folder) for key in keys}, options.progress)
+    rates = {way: way.rate or (usual.sparse_rate if way.method == "sparse-zo" else rate) for _, _, way, _ in keys}
+    arguments = {key: (*key, steps, rates[key[2]], options.data_dir, folder) for key in keys}
+    return run_trials(_trial, arguments, options.progress)
 
 
-def _trial(task: str, shots: int, way: Way, seed: int, steps: int, data_dir: Path, folder: Path) -> Outcome:
-    usual = recipe_of("transformer")
+def _trial(
+    task: str, shots: int, way: Way, seed: int, steps: int, rate: float, data_dir: Path, folder: Path
+) -> Outcome:
     texts = text_task(task, data_dir, shots, seed)
     classifier = TextClassifier(folder, texts.prompts, "bfloat16")
     classifier.freeze_words()
     subject = TextSubject(classifier, texts, generic_text(data_dir))
     settings = ZoSettings(
         way.method,
-        way.rate or (usual.sparse_rate if way.method == "sparse-zo" else usual.rate),
-        course=Course(steps, usual.batch, seed),
+        rate,
+        course=Course(steps, recipe_of("transformer").batch, seed),
         generator=way.generator,
         parameters=way.parameters,
         engine="float",
