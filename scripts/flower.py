@@ -45,8 +45,11 @@ def request_of(config: dict[str, Any]) -> Request:
         values[field.name] = (value or None) if optional else (False if value is None else value)
     for name in ("weights", "data_dir"):
         values[name] = Path(values[name]) if values[name] else None
-    if values["stage"]:
-        values["stage"] = int(values["stage"])
+    stage = str(config.get("stage", ""))
+    try:
+        values["stage"] = int(stage) if stage else None
+    except ValueError:
+        raise UserError(f"stage = {stage!r} is not a number of a layer") from None
     return Request(**values)
 
 

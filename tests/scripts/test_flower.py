@@ -46,6 +46,14 @@ def _identity():
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
 
 
+@pytest.mark.parametrize(("given", "read"), [("", None), ("2", 2), (0, 0)])
+def test_a_stage_is_a_number_or_left_open(given, read):
+    from fabtune.scripts.flower import request_of
+
+    config = tomllib.loads(CONFIG.read_text())["tool"]["flwr"]["app"]["config"]
+    assert request_of(config | {"stage": given}).stage == read
+
+
 @pytest.mark.parametrize("faults", [[], ["garbage", "lost"]])
 def test_the_app_is_the_federation(fabtune, capsys, monkeypatch, faults):
     from fabtune.scripts import flower
