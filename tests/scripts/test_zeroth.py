@@ -86,14 +86,21 @@ def test_tables(fabtune, tmp_path, tiny_transformer, table, column, count):
         assert any("13.47" in note and "13.5" in note for note in result["notes"])
 
 
+def test_a_rate_is_that_of_all_weights(fabtune, tiny_transformer):
+    size = ("--task", "sst-2", "--seeds", 1, "--steps", 9, "--model", tiny_transformer, "--data-dir", "data")
+    status, out, _ = fabtune("table", "sparse-1", *size, "--rate", "1e30", "--json")
+    assert status == 0
+    assert [row["collapsed"] for row in json.loads(out)["rows"]] == [1, 0, 0, 0, 0]
+
+
 def test_a_trial_that_collapses_is_told_from_one_that_cannot_start(tmp_path, tiny_transformer):
     trial = {"task": "sst-2", "shots": 16, "seed": 0, "steps": 50, "data_dir": tmp_path / "data"}
-    outcome = _trial(way=Way("mezo", rate=1e30), folder=tiny_transformer, **trial)
+    outcome = _trial(way=Way("mezo"), rate=1e30, folder=tiny_transformer, **trial)
     assert outcome.collapsed
     assert 0 <= outcome.after <= 1
     (tmp_path / "data" / "text" / "tinyshakespeare" / "input.txt").unlink()
     with pytest.raises(UserError, match="the generic text, is missing"):
-        _trial(way=Way("sparse-zo"), folder=tiny_transformer, **trial)
+        _trial(way=Way("sparse-zo"), rate=1e-3, folder=tiny_transformer, **trial)
 
 
 MISTAKES = {
@@ -114,6 +121,7 @@ MISTAKES = {
     "table pezo-4": "--data-dir",
     "table pezo-4 --data-dir gone": "is missing",
     "table pezo-4 --data-dir data --task poems": "no text task 'poems'",
+    "table pezo-4 --rate 0": "0.0 is not in the range x>0",
     "table pezo-6 --plot curve.gif": ".png, .svg, .pdf",
 }
 
