@@ -450,7 +450,7 @@ def cost(network: str, rank: int, as_json: bool) -> None:
     sheet = Table("method", *(name.replace("_", " ") for name in next(iter(costs.values()))), title=network)
     for name, row in costs.items():
         sheet.add_row(name, *("-" if value is None else f"{value:,}" for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else 160).print(sheet)
+    Console(width=None if sys.stdout.isatty() else 400).print(sheet)
 
 
 @main.command()
@@ -477,7 +477,7 @@ def table(name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
     sheet = Table(*columns, title=result["title"])
     for row in result["rows"]:
         sheet.add_row(*("-" if row[column] is None else str(row[column]) for column in columns))
-    Console(width=None if sys.stdout.isatty() else 160).print(sheet)
+    Console(width=None if sys.stdout.isatty() else 400).print(sheet)
     for note in result["notes"]:
         click.echo(note)
 
