@@ -17,7 +17,7 @@ from torch import nn
 from ..golden.federated.account import cut_of, memory_bytes, part_flops, stage_of, step_flops
 from ..golden.federated.fedavg import fedavg
 from ..golden.federated.federation import Outcome, Post, Progress, federate
-from ..golden.federated.plan import Plan
+from ..golden.federated.plan import LARGEST_STEPS, Plan
 from ..golden.federated.post import mishaps
 from ..golden.federated.recipes import Rates, rates_of
 from ..golden.federated.shards import shards
@@ -106,13 +106,12 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     with progress_on(console) as progress:
         start = asked.prepared(progress)
         plan, rates = start.plan, start.rates
-        plain = start.plain()
         post = mishaps(plan.seed) if request.mishaps else None
         runs: dict[str, Callable[[Told], tuple[Outcome, dict[str, Any]]]] = {
             "FedSPZO": partial(start.zeroth_order, plan, start.stage, post)
         }
         if not request.alone:
-            runs["FedZO"] = partial(start.zeroth_order, plain, 0, post)
+            runs["FedZO"] = partial(start.zeroth_order, start.plain(), 0, post)
             runs["FedAvg"] = partial(start.fedavg, replace(plan, rate=rates.fedavg))
         outcomes: dict[str, Outcome] = {}
         figures: dict[str, dict[str, Any]] = {}
@@ -232,10 +231,11 @@ class Prepared:
     stage: int
 
     def plain(self) -> Plan:
-        """Of plain federated zeroth order, with about as much forward work as FedSPZO's."""
+        """Of plain federated zeroth order: about as much forward work as FedSPZO's, if a message has room for it."""
         plan = replace(self.plan, first=1, second=PLAIN_QUERIES, rate=self.rates.plain)
         work = step_flops(part_flops(self.network, self.stage), self.plan) * plan.steps
-        return replace(plan, steps=max(1, round(work / step_flops(part_flops(self.network, 0), plan))))
+        steps = round(work / step_flops(part_flops(self.network, 0), plan))
+        return replace(plan, steps=min(max(1, steps), LARGEST_STEPS))
 
     def zeroth_order(self, plan: Plan, stage: int, post: Post | None, told: Told) -> tuple[Outcome, dict[str, Any]]:
         """A federation and its figures."""

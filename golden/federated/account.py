@@ -46,14 +46,12 @@ def saving(network: Network, stage: int, second: int) -> float:
     Parameters
     ----------
     network : Network
-        Deployed.
     stage : int
     second : int
         P2.
     """
-    at = stage % len(network.stages)
     first_work, second_work = part_flops(network, stage)
-    behind = sum(one.parameters for one in network.stages[at:])
+    behind = sum(one.parameters for one in network.stages[stage:])
     cut = (network.parameters - behind + behind / second) * (first_work + second * second_work)
     return network.parameters * (first_work + second_work) / cut
 
