@@ -194,6 +194,11 @@ class Spec(ABC):
             if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
                 raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
 
+    @classmethod
+    def area(cls) -> str:
+        """Name the area of the spec's module: ``rng`` for `golden.rng.urng`. RTL, bench and page are found by it."""
+        return cls.__module__.rpartition(".")[0].rpartition(".")[2]
+
     @property
     def latency(self) -> int:
         """Cycles from an input's transfer, or for a source from reset, to its output; one word a cycle follows."""

@@ -1,27 +1,27 @@
 """The blocks, by name: whatever has a spec here has RTL, a bench and a page of the same name."""
 
-from .adapter import AdapterSpec
-from .axi_read import AxiReadSpec
-from .axi_registers import AxiRegistersSpec
-from .axi_write import AxiWriteSpec
+from .axi.axi_read import AxiReadSpec
+from .axi.axi_registers import AxiRegistersSpec
+from .axi.axi_write import AxiWriteSpec
 from .block import Spec
-from .celoss import CelossSpec
-from .conv import ConvSpec
-from .fc import FcSpec
-from .grng import GrngSpec
-from .instantft import InstantftSpec
-from .mac import MacSpec
-from .nf4_dequant import Nf4DequantSpec
-from .nf4_quant import Nf4QuantSpec
-from .perturb import PerturbSpec
-from .pezo import PezoSpec
-from .pool import PoolSpec
-from .scale import ScaleSpec
-from .softmax import SoftmaxSpec
-from .sparse_add import SparseAddSpec
-from .tile import TileSpec
-from .urng import UrngSpec
-from .weight_path import WeightPathSpec
+from .cores.instantft import InstantftSpec
+from .lora.adapter import AdapterSpec
+from .nf4.nf4_dequant import Nf4DequantSpec
+from .nf4.nf4_quant import Nf4QuantSpec
+from .nn.celoss import CelossSpec
+from .nn.conv import ConvSpec
+from .nn.fc import FcSpec
+from .nn.mac import MacSpec
+from .nn.softmax import SoftmaxSpec
+from .rng.grng import GrngSpec
+from .rng.pezo import PezoSpec
+from .rng.pool import PoolSpec
+from .rng.scale import ScaleSpec
+from .rng.urng import UrngSpec
+from .zo.perturb import PerturbSpec
+from .zo.sparse_add import SparseAddSpec
+from .zo.tile import TileSpec
+from .zo.weight_path import WeightPathSpec
 
 BLOCKS: dict[str, type[Spec]] = {
     spec.name: spec

@@ -19,7 +19,7 @@ from .. import __version__
 from ..golden.block import Spec
 from ..golden.errors import UserError
 from . import yosys
-from .edge import Edge, Port
+from .top import Edge, Port
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Emitted:
 
 
 def component(spec: Spec) -> wiring.Component:
-    """The RTL of a spec: the class of the same name, in CamelCase, in the module of the same name."""
-    module = importlib.import_module(f".{spec.name}", __package__)
+    """Build the RTL of a spec: the CamelCase class in the module of the same area and name."""
+    module = importlib.import_module(f".{spec.area()}.{spec.name}", __package__)
     kind = "".join(part.capitalize() for part in spec.name.split("_"))
     built: wiring.Component = getattr(module, kind)(spec)
     return built

@@ -157,7 +157,7 @@ def emit(
     as_json: bool,
 ) -> None:
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
-    from ..boards.package import package, write
+    from ..boards.vivado.package import package, write
 
     files = package(spec_of(block, settings, preset), board, top, mhz)
     folder = output or Path("build") / block
@@ -219,7 +219,7 @@ def estimate(
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
     from ..boards.board import board as board_of
-    from ..boards.estimate import estimate_spec, estimate_verilog
+    from ..boards.estimate.estimate import estimate_spec, estimate_verilog
 
     if bool(block) == bool(verilog):
         raise UserError("give either a BLOCK or --verilog FILE --top NAME")
@@ -270,9 +270,9 @@ def compare(
     as_json: bool,
 ) -> None:
     """Hold a CAPTURE (CSV, hex words or NPZ) against golden. Exit status 1 on any difference."""
-    from ..hw.edge import ports_of
-    from ..sim.capture import read_capture
-    from ..sim.compare import compare as hold
+    from ..hw.top import ports_of
+    from ..sim.captures.capture import read_capture
+    from ..sim.captures.compare import compare as hold
 
     spec = spec_of(block, settings, preset)
     comparison = hold(spec, read_capture(capture, spec, ports_of(spec)), skip, drop)
@@ -347,7 +347,7 @@ def tune(as_json: bool, **options: Any) -> None:
     or in integers that wrap, with the hardware's perturbations: mezo, pezo-pool, pezo-otf, sparse-zo. --data sst-2,
     sst-5, trec or csv:FOLDER is text; --model is then the FOLDER of a transformer.
     """
-    from ..golden.tuning.methods import METHODS
+    from ..golden.train.adapters.methods import METHODS
 
     if options["method"] not in METHODS:
         from . import zeroth
@@ -438,9 +438,9 @@ def federate(as_json: bool, **options: Any) -> None:
 @as_json
 def cost(network: str, rank: int, as_json: bool) -> None:
     """Count what each method costs on a NETWORK: parameters, operations and bytes of a sample."""
-    from ..golden.networks.presets import preset
-    from ..golden.tuning.cost import cost as of
-    from ..golden.tuning.methods import METHODS
+    from ..golden.models.presets import preset
+    from ..golden.train.adapters.cost_model import cost as of
+    from ..golden.train.adapters.methods import METHODS
 
     chosen = preset(network)
     costs = {name: dataclasses.asdict(of(chosen, method, rank)) for name, method in METHODS.items()}

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..golden.errors import UserError
-from ..golden.tuning.tune import Result
-from ..golden.zo.finetune import ZoResult
+from ..golden.train.adapters.tune import Result
+from ..golden.train.zo.finetune import ZoResult
 
 _KINDS = (".png", ".svg", ".pdf")
 

@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..boards.package import package, refuse_existing, write
+from ..boards.vivado.package import package, refuse_existing, write
 from ..golden.block import Phase
-from ..golden.digits import Job, prepare
 from ..golden.registry import BLOCKS
 from ..golden.settings import build
-from ..golden.tile import TileSpec
-from ..golden.zo.tile import Step, fine_tune
+from ..golden.train.zo.digits_job import Job, prepare
+from ..golden.zo.tile import TileSpec
+from ..golden.zo.tile_job import Step, fine_tune
 from ..sim.simulator import require
 from ..sim.verify import Verdict, verify, verify_phases
 from .demo_adapters import adapters_table, tune_digits

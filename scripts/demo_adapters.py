@@ -10,16 +10,16 @@ import torch
 from rich.progress import Progress
 from torch import nn
 
-from ..boards.estimate import Estimate, estimate_rtlil
-from ..golden.instantft import InstantftSpec
-from ..golden.networks.network import Network
-from ..golden.networks.presets import preset
-from ..golden.samples.samples import Task
-from ..golden.samples.tasks import task_of
-from ..golden.tuning.methods import METHODS
-from ..golden.tuning.pretrain import Pretraining, pretrain
-from ..golden.tuning.recipes import RECIPES
-from ..golden.tuning.tune import Result, Settings, tune
+from ..boards.estimate.estimate import Estimate, estimate_rtlil
+from ..golden.cores.instantft import InstantftSpec
+from ..golden.datasets.dataset import Task
+from ..golden.datasets.tasks import task_of
+from ..golden.models.network import Network
+from ..golden.models.presets import preset
+from ..golden.train.adapters.defaults import RECIPES
+from ..golden.train.adapters.methods import METHODS
+from ..golden.train.adapters.tune import Result, Settings, tune
+from ..golden.train.pretrain import Pretraining, pretrain
 from ..hw.verilog import emit
 from .rtl import MEGAHERTZ, Comparison, spec_for, tune_rtl
 

@@ -14,22 +14,22 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from ..golden.federated.account import cut_of, memory_bytes, part_flops, stage_of, step_flops
-from ..golden.federated.fedavg import fedavg
-from ..golden.federated.federation import Outcome, Post, Progress, federate
-from ..golden.federated.plan import LARGEST_STEPS, Plan
-from ..golden.federated.post import mishaps
-from ..golden.federated.recipes import Rates, rates_of
-from ..golden.federated.shards import shards
-from ..golden.networks.checkpoint import refuse_existing
-from ..golden.networks.network import Network
-from ..golden.networks.sequential import deployed, deployed_module
-from ..golden.samples.samples import Samples, Task
-from ..golden.tuning.cost import cost
-from ..golden.tuning.methods import METHODS
-from ..golden.tuning.pretrain import Pretraining
-from ..golden.tuning.recipes import OTHER, RECIPES
-from ..golden.zo.methods import integer_source_of
+from ..golden.datasets.dataset import Samples, Task
+from ..golden.models.checkpoint import refuse_existing
+from ..golden.models.network import Network
+from ..golden.models.sequential import deployed, deployed_module
+from ..golden.train.adapters.cost_model import cost
+from ..golden.train.adapters.defaults import OTHER, RECIPES
+from ..golden.train.adapters.methods import METHODS
+from ..golden.train.federated.configuration import LARGEST_STEPS, Plan
+from ..golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops
+from ..golden.train.federated.defaults import Rates, rates_of
+from ..golden.train.federated.fedavg import fedavg
+from ..golden.train.federated.federation import Outcome, Post, Progress, federate
+from ..golden.train.federated.shards import shards
+from ..golden.train.federated.transport import mishaps
+from ..golden.train.pretrain import Pretraining
+from ..golden.train.zo.methods import integer_source_of
 from .start import Start, pretrained_module, progress_on, show
 
 PLAIN_QUERIES = 5

@@ -1,4 +1,4 @@
-"""FedSPZO on Flower (the extra ``federated``): what `golden.federated` says, carried by Flower's messages.
+"""FedSPZO on Flower (the extra ``federated``): what `golden.train.federated` says, carried by Flower's messages.
 
 A client keeps nothing between rounds: it starts from the pre-trained model, which it has, and the sum of all moves
 since then, which the server sends and which is short. Its reply holds the bytes of its message.
@@ -23,10 +23,10 @@ from flwr.serverapp import Grid, ServerApp
 from rich.console import Console
 
 from ..golden.errors import UserError
-from ..golden.federated.account import cut_of
-from ..golden.federated.client import Client, Task
-from ..golden.federated.federation import evaluated
-from ..golden.federated.server import Server
+from ..golden.train.federated.client import Client, Task
+from ..golden.train.federated.cost_model import cut_of
+from ..golden.train.federated.federation import evaluated
+from ..golden.train.federated.server import Server
 from .federate import Prepared, Request, chosen
 
 _POLL = 1.0

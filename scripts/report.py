@@ -19,15 +19,15 @@ from matplotlib.axes import Axes
 
 from .. import __version__
 from ..boards.board import BOARDS
-from ..golden.grng import GrngSpec
-from ..golden.pezo import PezoSpec
-from ..golden.quality import autocorrelation, modulus
 from ..golden.registry import BLOCKS
-from ..golden.scale import ScaleSpec, expected_modulus
+from ..golden.rng.grng import GrngSpec
+from ..golden.rng.pezo import PezoSpec
+from ..golden.rng.scale import ScaleSpec, expected_modulus
+from ..golden.rng.statistics import autocorrelation, modulus
 from ..golden.settings import build
-from ..golden.tile import TileSpec
-from ..golden.tuning.methods import METHODS
-from ..golden.tuning.tune import Result
+from ..golden.train.adapters.methods import METHODS
+from ..golden.train.adapters.tune import Result
+from ..golden.zo.tile import TileSpec
 from ..sim.verify import Verdict
 from .demo_adapters import Core
 

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..boards.driver import Core
-from ..boards.finetune import FineTuner
-from ..golden.adapters import Adapters
+from ..boards.host.driver import Core
+from ..boards.host.job import FineTuner
+from ..golden.cores.instantft import InstantftSpec
+from ..golden.datasets.dataset import Samples, Task
 from ..golden.errors import UserError
 from ..golden.fixed import Integers
-from ..golden.instantft import InstantftSpec
-from ..golden.networks.network import Network
-from ..golden.samples.samples import Samples, Task
-from ..golden.tuning.engine import Floats, Tensors
-from ..golden.tuning.integer import IntegerEngine
-from ..golden.tuning.methods import Cache, method_of
-from ..golden.tuning.tune import Epoch, Result, Settings, accuracy, engine_of, orders, tune
+from ..golden.lora.adapters import Adapters
+from ..golden.models.network import Network
+from ..golden.train.adapters.engine import Floats, Tensors
+from ..golden.train.adapters.integer import IntegerEngine
+from ..golden.train.adapters.methods import Cache, method_of
+from ..golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, orders, tune
 from ..hw.verilog import emit
-from ..sim.compiled import Dram, build
-from ..sim.simulated import PAGE, SimulatedCore
+from ..sim.compiled.core import PAGE, SimulatedCore
+from ..sim.compiled.simulation import Dram, build
 
 METHODS = ("instantft", "skip2-lora")
 """What the core runs: adapters from every stage's input, outputs kept in NF4 or in Q8.16."""

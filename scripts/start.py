@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from torch import nn
 
+from ..golden.datasets.dataset import Task
+from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
-from ..golden.networks.checkpoint import load_into
-from ..golden.networks.network import Network
-from ..golden.networks.presets import preset
-from ..golden.networks.sequential import module_of, network_of
-from ..golden.networks.usermodel import user_module
-from ..golden.samples.samples import Task
-from ..golden.samples.tasks import network_for, task_of
-from ..golden.tuning.pretrain import Pretraining, pretrained
+from ..golden.models.checkpoint import load_into
+from ..golden.models.network import Network
+from ..golden.models.presets import preset
+from ..golden.models.sequential import module_of, network_of
+from ..golden.models.user_model import user_module
+from ..golden.train.pretrain import Pretraining, pretrained
 
 
 @dataclass(frozen=True)

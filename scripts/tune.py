@@ -12,11 +12,11 @@ import torch
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from ..golden.networks.checkpoint import refuse_existing, save_state
-from ..golden.networks.network import Network
-from ..golden.tuning.pretrain import Pretraining
-from ..golden.tuning.recipes import OTHER, RECIPES, Recipe
-from ..golden.tuning.tune import Epoch, Settings, tune
+from ..golden.models.checkpoint import refuse_existing, save_state
+from ..golden.models.network import Network
+from ..golden.train.adapters.defaults import OTHER, RECIPES, Recipe
+from ..golden.train.adapters.tune import Epoch, Settings, tune
+from ..golden.train.pretrain import Pretraining
 from .rtl import spec_for, tune_rtl
 from .start import Start, pretrained_module, progress_on, show
 

@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from ..golden.errors import UserError
-from ..golden.networks.checkpoint import refuse_existing, save_state
-from ..golden.text.classifier import PRECISIONS, TextClassifier, default_folder
-from ..golden.text.subject import TextSubject
-from ..golden.text.tasks import SHOTS, generic_text, is_text, text_task
-from ..golden.tuning.pretrain import Pretraining
-from ..golden.tuning.recipes import OTHER, RECIPES
-from ..golden.tuning.zeroth import SampleSubject
-from ..golden.zo.descent import Course
-from ..golden.zo.finetune import FineTuning, Subject, ZoSettings
-from ..golden.zo.recipes import recipe_of
+from ..golden.models.checkpoint import refuse_existing, save_state
+from ..golden.train.adapters.defaults import OTHER, RECIPES
+from ..golden.train.pretrain import Pretraining
+from ..golden.train.text.classifier import PRECISIONS, TextClassifier, default_folder
+from ..golden.train.text.objective import TextSubject
+from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
+from ..golden.train.zo.defaults import recipe_of
+from ..golden.train.zo.descent import Course
+from ..golden.train.zo.finetune import FineTuning, Subject, ZoSettings
+from ..golden.train.zo.network_objective import SampleSubject
 from .start import Start, pretrained_module, progress_on
 
 POINTS = 20

@@ -12,7 +12,7 @@ import numpy as np
 from ..golden.block import HOST, Phase, Spec, Words
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
-from .compare import Comparison
+from .captures.compare import Comparison
 from .simulator import simulate
 
 
@@ -88,7 +88,9 @@ def verify_phases(
     if waves and not waves.parent.is_dir():
         raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
     emitted = emit(rtl or spec)
-    run = simulate(emitted, f"fabtune.sim.tb_{spec.name}", plan(spec, emitted, phases, seed), simulator, waves)
+    run = simulate(
+        emitted, f"fabtune.sim.{spec.area()}.tb_{spec.name}", plan(spec, emitted, phases, seed), simulator, waves
+    )
     comparison = Comparison()
     streams = spec.streams()
     for test, seen in run.tests.items():

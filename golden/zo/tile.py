@@ -1,79 +1,165 @@
-"""Fine-tuning on the tile in integers, with the hardware's weights and perturbations (PeZO, equations 1 and 2).
+"""`tile`: weights in, perturbed weights out, the generator inside: what is new in a zeroth-order accelerator.
 
-The weights are kept with 16 more fraction bits than the hardware's Q4.12, in which they are perturbed and
-used; an update far below one last place is so not lost. A step draws one perturbation, sees the loss on both
-sides, and moves along it.
+Weights stream through L a cycle; ``tlast`` ends a perturbation. ``tuser`` says what is done to them: bits 1
+to 0 the sign (+1, -1, 0), bit 2 whether the same perturbation is drawn again after ``tlast``. Plus with
+*again*, minus with *again*, and a last pass without it is one step of MeZO; no weight needs to be restored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..fixed import Q4_12, Format, Integers, narrow
-from ..perturbation import draw_perturbation
-from ..tile import TileSpec
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q4_12, Format, Integers
+from ..rng.perturbation import cycles_of, walk
+from ..rng.pezo import PezoSpec
+from ..rng.urng import BIT, load_words, state_ports
+from .perturb import PerturbSpec
 
-MASTER = Format(4, 28)
-"""The weights between steps."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a step saw.
-
-    Parameters
-    ----------
-    position : int
-        Of its perturbation.
-    weights : array of int
-        The weights it perturbed, Q4.12.
-    loss : float
-        Mean of the losses on both sides.
-    """
-
-    position: int
-    weights: Integers
-    loss: float
+AGAIN = 4
+"""The bit of ``tuser`` that asks for the same perturbation once more."""
 
 
-def fine_tune(
-    weights: Integers,
-    loss: Callable[[Integers], float],
-    tile: TileSpec,
-    steps: int,
-    rate: float,
-) -> Iterator[Step]:
-    """Fine-tune weights in place.
+@dataclass(frozen=True, kw_only=True)
+class TileSpec(Spec):
+    """Parameters and model of `tile`.
 
     Parameters
     ----------
-    weights : array of int
-        Flat vector in Q4.12; holds the tuned weights after each step.
-    loss : callable
-        Loss of a vector of Q4.12 integers. It is called twice a step, and must use the same samples both times.
-    tile : TileSpec
-        The hardware that perturbs them.
-    steps : int
-        How many.
-    rate : float
-        Learning rate; it falls to 0 along half a cosine.
+    lanes : int
+        Weights a cycle.
+    pezo : PezoSpec
+        The generator.
+    eps_shift : int
+        ``eps = 2**-eps_shift``.
+    overflow : "saturate" or "wrap"
+        Of the perturbed weights.
     """
-    master = weights.astype(np.int64) << (MASTER.fraction - Q4_12.fraction)
-    eps = 2.0**-tile.eps_shift
-    source, position = tile.pezo, 0
-    scale = 2.0 ** (MASTER.fraction - source.fraction_bits)
-    for number in range(steps):
-        plus, minus, following = tile.step(weights, position)
-        losses = loss(plus), loss(minus)
-        fall = 0.5 + 0.5 * np.cos(np.pi * number / steps)
-        gradient = (losses[0] - losses[1]) / (2 * eps)
-        coefficient = int(np.rint(rate * fall * gradient * scale))
-        seen = Step(position, weights.copy(), sum(losses) / 2)
-        master -= coefficient * draw_perturbation(source, position, len(weights), tile.lanes).astype(np.int64)
-        np.clip(master, MASTER.minimum, MASTER.maximum, out=master)
-        weights[:] = narrow(master, MASTER, Q4_12)
-        position = following
-        yield seen
+
+    name: ClassVar[str] = "tile"
+    summary: ClassVar[str] = "AXI4-Stream weights in, perturbed weights out: generator, scaler and lanes together"
+    core: ClassVar[bool] = True
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        name: {f"pezo.{path}": value for path, value in settings.items()} for name, settings in PezoSpec.presets.items()
+    }
+
+    lanes: int = 32
+    pezo: PezoSpec = field(default_factory=PezoSpec)
+    eps_shift: int = 10
+    overflow: Literal["saturate", "wrap"] = "saturate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.pezo.can_replay:
+            raise UserError("a tile draws each perturbation several times: pezo.replay must be true")
+        _ = self.perturb
+
+    @cached_property
+    def perturb(self) -> PerturbSpec:
+        """The lanes, with the generator's formats."""
+        fields = {item.name: item for item in self.pezo.streams()["o"].fields}
+        return PerturbSpec(
+            lanes=self.lanes,
+            numbers=fields["number"].lanes,
+            number=str(fields["number"].format),
+            odd=self.pezo.strategy == "on-the-fly",
+            scale=str(fields["scale"].format) if "scale" in fields else "",
+            eps_shift=self.eps_shift,
+            overflow=self.overflow,
+            tag=1,
+        )
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """The generator's."""
+        return self.pezo.roms()
+
+    @property
+    def latency(self) -> int:
+        """From a word's entry to its exit; the first one after reset waits for the generator."""
+        return self.perturb.latency
+
+    def streams(self) -> dict[str, Stream]:
+        """Weights in and out; `load` and `scan` are the generator's."""
+        weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
+        return {
+            **state_ports(),
+            "i": Stream("in", (weight, last, Field("user", Format(3, 0, signed=False)))),
+            "o": Stream("out", (weight, last)),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Whole steps: passes of random length with plus, minus, and now and then without a perturbation."""
+        columns: dict[str, list[int]] = {"last": [], "user": []}
+        while len(columns["last"]) < words:
+            length = int(rng.integers(1, 60))
+            for sign, again in ((1, AGAIN), (3, AGAIN), (int(rng.integers(4)), 0)):
+                columns["last"] += [0] * (length - 1) + [1]
+                columns["user"] += [sign | again] * length
+        count = len(columns["last"])
+        weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (count, self.lanes), endpoint=True)
+        near = rng.choice([Q4_12.minimum, Q4_12.maximum], weights.shape)
+        weights = np.where(rng.random(weights.shape) < 0.1, near, weights)
+        return {"i": {"weight": weights} | {name: np.array(column)[:, None] for name, column in columns.items()}}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Perturbed weights, word for word."""
+        return {"o": self.perturbed({name: column[:words] for name, column in inputs["i"].items()}, 0)}
+
+    def perturbed(self, given: Words, start: int) -> Words:
+        """What comes out for these words when the generator stands, and is marked, at a position."""
+        last, user = given["last"][:, 0], given["user"][:, 0]
+        again = last * (user & AGAIN) // AGAIN
+        numbers = self.pezo.words_at(start + walk(again, last - again, len(last)))
+        delta = self.perturb.delta(numbers["number"][:, : self.perturb.used], numbers.get("scale"))
+        sign = ((user & 3) ^ 2) - 2
+        return {"weight": self.perturb.apply(given["weight"], delta, sign[:, None]), "last": given["last"]}
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Steps after reset, a position loaded, steps from there."""
+        first, second = self.stimulus(rng, words), self.stimulus(rng, words)
+        target = int(rng.integers(self.pezo.period))
+        whole = self.perturbed(first["i"], 0)
+        start = self.pezo.latency + self.cycles(first["i"]["last"])
+        return [
+            Phase(first, {"o": whole}, reset=True, quiet=True, cycles=start),
+            Phase(load_words(self.pezo.serial(target)), {}),
+            Phase(
+                second,
+                {"o": self.perturbed(second["i"], target)},
+                quiet=True,
+                cycles=self.cycles(second["i"]["last"]),
+            ),
+        ]
+
+    def cycles(self, last: Integers) -> int:
+        """Cycles from the entry of a job's first word to the exit of its last, at full speed.
+
+        One a word; behind each `last` but the final one the generator's replay or mark; and the lanes' latency.
+        """
+        return len(last) + int(last[:-1].sum()) * self.pezo.replay_cycles + self.latency
+
+    def step(self, weights: Integers, position: int) -> tuple[Integers, Integers, int]:
+        """Both perturbed copies of a flat vector of weights, and the position of the next perturbation.
+
+        The copies are what two passes through the RTL give: equal to `draw_perturbation` scaled, rounded and added.
+        """
+        passes = self.passes(weights)
+        plus, minus = (self.perturbed(one["i"], position)["weight"].reshape(-1)[: len(weights)] for one in passes[:2])
+        return plus, minus, position + len(passes[0]["i"]["last"])
+
+    def passes(self, weights: Integers) -> list[dict[str, Words]]:
+        """The words of one step: plus and minus with *again*, then a pass that leaves the weights alone."""
+        count = cycles_of(len(weights), self.lanes)
+        padded = np.zeros(count * self.lanes, np.int64)
+        padded[: len(weights)] = weights
+        last = np.zeros((count, 1), np.int64)
+        last[-1] = 1
+        return [
+            {"i": {"weight": padded.reshape(count, -1), "last": last, "user": np.full((count, 1), user)}}
+            for user in (1 | AGAIN, 3 | AGAIN, 0)
+        ]

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
-from ...golden.federated.account import cut_of, memory_bytes, part_flops, stage_of, step_flops
-from ...golden.federated.fedavg import fedavg
-from ...golden.federated.federation import federate
-from ...golden.federated.message import Message
-from ...golden.federated.plan import Plan
-from ...golden.federated.recipes import rates_of
-from ...golden.federated.scalars import Scalars
-from ...golden.federated.shards import shards
-from ...golden.networks.presets import preset
-from ...golden.networks.sequential import deployed, deployed_module, module_of
-from ...golden.samples.tasks import task_of
-from ...golden.tuning.pretrain import Pretraining, pretrained
-from ...golden.tuning.recipes import RECIPES
+from ...golden.models.presets import preset
+from ...golden.models.sequential import deployed, deployed_module, module_of
+from ...golden.train.adapters.defaults import RECIPES
+from ...golden.train.federated.configuration import Plan
+from ...golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops
+from ...golden.train.federated.defaults import rates_of
+from ...golden.train.federated.fedavg import fedavg
+from ...golden.train.federated.federation import federate
+from ...golden.train.federated.message import Message
+from ...golden.train.federated.scalars import Scalars
+from ...golden.train.federated.shards import shards
+from ...golden.train.pretrain import Pretraining, pretrained
 from .options import Options, Rows
 from .trials import run_trials
 

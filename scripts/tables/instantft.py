@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...golden.networks.presets import preset
-from ...golden.samples.drift import Drift
-from ...golden.samples.tasks import task_of
-from ...golden.tuning.cost import cost
-from ...golden.tuning.methods import METHODS
-from ...golden.tuning.pretrain import Pretraining, pretrained
-from ...golden.tuning.recipes import RECIPES
-from ...golden.tuning.tune import Settings, tune
+from ...golden.datasets.drift import Drift
+from ...golden.datasets.tasks import task_of
+from ...golden.models.presets import preset
+from ...golden.train.adapters.cost_model import cost
+from ...golden.train.adapters.defaults import RECIPES
+from ...golden.train.adapters.methods import METHODS
+from ...golden.train.adapters.tune import Settings, tune
+from ...golden.train.pretrain import Pretraining, pretrained
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 
@@ -49,7 +49,7 @@ def instantft_1(options: Options) -> Rows:
         "title": "InstantFT, table 1: cost of fine-tuning LeNet-5, of one sample",
         "rows": rows,
         "notes": [
-            "computed from the network's description; the rules are in golden/tuning/cost.py",
+            "computed from the network's description; the rules are in golden/train/adapters/cost_model.py",
             "backward M needed: without the gradients towards the adapters' inputs, which the paper counts for "
             "InstantFT though its method uses none of them",
         ],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...boards.estimate import Estimate, estimate_spec
-from ...golden.grng import GrngSpec
-from ...golden.pezo import PezoSpec
-from ...golden.pool import PoolSpec
+from ...boards.estimate.estimate import Estimate, estimate_spec
+from ...golden.rng.grng import GrngSpec
+from ...golden.rng.pezo import PezoSpec
+from ...golden.rng.pool import PoolSpec
 from ...golden.settings import build
 from .options import Options, Rows
 

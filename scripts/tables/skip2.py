@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...golden.networks.presets import preset
-from ...golden.networks.sequential import module_of
-from ...golden.samples.samples import Samples
-from ...golden.samples.tasks import task_of
-from ...golden.tuning.cost import cost
-from ...golden.tuning.methods import METHODS, Cache
-from ...golden.tuning.pretrain import Pretraining, batches, pretrained
-from ...golden.tuning.recipes import RECIPES
-from ...golden.tuning.tune import Settings, engine_of, tune
+from ...golden.datasets.dataset import Samples
+from ...golden.datasets.tasks import task_of
+from ...golden.models.presets import preset
+from ...golden.models.sequential import module_of
+from ...golden.train.adapters.cost_model import cost
+from ...golden.train.adapters.defaults import RECIPES
+from ...golden.train.adapters.methods import METHODS, Cache
+from ...golden.train.adapters.tune import Settings, engine_of, tune
+from ...golden.train.pretrain import Pretraining, batches, pretrained
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 
@@ -63,7 +63,7 @@ def skip2_4(options: Options) -> Rows:
         "notes": [
             "paper: 20 trials; it tells neither its learning rates nor which recordings and windows it tunes on",
             "fan: seeds go through the four silent recordings and both directions between the noisy ones",
-            "har: a reconstruction of the data; golden/samples/har.py tells the split, on which the figures depend",
+            "har: a reconstruction of the data; golden/datasets/har.py tells the split, on which the figures depend",
             "batch norm keeps its pre-trained statistics and parameters while fine-tuning, with every method",
         ],
     }
@@ -129,7 +129,7 @@ def skip2_6(options: Options) -> Rows:
             "methods take turns, one process, one thread; the first round fills the cache",
             "here: methods that propagate run in PyTorch with its gradients, Skip-LoRA and Skip2-LoRA in NumPy with "
             "four products: a ratio of two implementations; the paper's are C on a Raspberry Pi Zero 2 W",
-            "operations: counted by golden/tuning/cost.py, the cache filled once in the paper's number of epochs",
+            "operations: counted by golden/train/adapters/cost_model.py, the cache filled once in the paper's epochs",
         ],
     }
 

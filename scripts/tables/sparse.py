@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...golden.sparse.memory import rows as memory_rows
+from ...golden.train.sparse.memory import rows as memory_rows
 from .options import Options, Rows
 from .zeroth import STAND_IN, Way, curves_of, row_of, trials
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...golden.errors import UserError
-from ...golden.text.classifier import TextClassifier, default_folder
-from ...golden.text.subject import TextSubject
-from ...golden.text.tasks import generic_text, text_task
-from ...golden.zo.descent import Course
-from ...golden.zo.finetune import FineTuning, ZoSettings
-from ...golden.zo.recipes import recipe_of
+from ...golden.train.text.classifier import TextClassifier, default_folder
+from ...golden.train.text.objective import TextSubject
+from ...golden.train.text.tasks import generic_text, text_task
+from ...golden.train.zo.defaults import recipe_of
+from ...golden.train.zo.descent import Course
+from ...golden.train.zo.finetune import FineTuning, ZoSettings
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 

@@ -9,12 +9,12 @@ import time
 import pytest
 import torch
 
-from fabtune.golden.federated.account import cut_of
-from fabtune.golden.federated.model import SplitModel
-from fabtune.golden.federated.plan import Plan
-from fabtune.golden.federated.scalars import Scalars
-from fabtune.golden.networks.presets import preset
-from fabtune.golden.networks.sequential import deployed, module_of
+from fabtune.golden.models.presets import preset
+from fabtune.golden.models.sequential import deployed, module_of
+from fabtune.golden.train.federated.configuration import Plan
+from fabtune.golden.train.federated.cost_model import cut_of
+from fabtune.golden.train.federated.model import SplitModel
+from fabtune.golden.train.federated.scalars import Scalars
 
 
 @pytest.mark.parametrize("name", ["fan", "lenet5-mnist"])

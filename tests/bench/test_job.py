@@ -6,11 +6,11 @@ Run with `make bench`; times vary with the machine, so this is outside the timed
 import numpy as np
 import torch
 
-from fabtune.golden.networks.presets import preset
-from fabtune.golden.networks.sequential import module_of
-from fabtune.golden.samples.samples import Samples
-from fabtune.golden.tuning.pretrain import batches
-from fabtune.golden.tuning.tune import Settings, engine_of
+from fabtune.golden.datasets.dataset import Samples
+from fabtune.golden.models.presets import preset
+from fabtune.golden.models.sequential import module_of
+from fabtune.golden.train.adapters.tune import Settings, engine_of
+from fabtune.golden.train.pretrain import batches
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
 

@@ -10,10 +10,10 @@ import time
 import pytest
 import torch
 
-from fabtune.golden.pezo import PezoSpec
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
-from fabtune.golden.zo import Gaussian, Periodic
+from fabtune.golden.train.zo import Gaussian, Periodic
 
 LAYER = [(384, 384), (384,)] * 4 + [(384,)] * 2 + [(1536, 384), (1536,), (384, 1536), (384,)] + [(384,)] * 2
 SHAPES = [(24_350, 384), *LAYER * 6]

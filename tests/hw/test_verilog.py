@@ -12,7 +12,7 @@ from fabtune.hw import yosys
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import environment, find
 
-# of the whole core see tests/sim/test_instantft.py
+# of the whole core see tests/sim/cores/test_instantft.py
 NAMES = [
     *(name for name in BLOCKS if name != "instantft"),
     *(f"{name}:{preset}" for name, kind in BLOCKS.items() if name != "instantft" for preset in kind.presets),

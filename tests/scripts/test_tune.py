@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fabtune.golden.networks.checkpoint import load_saved
+from fabtune.golden.models.checkpoint import load_saved
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.networks.checkpoint import load_saved
-from fabtune.golden.text.tasks import SEEDS
+from fabtune.golden.models.checkpoint import load_saved
+from fabtune.golden.train.text.tasks import SEEDS
 from fabtune.scripts.tables.zeroth import Way, _trial
 
 

@@ -6,15 +6,15 @@ import importlib
 import numpy as np
 import pytest
 
-from fabtune.golden.perturb import PerturbSpec
-from fabtune.golden.pezo import PezoSpec
-from fabtune.golden.pool import PoolSpec
 from fabtune.golden.registry import BLOCKS
-from fabtune.golden.scale import ScaleSpec
+from fabtune.golden.rng.pezo import PezoSpec
+from fabtune.golden.rng.pool import PoolSpec
+from fabtune.golden.rng.scale import ScaleSpec
+from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
-from fabtune.golden.tile import TileSpec
-from fabtune.golden.urng import UrngSpec
-from fabtune.golden.weight_path import WeightPathSpec
+from fabtune.golden.train.zo.perturb import PerturbSpec
+from fabtune.golden.train.zo.weight_path import WeightPathSpec
+from fabtune.golden.zo.tile_job import TileSpec
 from fabtune.sim import verify as verify_module
 from fabtune.sim.verify import verify, verify_phases
 

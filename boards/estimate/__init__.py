@@ -1,0 +1,1 @@
+"""Resource and timing estimates by open synthesis."""

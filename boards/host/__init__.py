@@ -1,0 +1,1 @@
+"""Host software: register driver and jobs."""

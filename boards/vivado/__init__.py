@@ -1,0 +1,1 @@
+"""Vivado projects: Tcl, constraints, packaging and the utilisation report."""

@@ -1,0 +1,85 @@
+"""A block as a folder of files: Verilog, memory contents, and what Vivado needs for a board."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...golden.block import Spec
+from ...golden.errors import UserError
+from ...hw.verilog import emit
+from .project import flow
+
+
+def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: float = 200.0) -> dict[str, str]:
+    """All files of a block.
+
+    Parameters
+    ----------
+    spec : Spec
+        The block.
+    board : str, optional
+        With it come constraints, an out-of-context synthesis script and a project script.
+    top : str, optional
+        Name of the top module, by default the block's.
+    mhz : float
+        Clock that the scripts ask for.
+
+    Returns
+    -------
+    dict of str to str
+        Text by file name. A memory's ``.mem`` holds one hexadecimal word a line, as ``$readmemh`` reads it; the
+        Verilog has the same contents within and does not need it.
+    """
+    emitted = emit(spec, top)
+    verilog = f"{emitted.top}.v"
+    files = {verilog: emitted.verilog}
+    for name, (words, width) in spec.roms().items():
+        digits = -(-width // 4)
+        files[f"{emitted.top}_{name}.mem"] = "".join(f"{int(word):0{digits}x}\n" for word in words)
+    files |= spec.documents()
+    settings = {"block": spec.name, "parameters": dataclasses.asdict(spec)}
+    files["spec.json"] = json.dumps(settings, indent=2) + "\n"
+    if board:
+        files |= flow(emitted.top, emitted.clock, spec.core, board, mhz, verilog)
+    return files
+
+
+def write(files: dict[str, str], folder: Path, force: bool = False) -> list[str]:
+    """Write files into a folder, all of them or none.
+
+    Raises
+    ------
+    UserError
+        If one of them is there already, unless forced; files of other names are left alone.
+    """
+    refuse_existing(files, folder, force)
+    missing = next((part for part in reversed([folder, *folder.parents]) if not part.exists()), None)
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".fabtune-"))
+    try:
+        for name, text in files.items():
+            (scratch / name).write_text(text)
+        for name in files:
+            os.replace(scratch / name, folder / name)
+    except OSError:
+        if missing:
+            shutil.rmtree(missing, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return list(files)
+
+
+def refuse_existing(names: Iterable[str], folder: Path, force: bool) -> None:
+    """Refuse to replace a file of the user's that was not named with ``--force``."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file, not a folder: choose another with --output")
+    for name in names:
+        if (folder / name).exists() and not force:
+            raise UserError(f"{folder / name} exists: choose another folder with --output, or --force to replace it")

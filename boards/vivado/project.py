@@ -1,0 +1,209 @@
+"""Files for Vivado, as pure functions of strings, and the reader of its utilisation report.
+
+The scripts find their files beside themselves, so they can be called from any folder. They name no IP
+version: Vivado takes the one it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from ...golden.errors import UserError
+from ..board import BOARDS, RESOURCES, Board, board
+from . import tcl
+
+_ROWS = {
+    "CLB LUTs": "lut",
+    "Slice LUTs": "lut",
+    "CLB Registers": "ff",
+    "Slice Registers": "ff",
+    "Block RAM Tile": "bram36",
+    "URAM": "uram",
+    "DSPs": "dsp",
+}
+
+
+def flow(
+    emitted_top: str,
+    clock_port: str,
+    is_core: bool,
+    board_name: str,
+    mhz: float,
+    verilog_name: str,
+    rom_files: Sequence[str] = (),
+) -> dict[str, str]:
+    """Everything that Vivado needs beside the Verilog.
+
+    Parameters
+    ----------
+    emitted_top, clock_port : str
+        Names of the top module and of its clock.
+    is_core : bool
+        Whether it has AXI4-Stream ports and so goes into a block design.
+    board_name : str
+        One of `BOARDS`.
+    mhz : float
+        The clock to reach.
+    verilog_name : str
+        File name of the Verilog, in the same folder.
+    rom_files : sequence of str
+        File names of memory contents that the Verilog reads, in the same folder.
+
+    Returns
+    -------
+    dict of str to str
+        Text by file name: ``synth_ooc.tcl``, ``project.tcl``, ``<top>_ooc.xdc`` and ``<board>.xdc``.
+    """
+    for name in (emitted_top, clock_port, verilog_name, *rom_files):
+        # a name is put between braces in Tcl and handed to Vivado as a pattern in places
+        if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
+            raise UserError(f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders")
+    target = board(board_name)
+    timing = f"{emitted_top}_ooc.xdc"
+    sources = {"sources": verilog_name, "memories": " ".join(rom_files)}
+    return {
+        "synth_ooc.tcl": tcl.script(
+            tcl.SYNTH_OOC,
+            {"top": emitted_top, "part": target.part, "clock": clock_port, "constraints": timing} | sources,
+        ),
+        "project.tcl": tcl.script(
+            tcl.PROJECT,
+            {
+                "top": emitted_top,
+                "part": target.part,
+                "board": target.name,
+                "board_part": target.board_part,
+                "board_connections": target.board_connections,
+                "core": str(int(is_core)),
+                "mhz": f"{float(mhz):.6f}".rstrip("0").rstrip("."),
+                "constraints": timing,
+                "pins": f"{target.name}.xdc",
+            }
+            | sources,
+        ),
+        timing: ooc_xdc(clock_port, mhz),
+        f"{target.name}.xdc": board_xdc(target),
+    }
+
+
+def period_ns(mhz: float) -> str:
+    """A clock's period in ns to Vivado's three decimals, rounded down: never easier than asked for.
+
+    Raises
+    ------
+    UserError
+        If the frequency is not in 1 to 1000 MHz.
+    """
+    if not 1 <= mhz <= 1000:
+        raise UserError(f"{mhz} MHz is not a clock for this fabric: give 1 to 1000")
+    # of the decimal that was written: 74.25 and 0.1 mean what they say
+    picoseconds = int(Fraction(10**6) / Fraction(str(mhz)))
+    return f"{picoseconds // 1000}.{picoseconds % 1000:03d}"
+
+
+def ooc_xdc(clock_port: str, mhz: float) -> str:
+    """Constraints of a block on its own: its clock."""
+    return (
+        "# used out of context only: in a design the clock comes from outside the block\n"
+        f"create_clock -name {clock_port} -period {period_ns(mhz)} [get_ports {{{clock_port}}}]\n"
+    )
+
+
+def board_xdc(target: Board) -> str:
+    """Constraints of a board: oscillators and user pins.
+
+    Ports have the names of `Board.clocks`, with ``_p`` and ``_n``, and of `Board.pins`.
+    """
+    lines = [
+        f"# {target.name}, {target.part}",
+        "# For a top module with ports of these names; delete the lines of those it does not have.",
+        "",
+    ]
+    if not target.clocks:
+        lines += [
+            "# No oscillator reaches the programmable logic: take the clock from the processor, pl_clk0.",
+            "",
+        ]
+    for clock in target.clocks:
+        lines += [f"# {clock.mhz:g} MHz"]
+        for side, pin in (("p", clock.p), ("n", clock.n)):
+            lines += [_pin(pin, clock.standard, f"{clock.name}_{side}")]
+        lines += [
+            f"create_clock -name {clock.name} -period {period_ns(clock.mhz)} [get_ports {{{clock.name}_p}}]",
+            "",
+        ]
+    for group in target.pins:
+        lines += [f"# {group.name}{': ' * bool(group.note)}{group.note}"]
+        for index, pin in enumerate(group.pins):
+            port = group.name if len(group.pins) == 1 else f"{group.name}[{index}]"
+            lines += [_pin(pin, group.standard, port)]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _pin(pin: str, standard: str, port: str) -> str:
+    return f"set_property -dict {{PACKAGE_PIN {pin} IOSTANDARD {standard}}} [get_ports {{{port}}}]"
+
+
+def read_utilisation(text: str) -> dict[str, float]:
+    """Amounts from the text of Vivado's ``report_utilization``, whole design.
+
+    Returns
+    -------
+    dict of str to float
+        The amount of each of `RESOURCES`. Vivado lists only what a device has; ``uram`` is 0 where the
+        report's device is that of a board without any, and left out where the device is not one of ours.
+
+    Raises
+    ------
+    UserError
+        If there is no utilisation table, or a row is missing, contradicts another or is not a number.
+    """
+    found: dict[str, float] = {}
+    used: int | None = None
+    columns, tables = 0, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            used = used if line.startswith("+") else None
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if "Site Type" in cells:
+            used = cells.index("Used") if "Used" in cells and cells[0] == "Site Type" else None
+            columns, tables = len(cells), tables + (used is not None)
+        elif used is not None and len(cells) == columns and (key := _ROWS.get(cells[0].rstrip("*"))):
+            amount = _amount(cells[used], cells[0], number)
+            if found.setdefault(key, amount) != amount:
+                raise UserError(
+                    f"line {number}: {cells[0]} is {amount:g} here and {found[key]:g} above: one report each"
+                )
+    if not tables:
+        raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
+    device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
+    return _complete(found, device[1] if device else "")
+
+
+def _amount(text: str, row: str, number: int) -> float:
+    try:
+        amount = float(text.replace(",", ""))
+    except ValueError:
+        amount = -1
+    if not 0 <= amount < float("inf"):
+        raise UserError(f"line {number}: {row} uses {text!r}, which is not an amount: was the report edited?")
+    return amount
+
+
+def _complete(found: Mapping[str, float], device: str) -> dict[str, float]:
+    """Every resource that the device has must be there."""
+    known = next((target for target in BOARDS.values() if device.startswith(target.device)), None)
+    result = {}
+    for key in RESOURCES:
+        if key in found:
+            result[key] = found[key]
+        elif known and not known.resources[key]:
+            result[key] = 0.0
+        elif known or key != "uram":
+            names = " or ".join(repr(name) for name, kind in _ROWS.items() if kind == key)
+            raise UserError(f"no row {names}: the report is not complete; run report_utilization without options")
+    return result

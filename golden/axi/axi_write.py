@@ -1,0 +1,101 @@
+"""`axi_write`: writes of any length to an AXI4 bus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import HOST, Phase, Spec, Step, Stream, Words
+from ..errors import UserError
+from .axi_read import (
+    QUIET,
+    QUIET_ANSWERS,
+    REGION,
+    check_bus,
+    command_stream,
+    data_field,
+    places_of,
+    random_base,
+    random_commands,
+)
+
+PATIENCE = 10_000
+"""Cycles that a scenario waits for the last answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxiWriteSpec(Spec):
+    """Parameters of `axi_write`.
+
+    Parameters
+    ----------
+    data, address : int
+        Bits.
+    burst : int
+        Most beats of a burst, a power of two. Bursts end at multiples of this.
+    depth : int
+        Beats of the FIFO, a power of two, at least two bursts.
+    outstanding : int
+        Most bursts without a response, a power of two.
+    """
+
+    name: ClassVar[str] = "axi_write"
+    summary: ClassVar[str] = "writes of any length to an AXI4 bus, a burst announced once all of it is here"
+    core: ClassVar[bool] = True
+    buses: ClassVar[dict[str, str]] = {"bus": "m_axi_gmem"}
+    wires: ClassVar[tuple[str, ...]] = ("idle", "error", "error_address")
+    input_wires: ClassVar[tuple[str, ...]] = ("stop",)
+
+    data: int = 128
+    address: int = 32
+    burst: int = 16
+    depth: int = 128
+    outstanding: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bus(self.data, self.address, self.burst)
+        least_of = {"beats in the FIFO": (self.depth, 2 * self.burst), "bursts outstanding": (self.outstanding, 2)}
+        for what, (number, least) in least_of.items():
+            if number & (number - 1) or number < least:
+                raise UserError(f"{number} {what}: give a power of two from {least} up")
+
+    def streams(self) -> dict[str, Stream]:
+        """Commands, and the beats that they write."""
+        return {"command": command_stream(self.address), "i": Stream("in", (data_field(self.data),))}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """No stream comes out.
+
+        Raises
+        ------
+        UserError
+            Always: what it does is in a memory.
+        """
+        raise UserError("axi_write fills a memory, which no capture has: use fabtune verify axi_write")
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Random commands, overlapping ones too, then others without a reset; all of the memory is compared."""
+        base, size = random_base(rng, self.address), self.data // 8
+        memory = rng.integers(0, 256, REGION)
+        phases = []
+        for reset in (True, False):
+            commands = random_commands(rng, base, size, words)
+            places = places_of(commands, base, size)
+            data = rng.integers(0, 256, places.shape)
+            before = memory.copy()
+            for place, beat in zip(places, data, strict=True):  # in order: a later one may hit the same place
+                memory[place] = beat
+            phases.append(
+                Phase(
+                    {"command": commands, "i": {"data": data}},
+                    {"memory": {"byte": memory.copy()[:, None]}, HOST: QUIET_ANSWERS},
+                    reset,
+                    memory={base: before},
+                    kept={"memory": base},
+                    script=(Step("until", "idle", PATIENCE), *QUIET),
+                )
+            )
+        return phases

@@ -1,0 +1,1 @@
+"""Cores that a user instantiates: specs, registers and memory layouts."""

@@ -1,0 +1,127 @@
+"""`instantft`: a fine-tuning job, whole, in the fabric. The integers are those of `golden.lora.job.Job`."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..axi.register_map import REGISTERS, c_header, markdown
+from ..block import BusSpec, Phase
+from ..errors import UserError
+from ..models.network import Network
+from ..models.presets import NETWORKS
+from ..models.sequential import deployed
+from ..models.text import network_from, text_of
+from ..nn.mapping import Plan
+from .scenario import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstantftSpec(BusSpec):
+    """Parameters of `instantft`.
+
+    Parameters
+    ----------
+    network : str
+        A preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+    rank : int
+        Of the adapters.
+    last_only : bool
+        One adapter, beside the last layer, and not one from every stage's input.
+    pixels : bool
+        Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    lanes, columns : int
+        Multipliers: as many values, times as many outputs, a cycle.
+    batch : int
+        Most samples of a batch.
+    places : int
+        Most samples in the cache.
+    ports : int
+        To the memory outside: with 2 the cache has the second one for itself.
+    cache : str
+        ``dram``, outside; or ``chip``, in URAM: NF4 records only, and an inference empties it.
+    """
+
+    name: ClassVar[str] = "instantft"
+    summary: ClassVar[str] = "a network with adapters that fine-tunes itself, behind AXI"
+    wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
+
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "small": {"columns": 4},
+        "fast": {"columns": 8, "ports": 2},
+        "chip": {"columns": 8, "cache": "chip", "places": 1024},
+    }
+
+    network: str = "lenet5-mnist"
+    rank: int = 4
+    last_only: bool = False
+    pixels: bool = True
+    lanes: int = 32
+    columns: int = 4
+    batch: int = 20
+    places: int = 16384
+    ports: int = 1
+    cache: Literal["dram", "chip"] = "dram"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 <= self.batch <= 256:
+            raise UserError(f"batch = {self.batch} is not in 2 to 256")
+        if not 1 <= self.places <= 1 << 20:
+            raise UserError(f"places = {self.places} is not in 1 to {1 << 20}")
+        if self.ports not in (1, 2):
+            raise UserError(f"ports = {self.ports}: give 1 or 2")
+        if self.cache == "chip" and self.ports == 2:
+            raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
+        plan = self.plan
+        if max(plan.frozen_beats, plan.adapter_beats) >= 1 << 16:
+            raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
+
+    @classmethod
+    def of(cls, network: Network, **settings: Any) -> InstantftSpec:
+        """For a network that need not be a preset."""
+        known = NETWORKS.get(network.name)
+        name = network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
+        return cls(network=name, **settings)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How the network lies in the core."""
+        network = self.described
+        first = len(network.stages) - 1 if self.last_only else 0
+        return Plan(network, first, self.rank, self.lanes, self.columns, self.pixels)
+
+    @property
+    def buses(self) -> dict[str, str]:  # type: ignore[override]
+        """Registers, and the ports to the memory outside."""
+        ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
+        return {"control": "s_axi_control", **ports}
+
+    @property
+    def store_beats(self) -> int:
+        """Of the cache on the chip, 0 where it is outside; an inference keeps two batches in Q8.16 there."""
+        if self.cache == "dram":
+            return 0
+        return max(self.places * self.plan.record_beats, 2 * self.batch * self.plan.raw_beats)
+
+    @cached_property
+    def described(self) -> Network:
+        """The network, batch norm folded."""
+        return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
+
+    @cached_property
+    def signature(self) -> int:
+        """What the register of this name reads: a checksum of the parameters."""
+        return zlib.crc32(repr((self, self.plan)).encode())
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Jobs with random numbers: see `golden.cores.scenario`."""
+        return Scenario(self, rng, words).phases()
+
+    def documents(self) -> dict[str, str]:
+        """The registers, for C and for people."""
+        return {f"{REGISTERS.name}.h": c_header(REGISTERS), "registers.md": markdown(REGISTERS)}

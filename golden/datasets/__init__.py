@@ -1,0 +1,1 @@
+"""Datasets: the embedded digits, readers for files, and drifts."""

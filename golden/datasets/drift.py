@@ -1,0 +1,114 @@
+"""How the world changes between pre-training and tuning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from ..errors import UserError
+from .dataset import Inputs, Samples, Task
+
+DRIFTS = ("none", "rotate:DEGREES", "camera")
+_AT_ONCE = 1024
+"""Images; keeps the float64 copies small."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A change of images.
+
+    Parameters
+    ----------
+    kind : str
+        "none", "rotate" or "camera".
+    degrees : float
+        Counter-clockwise, of "rotate".
+    """
+
+    kind: str
+    degrees: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Drift:
+        """Read ``none``, ``rotate:90`` or ``camera``."""
+        kind, colon, number = text.partition(":")
+        if kind in ("none", "camera") and not colon:
+            return cls(kind)
+        try:
+            degrees = float(number)
+        except ValueError:
+            degrees = float("nan")
+        if kind == "rotate" and isfinite(degrees):
+            return cls(kind, degrees)
+        raise UserError(f"there is no drift {text!r}; there are: {', '.join(DRIFTS)}, as in rotate:90")
+
+    def apply(self, task: Task, seed: int) -> Task:
+        """Change what the task tunes and tests on; what the network is pre-trained on stays as it was.
+
+        Parameters
+        ----------
+        task : Task
+        seed : int
+            Of the camera's noise.
+
+        Raises
+        ------
+        UserError
+            If the samples are no images.
+        """
+        if self.kind == "none":
+            return task
+        rng = np.random.default_rng((seed, 1))  # not the stream that shuffled the samples
+        return replace(
+            task, tune=self._changed(task.tune, task.name, rng), test=self._changed(task.test, task.name, rng)
+        )
+
+    def _changed(self, samples: Samples, name: str, rng: np.random.Generator) -> Samples:
+        if len(samples.shape) != 3:
+            raise UserError(f"the drift {self.kind!r} is for images; {name} has samples of shape {samples.shape}")
+        if self.kind == "rotate":
+            return Samples(rotate(samples.inputs, self.degrees), samples.labels)
+        if samples.inputs.dtype != np.uint8:
+            raise UserError(f"the drift 'camera' is for uint8 pixels; {name} has {samples.inputs.dtype}")
+        return Samples(camera(samples.inputs, rng), samples.labels)
+
+
+def rotate(images: Inputs, degrees: float) -> Inputs:
+    """Turn images about their centre, counter-clockwise; same size, bilinear, zeros from outside.
+
+    Multiples of 90 degrees move the pixels of square images exactly.
+
+    Parameters
+    ----------
+    images : array of uint8 or float32, (n, channels, height, width)
+        Pixels are rounded to the nearest byte; float values stay as they come.
+    degrees : float
+    """
+    turned = np.empty_like(images)
+    for start in range(0, len(images), _AT_ONCE):
+        part = images[start : start + _AT_ONCE].astype(np.float64)
+        values = ndimage.rotate(part, degrees % 360, axes=(3, 2), reshape=False, order=1, mode="constant", cval=0.0)
+        turned[start : start + _AT_ONCE] = np.clip(np.rint(values), 0, 255) if images.dtype == np.uint8 else values
+    return turned
+
+
+def camera(images: Inputs, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Images one pixel to the right, at 0.8 of the light, with noise of 0.05: a camera that was knocked.
+
+    Parameters
+    ----------
+    images : array of uint8, (n, channels, height, width)
+    rng : Generator
+    """
+    knocked = np.empty(images.shape, np.uint8)
+    for start in range(0, len(images), _AT_ONCE):
+        part = images[start : start + _AT_ONCE] / 255.0
+        moved = np.zeros_like(part)
+        moved[..., 1:] = part[..., :-1]
+        noisy = 0.8 * moved + rng.normal(0, 0.05, moved.shape)
+        knocked[start : start + _AT_ONCE] = np.rint(np.clip(noisy, 0, 1) * 255)
+    return knocked

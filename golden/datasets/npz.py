@@ -1,0 +1,74 @@
+"""The user's own samples, from one NPZ file.
+
+Keys, as ``np.savez(file, x_tune=..., y_tune=..., ...)`` writes them:
+
+=======================  ==========================================================================
+x_tune, x_test           (n, features) or (n, channels, height, width); uint8 are pixels, whose
+                         value is the byte / 255; floats of any width are values, kept as float32
+y_tune, y_test           (n,) integers, the classes counted from 0
+x_train, y_train         the same, to pre-train on; may be left out when a checkpoint is given
+=======================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from .archive import Arrays, read_arrays
+from .dataset import Inputs, Samples, Task
+
+
+def npz(path: Path, classes: int | None = None) -> Task:
+    """Read a task.
+
+    Parameters
+    ----------
+    path : Path
+    classes : int, optional
+        Of the network, if known: labels are below it.
+
+    Returns
+    -------
+    Task
+        With no samples in `pretrain` if the file has none.
+    """
+    arrays = read_arrays(path, ("x_tune", "y_tune", "x_test", "y_test"), ("x_train", "y_train"))
+    if ("x_train" in arrays) != ("y_train" in arrays):
+        raise UserError(f"{path}: x_train and y_train go together, but only one of them is there")
+    tune, test = (_samples(arrays, part, path, classes) for part in ("tune", "test"))
+    train = _samples(arrays, "train", path, classes) if "x_train" in arrays else tune[:0]
+    for part, samples in (("test", test), ("train", train)):
+        if samples.shape != tune.shape or samples.inputs.dtype != tune.inputs.dtype:
+            raise UserError(
+                f"{path}: x_{part} has samples {samples.inputs.dtype} {samples.shape}, "
+                f"but x_tune {tune.inputs.dtype} {tune.shape}"
+            )
+    return Task(f"npz:{path}", train, tune, test)
+
+
+def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samples:
+    inputs, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
+    if inputs.ndim not in (2, 4) or 0 in inputs.shape[1:]:
+        raise UserError(
+            f"{path}: x_{part} is {inputs.shape}, not (n, features) or (n, channels, height, width)"
+            + ("; write x[:, None] for images of one channel" if inputs.ndim == 3 else "")
+        )
+    if inputs.dtype != np.uint8 and inputs.dtype.kind != "f":
+        raise UserError(f"{path}: x_{part} is {inputs.dtype}; save uint8 pixels or float values")
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise UserError(f"{path}: y_{part} is {labels.dtype} {labels.shape}, not integers (n,)")
+    if labels.dtype.kind == "u" and labels.size and int(labels.max()) > np.iinfo(np.int64).max:
+        raise UserError(f"{path}: y_{part} has a label {labels.max()}; classes are counted from 0")
+    values: Inputs = inputs if inputs.dtype == np.uint8 else _float32(inputs)
+    return Samples(values, labels.astype(np.int64)).check(f"{path}: x_{part}, y_{part}", classes)
+
+
+def _float32(inputs: NDArray[np.floating[Any]]) -> Inputs:
+    # what float32 cannot hold becomes infinity here, and `Samples.check` names the sample
+    with np.errstate(over="ignore"):
+        return inputs.astype(np.float32)

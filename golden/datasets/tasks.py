@@ -1,0 +1,75 @@
+"""The tasks by name: what ``fabtune`` can be asked to tune on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import UserError
+from .dataset import Task
+from .digits import digits
+from .drift import Drift
+from .fan import fan
+from .har import har
+from .mnist import mnist
+from .npz import npz
+
+_Loader = Callable[[Path | None, int], Task]
+
+_TASKS: dict[str, tuple[str, _Loader]] = {
+    "digits": ("digits", lambda data_dir, seed: digits(seed)),
+    "mnist": ("lenet5-mnist", lambda data_dir, seed: mnist("mnist", data_dir, seed)),
+    "fashion-mnist": ("lenet5-mnist", lambda data_dir, seed: mnist("fashion-mnist", data_dir, seed)),
+    "fan-damage1": ("fan", lambda data_dir, seed: fan(1, data_dir, seed)),
+    "fan-damage2": ("fan", lambda data_dir, seed: fan(2, data_dir, seed)),
+    "har": ("har", lambda data_dir, seed: har(data_dir)),
+}
+"""Name to the preset network that fits, and the loader."""
+
+TASKS = (*_TASKS, "npz:FILE")
+
+
+def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: int = 0) -> Task:
+    """Load a task.
+
+    Parameters
+    ----------
+    name : str
+        One of `TASKS`.
+    data_dir : Path or None
+        Folder with the files of the task; "digits" and "npz:FILE" need none.
+    drift : str
+        See `Drift.parse`; changes the samples to tune and test on.
+    seed : int, at least 0
+        Of random splits and noise.
+
+    Raises
+    ------
+    UserError
+        If there is no such task or drift, or its files are missing or wrong.
+    """
+    if seed < 0:
+        raise UserError(f"a seed is at least 0, not {seed}")
+    change = Drift.parse(drift)
+    if name.startswith("npz:"):
+        return change.apply(npz(Path(name.removeprefix("npz:"))), seed)
+    return change.apply(_entry(name)[1](data_dir, seed), seed)
+
+
+def network_for(name: str) -> str:
+    """The preset network of a task.
+
+    Raises
+    ------
+    UserError
+        For samples of the user's own, which no preset is made for.
+    """
+    if name.startswith("npz:"):
+        raise UserError(f"{name} has no network of its own: name one with --network or --model file.py:build")
+    return _entry(name)[0]
+
+
+def _entry(name: str) -> tuple[str, _Loader]:
+    if name not in _TASKS:
+        raise UserError(f"there is no task {name!r}; there are: {', '.join(TASKS)}")
+    return _TASKS[name]

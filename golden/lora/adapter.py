@@ -1,0 +1,180 @@
+"""`adapter`: the trainable part on its own, adapters that feed the last layer, with their forward pass and update.
+
+A batch goes in, sample by sample: what each adapter reads, then the frozen network's logits. Out come the tuned
+network's logits and, once all gradients are known, every parameter after its update. The integers are those of
+`adapters.Adapters` and `softmax.Softmax`, as `job.Job` uses them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ..models.network import Linear, Network
+from ..nn.celoss import LABEL
+from ..nn.layer_block import VALUES, check_beats, random_activations
+from ..nn.mapping import Plan
+from ..nn.products import product_of
+from ..nn.softmax import Softmax
+from ..packets import last_flags
+from ..rng.urng import BIT
+from .adapters import MAXIMUM_RATE, Adapters
+
+RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
+
+
+class Batch(NamedTuple):
+    """What goes in: for each adapter (n, inputs), then the base logits (n, classes), Q8.16; labels; a sample's rate."""
+
+    read: list[Integers]
+    base: Integers
+    labels: Integers
+    rate: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterSpec(Spec):
+    """Parameters and model of `adapter`.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Values that each adapter reads.
+    classes : int
+        Logits.
+    rank : int
+        Of each adapter.
+    batch : int
+        Most samples of a batch.
+    lanes : int
+        Inputs that are multiplied at once, a power of two.
+    columns : int
+        Ranks that have multipliers, a power of two.
+    """
+
+    name: ClassVar[str] = "adapter"
+    summary: ClassVar[str] = "low-rank adapters that feed the logits: forward, softmax, gradients, update"
+    presets: ClassVar[dict[str, dict[str, object]]] = {"lenet5": {"inputs": (784, 1176, 400, 120, 84)}}
+
+    inputs: tuple[int, ...] = (120, 84)
+    classes: int = 10
+    rank: int = 4
+    batch: int = 20
+    lanes: int = 32
+    columns: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= len(self.inputs) <= 16 or not 1 <= min(self.inputs) <= max(self.inputs) <= 1 << 14:
+            raise UserError(f"inputs = {self.inputs} are not 1 to 16 numbers of 1 to {1 << 14}")
+        if not 2 <= self.batch <= 256:
+            raise UserError(f"batch = {self.batch} is not in 2 to 256")
+        if self.classes < 2:
+            raise UserError(f"classes = {self.classes} is not 2 or more")
+        if self.columns > VALUES:
+            raise UserError(f"columns = {self.columns} is more than {VALUES}: a class's part of B is one beat")
+        check_beats(self.plan.adapter_beats)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How inputs and parameters lie in the memories: those of fully connected layers of these sizes."""
+        first, *others = self.inputs
+        layers = (*(Linear(count) for count in others), Linear(self.classes))
+        return Plan(Network(self.name, (first,), layers), 0, self.rank, self.lanes, self.columns, pixels=False)
+
+    @property
+    def rows(self) -> int:
+        """Of a sample: the adapters' inputs, then the base logits."""
+        return self.plan.tiles + 1
+
+    @property
+    def row(self) -> int:
+        """Values of a row."""
+        return self.lanes * self.plan.together
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, Stream]:
+        """`load`, `label`, `i` go in, `logits` and `o` come out."""
+        beats = (Field("parameter", Q4_12, VALUES * self.plan.together),)
+        return {
+            "load": Stream("in", beats),
+            "label": Stream("in", (Field("label", LABEL), Field("rate", RATE), Field("last", BIT))),
+            "i": Stream("in", (Field("x", Q8_16, self.row),)),
+            "logits": Stream("out", (Field("logit", Q8_16), Field("last", BIT))),
+            "o": Stream("out", beats),
+        }
+
+    def load_words(self, adapters: Adapters) -> Words:
+        """Parameters as `load` takes them and `o` gives them: of A a beat for each word of a row at once; of B one."""
+        together = self.plan.together
+        image = self.plan.adapters_image(adapters).view("<i2").astype(np.int64)
+        a, b = np.split(image, [self.plan.tiles * self.plan.tile_beats * VALUES])
+        b = np.pad(b.reshape(-1, VALUES), ((0, 0), (0, VALUES * (together - 1))))
+        return {"parameter": np.concatenate([a.reshape(-1, VALUES * together), b])}
+
+    def batch_words(self, batch: Batch) -> dict[str, Words]:
+        """A batch as `label` and `i` take it."""
+        count = len(batch.labels)
+        padded = [np.pad(one, ((0, 0), (0, -one.shape[1] % self.row))) for one in (*batch.read, batch.base)]
+        labels = {"label": batch.labels[:, None], "rate": np.full((count, 1), batch.rate), "last": last_flags([count])}
+        return {"label": labels, "i": {"x": np.concatenate(padded, axis=1).reshape(-1, self.row)}}
+
+    def tune(self, adapters: Adapters, batch: Batch) -> dict[str, Words]:
+        """What comes out for a batch; the adapters are updated in place."""
+        product, narrow, softmax = product_of("int64"), Narrower(), Softmax()
+        h = adapters.hidden(batch.read, product, narrow)
+        logits = adapters.logits(batch.base, h, product, narrow)
+        gradient = softmax.gradient(logits, batch.labels)
+        adapters.update(batch.read, h, gradient, batch.rate, product, narrow)
+        given = {"logit": logits.reshape(-1, 1), "last": last_flags([self.classes] * len(logits))}
+        return {"logits": given, "o": self.load_words(adapters)}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """With the parameters loaded before the batches; a batch that has not ended gives nothing."""
+        a, b = np.split(inputs["load"]["parameter"], [self.plan.tiles * self.plan.tile_beats // self.plan.together])
+        image = np.concatenate([a.reshape(-1), b[:, :VALUES].reshape(-1)])
+        adapters = self.plan.adapters_of(image.astype("<i2").view(np.uint8))
+        ends = (np.flatnonzero(inputs["label"]["last"][:, 0]) + 1).tolist()
+        results = [self.tune(adapters, self._batch(inputs, *pair)) for pair in zip([0, *ends], ends, strict=False)]
+        joined: dict[str, Words] = {}
+        for port, fields in (results[0] if results else {}).items():
+            joined[port] = {name: np.concatenate([one[port][name] for one in results])[:words] for name in fields}
+        return joined
+
+    def _batch(self, inputs: dict[str, Words], first: int, end: int) -> Batch:
+        """The samples from one to another."""
+        rows = inputs["i"]["x"][first * self.rows : end * self.rows].reshape(end - first, -1)
+        places = np.cumsum([count * self.row for count in self.plan.adapter_rows])
+        *parts, base = np.split(rows, places, axis=1)
+        read = [part[:, :count] for part, count in zip(parts, self.inputs, strict=True)]
+        label = inputs["label"]
+        return Batch(read, base[:, : self.classes], label["label"][first:end, 0], int(label["rate"][end - 1, 0]))
+
+    def random_batch(self, rng: np.random.Generator, count: int) -> Batch:
+        """Small and any numbers, a few at the ends; a rate that changes much or little."""
+        read = [random_activations(rng, (count, inputs)) for inputs in self.inputs]
+        rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True)) >> int(rng.choice([0, 6]))
+        base = random_activations(rng, (count, self.classes))
+        return Batch(read, base, rng.integers(0, self.classes, count), rate)
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Parameters; batches of the largest, the smallest, and any size; other parameters, and one more batch."""
+        phases = []
+        for number in range(2):
+            bound = Q4_12.maximum if number else 600
+            flat = rng.integers(-bound, bound, self.plan.shape.parameters)
+            adapters = Adapters(self.plan.shape, flat)
+            load = self.load_words(adapters)
+            phases.append(Phase({"load": load}, reset=number == 0, cycles=len(load["parameter"])))
+            sizes = (self.batch, 1, int(rng.integers(1, self.batch, endpoint=True)))
+            for count in sizes[: 1 + 2 * (1 - number)]:
+                batch = self.random_batch(rng, count)
+                phases.append(Phase(self.batch_words(batch), self.tune(adapters, batch), quiet=True))
+        return phases

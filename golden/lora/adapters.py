@@ -1,0 +1,158 @@
+"""Adapters that feed the last layer, in integers: forward, gradients, update (InstantFT, equations 1 and 3).
+
+All of them read a frozen activation x (Q8.16) and end in the logits, so they run side by side and nothing
+travels back through the network. Parameters are Q4.12. Of a batch only sums leave the multipliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import UserError
+from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ..nn.forward import PRODUCT_FRACTION
+from ..nn.products import Product
+
+BATCH_GRADIENT = Format(11, 16)
+"""A gradient summed over a batch: 27 bits, a DSP's wide operand."""
+RATE_FRACTION = 20
+MAXIMUM_RATE = (1 << 17) - 1
+"""The learning rate of a sample, eta / batch, is an unsigned integer of 17 bits, a DSP's narrow operand."""
+NOISE_BITS = BATCH_GRADIENT.fraction + RATE_FRACTION - Q4_12.fraction
+"""Bits that an update drops, and so the random bits that stochastic rounding takes."""
+
+
+def rate_of(eta: float, batch: int) -> int:
+    """The integer learning rate for the mean over `batch` samples: nearest to eta / batch * 2**20.
+
+    Raises
+    ------
+    UserError
+        If it is 0 or has more than 17 bits.
+    """
+    if batch < 1:
+        raise UserError(f"a batch has at least 1 sample, not {batch}")
+    rate = round(eta / batch * 2**RATE_FRACTION) if np.isfinite(eta) else 0
+    if not 0 < rate <= MAXIMUM_RATE:
+        low, high = (end * batch / 2**RATE_FRACTION for end in (1, MAXIMUM_RATE))
+        raise UserError(f"learning rate {eta} with batches of {batch} has no integer: take {low:.3g} to {high:.3g}")
+    return rate
+
+
+class Shape(NamedTuple):
+    """Of all adapters together.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        Values that each adapter reads.
+    classes, rank : int
+    """
+
+    inputs: tuple[int, ...]
+    classes: int
+    rank: int
+
+    @property
+    def parameters(self) -> int:
+        """Of all adapters."""
+        return self.rank * (sum(self.inputs) + self.classes * len(self.inputs))
+
+
+class Adapters:
+    """The parameters of all adapters: one vector in Q4.12, and views of it.
+
+    Attributes
+    ----------
+    flat : array of int64, (shape.parameters,)
+        Every A, transposed, one after the other; then B.
+    a : list of array, (inputs, rank)
+        A transposed: a row holds the ranks of one input.
+    b : array, (classes, adapters * rank)
+        All B side by side.
+    """
+
+    def __init__(self, shape: Shape, flat: ArrayLike) -> None:
+        self.shape = shape
+        self.flat = np.array(flat, np.int64)
+        if self.flat.shape != (shape.parameters,):
+            raise UserError(f"adapters of {shape} have {shape.parameters} parameters, not {self.flat.shape}")
+        if self.flat.size and (self.flat.min() < Q4_12.minimum or self.flat.max() > Q4_12.maximum):
+            raise UserError(f"an adapter's parameters are {Q4_12}: {Q4_12.minimum} to {Q4_12.maximum}")
+        ends = np.cumsum([inputs * shape.rank for inputs in shape.inputs])
+        *parts, b = np.split(self.flat, ends)
+        self.a = [part.reshape(-1, shape.rank) for part in parts]
+        self.b = b.reshape(shape.classes, -1)
+
+    @classmethod
+    def of(cls, shape: Shape, a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> Adapters:
+        """From each A (rank, inputs) and B (classes, rank), floats or integers of Q4.12 alike."""
+        parts = [*(np.asarray(one).T.reshape(-1) for one in a), np.concatenate(b, axis=1).reshape(-1)]
+        flat: NDArray[np.generic] = np.concatenate(parts)
+        return cls(shape, Q4_12.from_float(flat) if flat.dtype.kind == "f" else flat)
+
+    def pairs(self) -> list[tuple[Integers, Integers]]:
+        """(A, B) of each adapter: (rank, inputs), (classes, rank)."""
+        count = len(self.a)
+        return [(a.T.copy(), b.copy()) for a, b in zip(self.a, np.split(self.b, count, axis=1), strict=True)]
+
+    def hidden(self, inputs: Sequence[Integers], product: Product, narrow: Narrower) -> Integers:
+        """What all adapters pass on, h = A x, side by side.
+
+        Parameters
+        ----------
+        inputs : sequence of array of int, (n, inputs)
+            What each adapter reads, Q8.16.
+        product, narrow
+            Who multiplies, who rounds.
+
+        Returns
+        -------
+        array of int64, (n, adapters * rank)
+            Q8.16.
+        """
+        sums = [product(x, a) for x, a in zip(inputs, self.a, strict=True)]
+        return narrow(np.concatenate(sums, axis=1), PRODUCT_FRACTION, Q8_16)
+
+    def logits(self, base: Integers, h: Integers, product: Product, narrow: Narrower) -> Integers:
+        """Base logits + the sum of all B h, (n, classes) in Q8.16: one exact sum, one rounding."""
+        return narrow((base << Q4_12.fraction) + product(h, self.b.T), PRODUCT_FRACTION, Q8_16)
+
+    def update(
+        self,
+        inputs: Sequence[Integers],
+        h: Integers,
+        gradient: Integers,
+        rate: int,
+        product: Product,
+        narrow: Narrower,
+        noise: Integers | None = None,
+    ) -> None:
+        """One step of gradient descent on the sum of the samples' losses.
+
+        Parameters
+        ----------
+        inputs : sequence of array of int, (n, inputs)
+            What each adapter read, Q8.16.
+        h : array of int, (n, adapters * rank)
+            Q8.16.
+        gradient : array of int, (n, classes)
+            Of each sample's loss with respect to its logits, Q4.12.
+        rate : int
+            Learning rate of a sample, `RATE_FRACTION` fraction bits.
+        product, narrow
+            Who multiplies, who rounds.
+        noise : array of int, (shape.parameters,), optional
+            `NOISE_BITS` bits each: rounds stochastically.
+        """
+        dh = narrow(product(gradient, self.b), 2 * Q4_12.fraction, Q4_12)
+        by_adapter = np.split(dh, len(self.a), axis=1)
+        sums = [product(x.T, one).reshape(-1) for x, one in zip(inputs, by_adapter, strict=True)]
+        sums.append(product(gradient.T, h).reshape(-1))
+        total = narrow(np.concatenate(sums), PRODUCT_FRACTION, BATCH_GRADIENT)
+        stepped = (self.flat << NOISE_BITS) - total * rate
+        self.flat[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, noise)

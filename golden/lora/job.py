@@ -1,0 +1,159 @@
+"""The integer fine-tuning job that the FPGA core reproduces bit by bit: InstantFT and Skip2-LoRA without floats.
+
+A frozen network, adapters from every stage's input to the logits, and a forward cache. Activations are Q8.16,
+parameters and gradients Q4.12; DESIGN's rule holds everywhere: exact sums, one rounding half to even, saturated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import UserError
+from ..fixed import Integers, Narrower
+from ..models.network import Network
+from ..nn.forward import StageIntegers, forward
+from ..nn.products import Product, product_of
+from ..nn.softmax import Softmax
+from ..rng.urng import UrngSpec
+from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
+from .forward_cache import ForwardCache
+
+
+class Batch(NamedTuple):
+    """What a batch gave: logits before the update, (n, classes) in Q8.16, and the number of samples not yet cached."""
+
+    logits: Integers
+    misses: int
+
+
+class Job:
+    """A fine-tuning job, one batch at a time.
+
+    Parameters
+    ----------
+    network : Network
+        Without batch norm.
+    frozen : sequence of StageIntegers
+        Its weights and biases.
+    adapters : Adapters
+        For the inputs of the last ``len(adapters.a)`` stages; tuned in place.
+    rate : int
+        Learning rate of a sample, from `rate_of`.
+    cache : ForwardCache, optional
+        Without one the frozen network runs for every sample of every batch.
+    urng : UrngSpec, optional
+        Rounds updates stochastically with this generator's numbers; parameter i of batch k takes number i mod n of
+        position k * ceil(parameters / n) + i // n. None: to nearest.
+    products : "blas", "int64" or "torch"
+        Who multiplies; the results are the same.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        frozen: Sequence[StageIntegers],
+        adapters: Adapters,
+        rate: int,
+        cache: ForwardCache | None = None,
+        urng: UrngSpec | None = None,
+        products: str = "blas",
+    ) -> None:
+        self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
+        self.rate, self.cache, self.urng = rate, cache, urng
+        self.softmax = Softmax()
+        self.batches = 0
+        self._product: Product = product_of(products)
+        self._narrow = Narrower()
+        self._read = range(len(network.stages) - len(adapters.a), len(network.stages))
+        self._check()
+
+    def _check(self) -> None:
+        stages = self.network.stages
+        if any(stage.batch_norm for stage in stages):
+            raise UserError(f"{self.network.name} has batch norm: fold it first (networks.sequential.deployed)")
+        for stage, own in zip(stages, self.frozen, strict=True):
+            if own.weight.shape != stage.weight_shape or own.bias.shape != (stage.biases,):
+                raise UserError(f"weights {own.weight.shape}, {own.bias.shape} do not fit {stage.weight_shape}")
+        shape = self.adapters.shape
+        if shape.classes != self.network.classes or shape.inputs != tuple(stages[at].inputs for at in self._read):
+            raise UserError(f"adapters of {shape} do not fit {self.network.name}")
+        if not 0 < self.rate <= MAXIMUM_RATE:
+            raise UserError(f"a learning rate is 1 to {MAXIMUM_RATE}, not {self.rate}")
+
+    @property
+    def saturations(self) -> int:
+        """Values clipped so far, in the frozen network, in the adapters and in their updates."""
+        return self._narrow.saturations
+
+    def batch(self, inputs: Integers, labels: Integers, indices: Integers) -> Batch:
+        """Fine-tune on one batch.
+
+        Parameters
+        ----------
+        inputs : array of int, (n, *network.input_shape)
+            Q8.16.
+        labels : array of int, (n,)
+        indices : array of int, (n,)
+            Where the samples are, or will be, in the cache.
+
+        Raises
+        ------
+        UserError
+            If a shape, a label or an index does not fit.
+        """
+        self._check_batch(inputs, labels, indices)
+        misses = len(inputs)
+        if self.cache is None:
+            outputs = self._run(inputs, self._narrow)
+        else:
+            new = self.cache.missing(indices)
+            misses = len(new)
+            if misses:
+                self.cache.fill(indices[new], self._run(inputs[new], self._narrow))
+            outputs = self.cache.read(indices)
+        *taps, base = outputs
+        seen = [inputs.reshape(len(inputs), -1), *taps]
+        read = [seen[at] for at in self._read]
+        h = self.adapters.hidden(read, self._product, self._narrow)
+        logits = self.adapters.logits(base, h, self._product, self._narrow)
+        gradient = self.softmax.gradient(logits, labels)
+        self.adapters.update(read, h, gradient, self.rate, self._product, self._narrow, self._noise())
+        self.batches += 1
+        return Batch(logits, misses)
+
+    def logits(self, inputs: Integers) -> Integers:
+        """Outputs of the tuned network, past the cache: (n, classes) in Q8.16. Nothing is kept or counted."""
+        narrow = Narrower()
+        outputs = self._run(inputs, narrow)
+        seen = [inputs.reshape(len(inputs), -1), *outputs[:-1]]
+        h = self.adapters.hidden([seen[at] for at in self._read], self._product, narrow)
+        return self.adapters.logits(outputs[-1], h, self._product, narrow)
+
+    def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
+        """What each stage of the frozen network gives, flat: (n, values) in Q8.16; the last are the base logits."""
+        outputs, values = [], inputs
+        for stage, own in zip(self.network.stages, self.frozen, strict=True):
+            values = forward(stage, own, values, self._product, narrow)
+            outputs.append(values.reshape(len(values), -1))
+        return outputs
+
+    def _noise(self) -> Integers | None:
+        if self.urng is None:
+            return None
+        count = self.adapters.shape.parameters
+        cycles = -(-count // self.urng.n)
+        contents = self.urng.contents(self.batches * cycles + np.arange(cycles)).reshape(-1)[:count]
+        # an odd fraction, as everywhere: the lowest bit, always one, makes up for the zeros below
+        return (2 * contents + 1) << (NOISE_BITS - self.urng.bits - 1)
+
+    def _check_batch(self, inputs: Integers, labels: Integers, indices: Integers) -> None:
+        if inputs.shape[1:] != self.network.input_shape or not len(inputs) == len(labels) == len(indices):
+            raise UserError(
+                f"a batch of {self.network.name} is n x {self.network.input_shape} with n labels and n indices, "
+                f"not {inputs.shape}, {labels.shape}, {indices.shape}"
+            )
+        if labels.size and not 0 <= labels.min() <= labels.max() < self.network.classes:
+            raise UserError(f"a label of {labels.tolist()} is outside 0 to {self.network.classes - 1}")

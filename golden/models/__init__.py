@@ -1,0 +1,1 @@
+"""Networks: descriptions, presets, PyTorch modules and checkpoints."""

@@ -1,0 +1,209 @@
+"""Descriptions as PyTorch modules and back, and batch norm folded into the layers before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ..errors import UserError
+from .network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, Shape, Stage
+from .torch_layers import Leaf, described, leaves
+
+
+@dataclass(frozen=True)
+class StageParameters:
+    """What a stage multiplies with once batch norm is folded.
+
+    Parameters
+    ----------
+    weight : array of float64, the stage's `weight_shape`
+    bias : array of float64, (biases,)
+        Zeros where the layer has none.
+    """
+
+    weight: NDArray[np.float64]
+    bias: NDArray[np.float64]
+
+
+Parameters = tuple[StageParameters, ...]
+"""One for each stage of a network."""
+
+
+def module_of(network: Network) -> nn.Sequential:
+    """The network as a PyTorch module, layer by layer in the description's order.
+
+    Initialised as PyTorch does it by default, from its global generator: the caller seeds.
+    """
+    modules: list[nn.Module] = []
+    stages = iter(network.stages)
+    stage: Stage | None = None
+    for layer in network.layers:
+        if isinstance(layer, Convolution | Linear):
+            stage = next(stages)
+        modules.append(_module(layer, stage))
+    return nn.Sequential(*modules)
+
+
+def _module(layer: object, stage: Stage | None) -> nn.Module:
+    match layer:
+        case Relu():
+            return nn.ReLU()
+        case MaxPool(size):
+            return nn.MaxPool2d(size)
+        case Flatten():
+            return nn.Flatten()
+    assert stage is not None, "a description has a layer with weights before its batch norms"
+    if isinstance(layer, BatchNorm):
+        return (nn.BatchNorm1d if isinstance(stage.layer, Linear) else nn.BatchNorm2d)(stage.biases)
+    if isinstance(layer, Convolution):
+        return nn.Conv2d(stage.channels, layer.channels, layer.kernel, padding=layer.padding)
+    return nn.Linear(stage.inputs, stage.biases)
+
+
+def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
+    """The description of a user's own module.
+
+    Parameters
+    ----------
+    module : nn.Sequential
+        Of Conv2d, BatchNorm1d, BatchNorm2d, ReLU, MaxPool2d, Flatten and Linear, in any nesting of Sequentials; Dropout
+        and Identity are left out, as they do nothing once a network is trained.
+    input_shape : tuple of int
+        Of one sample.
+    name : str
+        Where the module came from, for messages: ``model.py:build``.
+
+    Raises
+    ------
+    UserError
+        For a module or an arrangement that has no hardware, and for sizes that do not fit each other.
+    """
+    found = leaves(module, name)
+    layers = tuple(described(leaf, name) for leaf in found)
+    try:
+        network = Network(name, input_shape, layers)
+    except UserError as mistake:
+        if [leaf.position for leaf in found] == [str(number) for number in range(len(found))]:
+            raise
+        counted = "counted with nested Sequentials opened, Dropout and Identity left out"
+        raise UserError(f"{mistake} (layers {counted})") from None
+    stages = iter(network.stages)
+    stage: Stage | None = None
+    for leaf, layer in zip(found, layers, strict=True):
+        if isinstance(layer, Convolution | Linear):
+            stage = next(stages)
+        if stage is not None:
+            _check_sizes(leaf, stage, name)
+    return network
+
+
+def _check_sizes(leaf: Leaf, stage: Stage, name: str) -> None:
+    where = f"layer {leaf.position} of {name}"
+    match leaf.module:
+        case nn.Conv2d(in_channels=declared):
+            given, what = stage.channels, "input channels"
+        case nn.Linear(in_features=declared):
+            given, what = stage.inputs, "input features"
+        case nn.BatchNorm1d(num_features=declared) | nn.BatchNorm2d(num_features=declared):
+            right = "BatchNorm1d" if isinstance(stage.layer, Linear) else "BatchNorm2d"
+            if type(leaf.module).__name__ != right:
+                before = type(stage.layer).__name__.lower()
+                raise UserError(f"{where} is a {type(leaf.module).__name__} behind a {before} layer: use {right}")
+            given, what = stage.biases, "channels" if right == "BatchNorm2d" else "features"
+        case _:
+            return
+    if declared != given:
+        shape = "" if what in ("channels", "features") else f" ({' x '.join(map(str, stage.input_shape))})"
+        raise UserError(f"{where} is declared with {declared} {what}, but what comes before it gives {given}{shape}")
+
+
+def deployed(network: Network) -> Network:
+    """The description as the hardware runs it: without batch norm, which is folded."""
+    layers = tuple(layer for layer in network.layers if not isinstance(layer, BatchNorm))
+    return Network(network.name, network.input_shape, layers)
+
+
+def folded(network: Network, module: nn.Module) -> Parameters:
+    """A trained module's weights and biases, batch norm folded in as in evaluation mode, in float64.
+
+    Parameters
+    ----------
+    network : Network
+        The module's description.
+    module : nn.Sequential
+        From `module_of`, or the user's own.
+
+    Raises
+    ------
+    UserError
+        If a tensor has NaN or infinity, or the module is not one of this network.
+    """
+    check_finite(module, network.name)
+    pairs: list[StageParameters] = []
+    for leaf in leaves(module, network.name):
+        layer = leaf.module
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            weight = _array(layer.weight)
+            pairs.append(StageParameters(weight, np.zeros(len(weight)) if layer.bias is None else _array(layer.bias)))
+        elif isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+            pairs[-1] = _normalised(pairs[-1], layer, f"{network.name}, {leaf.position}.running_var")
+    shapes = [pair.weight.shape for pair in pairs]
+    expected = [stage.weight_shape for stage in network.stages]
+    if shapes != expected:
+        raise UserError(f"{network.name} has weights of {expected}, but the module has {shapes}")
+    return tuple(pairs)
+
+
+def _normalised(before: StageParameters, norm: nn.BatchNorm1d | nn.BatchNorm2d, where: str) -> StageParameters:
+    assert norm.running_mean is not None, "described() refuses a batch norm without running statistics"
+    assert norm.running_var is not None, "as above"
+    variance = _array(norm.running_var) + norm.eps
+    if (variance <= 0).any():
+        raise UserError(f"{where} has a value below -{norm.eps}: no variance is negative")
+    scale = 1 / np.sqrt(variance)
+    shift = np.zeros(len(scale))
+    if norm.affine:
+        scale, shift = scale * _array(norm.weight), _array(norm.bias)
+    bias = (before.bias - _array(norm.running_mean)) * scale + shift
+    return StageParameters(before.weight * scale.reshape(-1, *[1] * (before.weight.ndim - 1)), bias)
+
+
+def _array(tensor: torch.Tensor) -> NDArray[np.float64]:
+    return np.asarray(tensor.detach().cpu().to(torch.float64).numpy()).copy()
+
+
+def deployed_module(network: Network, module: nn.Module) -> nn.Sequential:
+    """A trained module of `deployed` in float32, on which fine-tuning runs; draws no random numbers.
+
+    Parameters
+    ----------
+    network, module
+        See `folded`; the module stays as it is.
+
+    Raises
+    ------
+    UserError
+        As `folded`, and if a parameter is beyond float32.
+    """
+    parameters = folded(network, module)
+    with torch.device("meta"):  # or PyTorch would draw an initialisation that nobody uses
+        plain = module_of(deployed(network))
+    plain.to_empty(device="cpu")
+    weighted = [layer for layer in plain if isinstance(layer, nn.Conv2d | nn.Linear)]
+    with torch.no_grad():
+        for layer, pair in zip(weighted, parameters, strict=True):
+            layer.weight.copy_(torch.from_numpy(pair.weight))
+            layer.bias.copy_(torch.from_numpy(pair.bias))  # type: ignore[union-attr]
+    check_finite(plain, network.name)
+    return plain
+
+
+def check_finite(module: nn.Module, where: str) -> None:
+    """Refuse NaN and infinity, naming the tensor."""
+    for name, tensor in module.state_dict().items():
+        if not torch.isfinite(tensor).all():
+            raise UserError(f"{where}: {name} has NaN or infinity")

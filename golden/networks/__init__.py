@@ -1,1 +1,0 @@
-"""Networks: their description, presets, PyTorch modules and checkpoints."""

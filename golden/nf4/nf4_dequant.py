@@ -1,0 +1,93 @@
+"""`nf4_dequant`: NF4 codes back to Q8.16, many lanes a cycle, each with its own choice among the word's scales.
+
+The numbers are `nf4.dequantise`'s. A word carries the scales of as many blocks as its lanes can reach, and a choice a
+lane: blocks do not end at the border of a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import Field, Spec, Stream, Words, tag_fields
+from ..errors import UserError
+from ..fixed import Q8_16, Format
+from .codec import dequantise
+
+CODE = Format(4, 0, signed=False)
+SCALE = Format(7, 16, signed=False)
+"""A block's largest magnitude: Q8.16 without its sign."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nf4DequantSpec(Spec):
+    """Parameters and model of `nf4_dequant`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values a cycle.
+    scales : int
+        Scales that come with a word.
+    tag : int
+        Bits that travel with a word unchanged.
+    """
+
+    name: ClassVar[str] = "nf4_dequant"
+    summary: ClassVar[str] = "NF4 codes to Q8.16: level times scale, rounded half to even, one DSP a lane"
+
+    lanes: int = 32
+    scales: int = 4
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.lanes <= 1024:
+            raise UserError(f"lanes = {self.lanes} is not in 1 to 1024")
+        if not 1 <= self.scales <= 64:
+            raise UserError(f"scales = {self.scales} is not in 1 to 64")
+        tag_fields(self.tag)
+
+    @property
+    def select_bits(self) -> int:
+        """Bits with which a lane chooses its scale; none where there is one scale."""
+        return (self.scales - 1).bit_length()
+
+    @property
+    def latency(self) -> int:
+        """Operands, product, product and half a step, output."""
+        return 4
+
+    def streams(self) -> dict[str, Stream]:
+        """`i` takes codes, scales and which lane has which; `o` gives values."""
+        tag = tag_fields(self.tag)
+        select = (Field("select", Format(self.select_bits, 0, signed=False), self.lanes),) if self.select_bits else ()
+        return {
+            "i": Stream("in", (Field("code", CODE, self.lanes), Field("scale", SCALE, self.scales), *select, *tag)),
+            "o": Stream("out", (Field("value", Q8_16, self.lanes), *tag)),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Any codes; scales 0, small ones, whose products are often ties, any, and the largest."""
+        fields = {}
+        for item in self.streams()["i"].fields:
+            shape = (words, item.lanes)
+            values = rng.integers(0, item.format.maximum, shape, endpoint=True)
+            if item.name == "scale":
+                values >>= rng.integers(0, item.format.width, shape)
+                # times 2**k, k to 15: products whose lost bits are exactly a half are common
+                values = np.where(rng.random(shape) < 0.25, values & ~0x3FFF, values)
+                values = np.where(rng.random(shape) < 0.1, rng.choice([0, item.format.maximum], shape), values)
+            fields[item.name] = values
+        return {"i": fields}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Word for word; a choice beyond the last scale takes the last."""
+        given = {name: column[:words] for name, column in inputs["i"].items()}
+        select = given.get("select", np.zeros_like(given["code"])).clip(max=self.scales - 1)
+        scales = np.take_along_axis(given["scale"], select, axis=1)
+        # a lane is a block of one value
+        values = dequantise(given["code"].astype(np.uint8)[..., None], scales)[..., 0]
+        return {"o": {"value": values} | ({"tag": given["tag"]} if self.tag else {})}

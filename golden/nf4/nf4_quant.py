@@ -1,0 +1,126 @@
+"""`nf4_quant`: blocks of Q8.16 values to NF4, a code a cycle, in two passes.
+
+The numbers are `nf4.quantise`'s. A block's scale is known at its end: its values wait in a circular memory while its
+fifteen thresholds are worked out. One block's codes are given, the next one's thresholds are worked out, and the values
+of those behind them are taken, all at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q8_16, Integers
+from ..packets import last_flags, packets_of, random_lengths
+from ..rng.urng import BIT
+from .codec import THRESHOLD_FRACTION, THRESHOLDS, quantise
+from .nf4_dequant import CODE, SCALE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nf4QuantSpec(Spec):
+    """Parameters and model of `nf4_quant`.
+
+    Parameters
+    ----------
+    length : int
+        Values of the longest block.
+    """
+
+    name: ClassVar[str] = "nf4_quant"
+    summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds a block"
+    turn: ClassVar[int] = 16
+    """Cycles for a block's thresholds: in a steady stream a block of n takes n cycles, and at least these."""
+    preparation: ClassVar[int] = 24
+    """Cycles between a block's last value and its first code."""
+    waiting: ClassVar[int] = 16
+    """Blocks, whole, that the queue before the thresholds holds."""
+
+    length: int = 196
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.length <= 1 << 16:
+            raise UserError(f"length = {self.length} is not in 1 to {1 << 16}")
+
+    @property
+    def address_bits(self) -> int:
+        """Of a place in the memory, for the longest block and what arrives before its first place is free again."""
+        return (self.length + self.preparation - 4).bit_length()
+
+    def cycles(self, lengths: list[int]) -> int:
+        """Cycles from the first value to the last code where neither side pauses."""
+        depth = 1 << self.address_bits
+        read: list[int] = []  # when each value leaves the memory
+        leaves: list[int] = []  # when each block's end leaves the queue's memory
+        free = derived = taken_over = begin = last = 0
+        for number, length in enumerate(lengths):
+            for place in range(len(read), len(read) + length):
+                # a place is free in the cycle after its value has been read
+                arrived = free if place < depth else max(free, read[place - depth] + 1)
+                free = arrived + 1
+            # the queue takes the block's end a cycle after its last value; until then the next block waits
+            entered = free if number < self.waiting else max(free, leaves[number - self.waiting] + 1)
+            free = entered
+            leaves.append(max(entered + 1, derived))
+            start = leaves[-1] + 1
+            # from the fifth step on its thresholds need the places of those of the block before
+            held = max(taken_over - max(derived + 4, start), 0) if number else 0
+            derived = start + self.turn - 1 + held
+            begin = max(derived + 2, last)
+            taken_over, last = begin + 2, begin + length
+            read.extend(range(begin + 1, last + 1))
+        return last + 5
+
+    def streams(self) -> dict[str, Stream]:
+        """`i` takes values, `o` gives codes, each with its block's scale; `last` ends a block on both."""
+        return {
+            "i": Stream("in", (Field("value", Q8_16), Field("last", BIT))),
+            "o": Stream("out", (Field("code", CODE), Field("scale", SCALE), Field("last", BIT))),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0."""
+        lengths = random_lengths(rng, words, self.length)
+        blocks = [self._block(rng, length, kind % 6) for kind, length in enumerate(lengths)]
+        return {"i": {"value": np.concatenate(blocks)[:, None], "last": last_flags(lengths)}}
+
+    def _block(self, rng: np.random.Generator, length: int, kind: int) -> Integers:
+        if kind == 0:
+            return rng.integers(Q8_16.minimum, Q8_16.maximum, length, endpoint=True)
+        if kind == 1:
+            return Q8_16.from_float(rng.normal(0, 1.5, length)).clip(min=0)
+        if kind == 2:
+            return np.zeros(length, np.int64)
+        if kind == 3:
+            return rng.choice([Q8_16.minimum, Q8_16.minimum + 1, 0, Q8_16.maximum], length)
+        if kind == 4:  # at the thresholds of the scale that stands first, and one above them
+            scale = int(rng.integers(0, SCALE.maximum, endpoint=True))
+            borders = (scale * THRESHOLDS) >> THRESHOLD_FRACTION
+            values = rng.choice(borders, length) + rng.integers(0, 2, length)
+            values[0] = rng.choice([-scale, scale])
+            return values
+        return rng.integers(-7, 8, length)
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Block by block; one that has no last value yet gives nothing."""
+        values = inputs["i"]["value"][:, 0]
+        columns: dict[str, list[Integers]] = {name: [np.empty((0, 1), np.int64)] for name in ("code", "scale", "last")}
+        for start, end in packets_of(inputs["i"]["last"]):
+            if end - start > self.length:
+                raise UserError(f"a block of {end - start} values; this one takes {self.length}")
+            codes, scale = quantise(values[start:end])
+            columns["code"].append(codes.astype(np.int64)[:, None])
+            columns["scale"].append(np.full((end - start, 1), scale))
+            columns["last"].append(last_flags([end - start]))
+        return {"o": {name: np.concatenate(parts)[:words] for name, parts in columns.items()}}
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Two jobs of whole blocks; the first one's cycles are what `cycles` says."""
+        first, second = super().scenario(rng, words)
+        lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
+        return [replace(first, cycles=self.cycles(lengths)), second]

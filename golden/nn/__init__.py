@@ -1,0 +1,1 @@
+"""A network on an array of multipliers: mapping, integer forward pass, layers, softmax and loss."""

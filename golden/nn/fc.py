@@ -1,0 +1,46 @@
+"""`fc`: a fully connected layer of the frozen network on its own, ReLU behind it or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import UserError
+from ..models.network import Linear, Relu
+from .layer_block import OneStage, OneStageSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class FcSpec(OneStageSpec):
+    """Parameters and model of `fc`.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Activations.
+    relu : bool
+        Negative outputs become 0.
+    lanes : int
+        Inputs that are multiplied at once, a power of two.
+    columns : int
+        Outputs that are computed at once, a power of two.
+    """
+
+    name: ClassVar[str] = "fc"
+    summary: ClassVar[str] = "fully connected layer: Q8.16 x Q4.12, exact sums, one rounding, ReLU"
+    presets: ClassVar[dict[str, dict[str, object]]] = {"lenet5-1": {"inputs": 400, "outputs": 120}}
+
+    inputs: int = 120
+    outputs: int = 84
+    relu: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "outputs"):
+            if not 1 <= getattr(self, name) <= 1 << 14:
+                raise UserError(f"{name} = {getattr(self, name)} is not in 1 to {1 << 14}")
+        super().__post_init__()
+
+    @property
+    def network(self) -> OneStage:
+        """The layer."""
+        return self._network((self.inputs,), Linear(self.outputs), *((Relu(),) if self.relu else ()))

@@ -1,0 +1,190 @@
+"""One stage of a network as a block: what `conv` and `fc` share. The integers are `layers.forward`'s."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q4_12, Q8_16, Integers, Narrower
+from ..models.network import Flatten, Layer, Linear, Network, Stage
+from .forward import StageIntegers, forward
+from .mapping import Plan
+from .products import product_of
+
+VALUES = 8
+"""Parameters of a beat."""
+AROUND = 25
+"""Cycles of a sample's latency that no parameter changes: registers of the pipeline, waiting until it is empty."""
+BETWEEN = 21
+"""The same from when the outputs before have left."""
+LARGEST_BEATS = 1 << 16
+
+
+def check_beats(beats: int) -> None:
+    """Refuse more parameters than a chip keeps."""
+    if beats > LARGEST_BEATS:
+        raise UserError(f"{beats} beats of parameters are more than {LARGEST_BEATS}: they are kept on the chip")
+
+
+def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
+    """For each sample any numbers or small ones, a few of them at either end or 0."""
+    values = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
+    shift = rng.choice([0, 5, 9], (shape[0], *(1 for _ in shape[1:])))
+    ends = rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape)
+    return np.where(rng.random(shape) < 0.02, ends, values >> shift)
+
+
+class OneStage(Network):
+    """A network of one stage, which ends in anything."""
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Without the linear layer with which a network has to end."""
+        whole = Network(self.name, self.input_shape, (*self.layers, Flatten(), Linear(1)))
+        return whole.stages[:1]
+
+    @property
+    def classes(self) -> int:
+        """None: the outputs are no logits, and may be more than lanes."""
+        return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneStageSpec(Spec):
+    """A block that runs a stage."""
+
+    lanes: int = 32
+    columns: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns > VALUES:
+            raise UserError(f"columns = {self.columns} is more than {VALUES}: biases come a beat a group")
+        check_beats(self.plan.frozen_beats)
+
+    @property
+    @abstractmethod
+    def network(self) -> OneStage:
+        """The stage."""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How it lies in the memories."""
+        return Plan(self.network, rank=1, lanes=self.lanes, columns=self.columns, pixels=False)
+
+    @property
+    def stage(self) -> Stage:
+        """The stage alone."""
+        return self.network.stages[0]
+
+    @property
+    def taken(self) -> int:
+        """Activations of a sample."""
+        return self.stage.inputs
+
+    @property
+    def given(self) -> int:
+        """Activations that it makes of them."""
+        return prod(self.stage.output_shape)
+
+    def _network(self, shape: tuple[int, ...], *layers: Layer) -> OneStage:
+        return OneStage(self.name, shape, layers)
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, Stream]:
+        """`load` takes all parameters, `i` samples, `o` gives what the stage makes of them."""
+        return {
+            "load": Stream("in", (Field("parameter", Q4_12, VALUES),)),
+            "i": Stream("in", (Field("activation", Q8_16),)),
+            "o": Stream("out", (Field("activation", Q8_16),)),
+        }
+
+    def parameters(self, rng: np.random.Generator) -> StageIntegers:
+        """Random ones, small enough that most sums do not saturate."""
+        bound = max(int(Q4_12.maximum / self.plan.stages[0].words / 8), 256)
+        weight = rng.integers(-bound, bound, self.stage.weight_shape)
+        return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, self.stage.biases, endpoint=True))
+
+    def load_words(self, own: StageIntegers) -> dict[str, Words]:
+        """The parameters as `load` takes them."""
+        image = self.plan.frozen_image([own]).view("<i2").astype(np.int64)
+        return {"load": {"parameter": image.reshape(-1, VALUES)}}
+
+    def sample_words(self, samples: Integers) -> dict[str, Words]:
+        """Samples as `i` takes them."""
+        return {"i": {"activation": samples.reshape(-1, 1)}}
+
+    def samples(self, rng: np.random.Generator, count: int) -> Integers:
+        """Random ones."""
+        return random_activations(rng, (count, *self.stage.input_shape))
+
+    def results(self, own: StageIntegers, samples: Integers) -> dict[str, Words]:
+        """What comes out for samples."""
+        found = forward(self.stage, own, samples, product_of("int64"), Narrower())
+        return {"o": {"activation": found.reshape(-1, 1)}}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """With the parameters loaded before the samples; a sample that has not ended gives nothing."""
+        own = self._loaded(inputs["load"]["parameter"])
+        values = inputs["i"]["activation"]
+        samples = values[: len(values) // self.taken * self.taken].reshape(-1, *self.stage.input_shape)
+        return {"o": {"activation": self.results(own, samples)["o"]["activation"][:words]}}
+
+    def _loaded(self, beats: Integers) -> StageIntegers:
+        """Parameters of an image, found by where the plan puts the number of each."""
+        stage, image = self.stage, np.zeros(self.plan.frozen_beats * VALUES, np.int64)
+        count, biases = prod(stage.weight_shape), stage.biases
+        places = np.zeros(count + biases, np.int64)
+        for shift in (0, 12):
+            digits = (np.arange(1, count + biases + 1) >> shift) & 0xFFF
+            own = StageIntegers(digits[:count].reshape(stage.weight_shape), digits[count:])
+            image += self.plan.frozen_image([own]).view("<i2").astype(np.int64) << shift
+        used = np.flatnonzero(image)
+        places[image[used] - 1] = used
+        values = beats.reshape(-1)[places]
+        return StageIntegers(values[:count].reshape(stage.weight_shape), values[count:])
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Parameters, one sample, several; other parameters, several samples."""
+        phases = []
+        for number in range(2):
+            own = self.parameters(rng)
+            load = self.load_words(own)
+            phases.append(Phase(load, reset=number == 0, cycles=self.plan.frozen_beats, quiet=True))
+            for count in (1, max(words // self.given // 2, 2))[number:]:
+                samples = self.samples(rng, count)
+                follows = count == 1 or (self.plan.images == 2 and self._entry < self.period)
+                cycles = self.latency + self.given + (count - 1) * self.period if follows else None
+                phases.append(Phase(self.sample_words(samples), self.results(own, samples), cycles=cycles, quiet=True))
+        return phases
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a sample's first activation to its first output: it enters, then its words are multiplied."""
+        return self._entry + self.plan.stages[0].cycles + self.lanes.bit_length() - 1 + AROUND
+
+    @property
+    def period(self) -> int:
+        """Cycles from a sample's first output to the next one's, where no side waits and a sample enters meanwhile."""
+        return max(self.given, 2) + self.plan.stages[0].cycles + self.lanes.bit_length() - 1 + BETWEEN
+
+    @property
+    def _entry(self) -> int:
+        """Cycles until a sample is in.
+
+        Beats of four are made one behind the other, and each is written an activation at a time or, for a vector, as
+        many as there are columns.
+        """
+        step = 1 if len(self.stage.input_shape) == 3 else min(self.columns, 4)
+        sizes = [min(4, self.taken - first) for first in range(0, self.taken, 4)]
+        end, left = -1, 0
+        for size in sizes:
+            end, left = end + 1 + max(size, left), -(-size // step)
+        return end + left

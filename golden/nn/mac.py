@@ -1,0 +1,156 @@
+"""`mac`: the core's multipliers on their own, a sum for each column across the lanes, or for each multiplier within it.
+
+Output-stationary: a sum stays where it is while words pass. Products and sums are exact; across the lanes a finished
+sum is narrowed to an activation, within a lane it leaves as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q4_12, Q8_16, Format, Integers, accumulator_width, narrow
+from ..packets import random_lengths
+from ..rng.urng import BIT
+from .forward import PRODUCT_FRACTION
+
+NARROWING = 3
+"""Registers of a narrowing: halves, sum, saturation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MacSpec(Spec):
+    """Parameters and model of `mac`.
+
+    Parameters
+    ----------
+    lanes : int
+        Activations of a word, a power of two.
+    columns : int
+        Sums that they go into.
+    terms : int
+        Most products of a sum across: words times lanes.
+    batch : int
+        Most words of a sum within.
+    mode : "across" or "within"
+        A column's products are added up; or each multiplier adds up its own, a column's parameter going to all lanes.
+    """
+
+    name: ClassVar[str] = "mac"
+    summary: ClassVar[str] = "lanes x columns multipliers: sums across the lanes, narrowed, or exact ones within"
+
+    lanes: int = 32
+    columns: int = 4
+    terms: int = 3072
+    batch: int = 20
+    mode: Literal["across", "within"] = "across"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 <= self.lanes <= 64 or self.lanes & (self.lanes - 1):
+            raise UserError(f"lanes = {self.lanes} is not a power of two from 2 to 64")
+        if not 1 <= self.columns <= 16:
+            raise UserError(f"columns = {self.columns} is not in 1 to 16")
+        if not self.lanes <= self.terms <= 1 << 14:
+            raise UserError(f"terms = {self.terms} is not in {self.lanes}, one word's, to {1 << 14}")
+        if not 1 <= self.batch <= 256:
+            raise UserError(f"batch = {self.batch} is not in 1 to 256")
+
+    @property
+    def across(self) -> bool:
+        """Whether lanes are added up."""
+        return self.mode == "across"
+
+    @property
+    def longest(self) -> int:
+        """Words of the longest sum."""
+        return self.terms // self.lanes if self.across else self.batch
+
+    @property
+    def latency(self) -> int:
+        """Operands, product, and within the sum; across product again, a tree, the sum, a narrowing."""
+        return 4 + self.lanes.bit_length() - 1 + NARROWING if self.across else 3
+
+    @property
+    def sum_format(self) -> Format:
+        """Of an exact sum within."""
+        return Format(accumulator_width(Q8_16, Q4_12, self.batch) - PRODUCT_FRACTION, PRODUCT_FRACTION)
+
+    def streams(self) -> dict[str, Stream]:
+        """`i` takes words, `o` gives the sums of those marked `last`."""
+        parameters = self.lanes * self.columns if self.across else self.columns
+        bias = (Field("bias", Q4_12, self.columns),) if self.across else ()
+        fields = (Field("x", Q8_16, self.lanes), Field("w", Q4_12, parameters), *bias)
+        result = (
+            Field("y", Q8_16, self.columns) if self.across else Field("sum", self.sum_format, self.lanes * self.columns)
+        )
+        return {
+            "i": Stream("in", (*fields, Field("first", BIT), Field("last", BIT))),
+            "o": Stream("out", (result,)),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Sums of all lengths: of any numbers, small ones, largest ones and ties; a few dropped, a few continued."""
+        half = words // 2
+        lengths = [*random_lengths(rng, half, min(self.longest, 8)), *random_lengths(rng, words - half, self.longest)]
+        first, last = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
+        parts: list[Words] = []
+        begin = held = 0
+        for length in lengths:
+            parts.append(self._part(rng, length))
+            held += length
+            if begin == 0 or held > self.longest or rng.random() < 0.9:
+                first[begin], held = 1, length
+            begin += length
+            last[begin - 1] = begin == words or rng.random() < 0.9
+        fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return {"i": fields | {"first": first, "last": last}}
+
+    def _part(self, rng: np.random.Generator, length: int) -> Words:
+        kind = rng.integers(4)
+        found = {}
+        for item in self.streams()["i"].fields[:-2]:
+            shape, low, high = (length, item.lanes), item.format.minimum, item.format.maximum
+            if kind == 0:
+                values = rng.integers(low, high, shape, endpoint=True)
+            elif kind == 1:
+                values = rng.integers(low >> 7, high >> 7, shape, endpoint=True)
+            elif kind == 2:
+                values = np.full(shape, low if rng.integers(2) else high)
+            else:  # multiples of half a step by small numbers
+                unit = 11 if item.name == "x" else 0
+                values = rng.integers(-3, 3, shape, endpoint=True) << unit
+            found[item.name] = values
+        return found
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """A word marked `first` begins a sum; the sum so far leaves with one marked `last`."""
+        given = inputs["i"]
+        results = [row for row, last in zip(self._sums(given), given["last"][:, 0], strict=True) if last]
+        name, lanes = ("y", self.columns) if self.across else ("sum", self.lanes * self.columns)
+        values = np.array(results, np.int64).reshape(-1, lanes)[:words]
+        return {"o": {name: narrow(values, PRODUCT_FRACTION, Q8_16) if self.across else values}}
+
+    def _sums(self, given: Words) -> list[Integers]:
+        """After each word."""
+        x, w, first = given["x"], given["w"].reshape(len(given["w"]), -1, self.columns), given["first"][:, 0]
+        if self.across:
+            products = np.einsum("nl,nlc->nc", x, w)
+            starts = given["bias"] << Q8_16.fraction
+        else:
+            products = (x[:, :, None] * w).reshape(len(x), -1)
+            starts = np.zeros_like(products)
+        sums, total = [], np.zeros(products.shape[1], np.int64)
+        for product, start, begins in zip(products, starts, first, strict=True):
+            total = (start if begins else total) + product
+            sums.append(total)
+        return sums
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Two jobs, each of which ends with a sum; a word is taken every cycle."""
+        first, second = super().scenario(rng, words)
+        return [replace(phase, cycles=words + self.latency) for phase in (first, second)]

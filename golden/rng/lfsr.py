@@ -1,0 +1,130 @@
+"""Maximal-length linear feedback shift registers: the arithmetic under every generator here.
+
+A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b`` where the feedback is the exclusive or of
+the tapped bits; tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every other value once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import gcd
+
+import numpy as np
+
+from ..errors import UserError
+from ..fixed import Integers
+
+TAPS: dict[int, tuple[int, ...]] = {
+    2: (2, 1),
+    3: (3, 2),
+    4: (4, 3),
+    5: (5, 3),
+    6: (6, 5),
+    7: (7, 6),
+    8: (8, 6, 5, 4),
+    9: (9, 5),
+    10: (10, 7),
+    11: (11, 9),
+    12: (12, 6, 4, 1),
+    13: (13, 4, 3, 1),
+    14: (14, 5, 3, 1),
+    15: (15, 14),
+    16: (16, 15, 13, 4),
+    17: (17, 14),
+    18: (18, 11),
+    19: (19, 6, 2, 1),
+    20: (20, 17),
+}
+"""Taps of a maximal register of each width (Xilinx XAPP052, table 3): at most four, so that one LUT6 has two
+inputs left for a serial load."""
+
+
+@dataclass(frozen=True)
+class Lfsr:
+    """One register.
+
+    Parameters
+    ----------
+    bits : int
+        Width, 2 to 20.
+    taps : tuple of int
+        Tapped bits, counted from 1; by default those of `TAPS`.
+
+    Raises
+    ------
+    UserError
+        If the taps do not give the full period.
+    """
+
+    bits: int
+    taps: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.bits not in TAPS:
+            raise UserError(f"a generator has 2 to 20 bits, not {self.bits}")
+        if not self.taps:
+            object.__setattr__(self, "taps", TAPS[self.bits])
+        if not all(1 <= tap <= self.bits for tap in self.taps):
+            raise UserError(f"taps {self.taps} do not lie in 1 to {self.bits}")
+        if len(_orbit(self.bits, self.taps)) != self.period:
+            raise UserError(
+                f"taps {self.taps} do not give a maximal sequence of {self.bits} bits: try {TAPS[self.bits]}"
+            )
+
+    @property
+    def period(self) -> int:
+        """States in a full turn, ``2**bits - 1``."""
+        return (1 << self.bits) - 1
+
+    @cached_property
+    def states(self) -> Integers:
+        """All states in order, from state 1 at phase 0."""
+        return _orbit(self.bits, self.taps)
+
+    @cached_property
+    def phases(self) -> Integers:
+        """The inverse of `states`: the phase of each state; entry 0 means nothing."""
+        phases = np.zeros(self.period + 1, np.int64)
+        phases[self.states] = np.arange(self.period)
+        return phases
+
+    def transition(self, steps: int = 1) -> list[int]:
+        """Which bits feed which: after `steps` steps bit k is the parity of ``x & transition[k]``."""
+        rows = [1 << k for k in range(self.bits)]
+        for _ in range(steps):
+            feedback = 0
+            for tap in self.taps:
+                feedback ^= rows[tap - 1]
+            rows = [feedback, *rows[:-1]]
+        return rows
+
+    def check_leap(self, leap: int) -> None:
+        """Refuse a number of steps a cycle that would not visit every state."""
+        if not 1 <= leap <= self.bits:
+            raise UserError(f"a leap of {leap} is not in 1 to {self.bits} (the width): choose another")
+        if gcd(leap, self.period) > 1:
+            good = [k for k in range(1, self.bits + 1) if gcd(k, self.period) == 1]
+            raise UserError(
+                f"a leap of {leap} is not maximal: it shares the factor {gcd(leap, self.period)} with the period "
+                f"{self.period}, so part of the states would never come; choose one of {good}"
+            )
+
+
+def shifted_in(value: int, bits: int) -> Integers:
+    """The bits that bring a register to a value through its lowest bit, first sent first."""
+    return np.array([value >> k & 1 for k in reversed(range(bits))], np.int64)
+
+
+@lru_cache
+def _orbit(bits: int, taps: tuple[int, ...]) -> Integers:
+    mask, state, states = (1 << bits) - 1, 1, []
+    picked = sum(1 << (tap - 1) for tap in taps)
+    while True:
+        states.append(state)
+        state = (state << 1 | (state & picked).bit_count() & 1) & mask
+        if state in (0, 1) or len(states) > mask:
+            break
+    orbit = np.array(states, np.int64)
+    orbit.flags.writeable = False
+    return orbit

@@ -1,0 +1,176 @@
+"""`pezo`: the perturbation generator as an AXI4-Stream core, in the paper's three configurations (PeZO, table 6).
+
+On the fly: `urng` with the factor of `scale` beside the numbers. Pool: `pool`. Either can go back to the
+start of a perturbation, so that the same one is drawn for plus, for minus and for the update. The pool keeps
+a second address for that. The array on the fly is a ring when it is loaded; a copy of its state runs round
+with it in a shift register: a mark or a replay takes as many cycles as the state has bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..block import Phase, Spec, Stream, Words
+from ..fixed import Integers
+from .pool import PoolSpec, random_replays, replay_ports, replayed
+from .scale import ScaleSpec
+from .urng import load_words, state_ports
+
+
+@dataclass(frozen=True, kw_only=True)
+class PezoSpec(Spec):
+    """Parameters and model of `pezo`.
+
+    Parameters
+    ----------
+    strategy : "on-the-fly" or "pool"
+        Which of the paper's two reuse strategies.
+    scale : ScaleSpec
+        The array and its factors, for the first.
+    pool : PoolSpec
+        The pool, for the second.
+    replay : bool
+        Whether the array can go back to a mark; the pool always can.
+    """
+
+    name: ClassVar[str] = "pezo"
+    summary: ClassVar[str] = "the perturbation generator as an AXI4-Stream core: pool, or on the fly with 8 or 14 bits"
+    core: ClassVar[bool] = True
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "pool": {"strategy": "pool"},
+        "otf8": {"scale.urng.bits": 8},
+        "otf14": {"scale.urng.bits": 14},
+    }
+
+    strategy: Literal["on-the-fly", "pool"] = "on-the-fly"
+    scale: ScaleSpec = field(default_factory=ScaleSpec)
+    pool: PoolSpec = field(default_factory=PoolSpec)
+    replay: bool = True
+
+    @property
+    def source(self) -> ScaleSpec | PoolSpec:
+        """What the numbers come from."""
+        return self.pool if self.strategy == "pool" else self.scale
+
+    @property
+    def can_replay(self) -> bool:
+        """Whether the block has `replay` and `mark`."""
+        return self.replay or self.strategy == "pool"
+
+    @property
+    def state_bits(self) -> int:
+        """Bits of the state, and so of a load."""
+        return len(self.serial(0))
+
+    @property
+    def replay_cycles(self) -> int:
+        """Cycles without a word after a mark or a replay."""
+        return self.state_bits if self.strategy == "on-the-fly" and self.replay else 0
+
+    def serial(self, position: int) -> Integers:
+        """The bits that load a position, first sent first: the factor's generator lies behind the array."""
+        if self.strategy == "pool":
+            return self.pool.serial(position)
+        return np.concatenate([self.scale.serial(position), self.scale.urng.serial(position)])
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """The pool, or the factors."""
+        return self.source.roms()
+
+    # -- as a source of perturbations ------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Numbers a cycle."""
+        return self.source.width
+
+    @property
+    def fraction_bits(self) -> int:
+        """Fraction bits of the scaled numbers."""
+        return self.source.fraction_bits
+
+    @property
+    def period(self) -> int:
+        """Cycles after which the sequence repeats."""
+        return self.source.period
+
+    @property
+    def base(self) -> NDArray[np.int32]:
+        """What the sequence is made of: (times, n)."""
+        return self.source.base
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the numbers of a row turn with time."""
+        return self.source.rotates
+
+    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
+        """Scaled numbers from a position on: (cycles, n)."""
+        return self.source.draw(position, cycles)
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    @property
+    def latency(self) -> int:
+        """Cycles from reset to the first word; an array that can replay keeps a copy of its first state before."""
+        return self.replay_cycles
+
+    def streams(self) -> dict[str, Stream]:
+        """The numbers, and on the fly their factor, as ``m_axis``; the state as ``s_axis_load``."""
+        parts = self.pool.streams() if self.strategy == "pool" else self.scale.urng.streams()
+        fields = parts["o"].fields
+        if self.strategy == "on-the-fly":
+            fields += self.scale.streams()["o"].fields
+        return {
+            **state_ports(),
+            "o": Stream("out", fields),
+            **(replay_ports() if self.can_replay else {}),
+        }
+
+    def words_at(self, positions: Integers) -> Words:
+        """What stands on ``m_axis`` at each position."""
+        if self.strategy == "pool":
+            return {"number": self.pool.words_at(positions)}
+        factors = self.scale.table[positions % len(self.scale.table)]
+        return {"number": self.scale.urng.words_at(positions), "scale": factors[:, None]}
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Perturbations drawn up to three times, where the configuration can."""
+        return random_replays(rng, words, shortest=1 + self.replay_cycles // 4) if self.can_replay else {}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Words after reset."""
+        return {"o": self.words_at(replayed(inputs, words))}
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """A plain run after reset, then replays, a load with the old state read back, and replays from there."""
+        plain = Phase({}, self.run({}, words), reset=True, cycles=words + self.latency)
+        phases, position = [plain], words
+        if self.can_replay:
+            # a word of its own makes the mark, so that the replays that follow are relative to it
+            to_mark = {"mark": {"bit": np.ones((1, 1), np.int64)}}
+            phases.append(Phase(to_mark, {"o": self.words_at(np.array([position]))}))
+            position += 1
+        replays, more = self.stimulus(rng, words), self.stimulus(rng, words)
+        walked = position + replayed(replays, words + 1)
+        # the ring is still turning from the mark when the phase begins
+        phases.append(
+            Phase(replays, {"o": self.words_at(walked[:-1])}, cycles=self.replay_cycles + self._cycles(replays, words))
+        )
+        target = int(rng.integers(self.period))
+        load = load_words(self.serial(target))
+        phases.append(Phase(load, {"scan": {"bit": self.serial(int(walked[-1]))[:, None]}}))
+        there = self.words_at(target + replayed(more, words))
+        phases.append(Phase(more, {"o": there}, cycles=self._cycles(more, words)))
+        return phases
+
+    def _cycles(self, inputs: dict[str, Words], words: int) -> int:
+        """Cycles of so many words: one each, and a turn of the ring behind each mark or replay but one at the end."""
+        if not inputs:
+            return words
+        strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]
+        return words + self.replay_cycles * int(strobes[: words - 1].sum())

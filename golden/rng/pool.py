@@ -1,0 +1,217 @@
+"""`pool`: pre-generated numbers in block RAM, p a cycle without end (PeZO, section 3.1, pre-generation).
+
+N numbers are drawn once, scaled once to the modulus of an N-dimensional Gaussian, and stored in 12 bits. The
+memory holds row t = numbers ``(t p + j) mod N``, as many rows as it takes until they repeat: N / gcd(N, p).
+With N = p (2**k - 1), the cheap form, that is every number once. With the paper's N = 4095 and p = 8 it is
+4095 rows: each number stands in all 8 lanes, and what was left over of the pool at the end of one pass is the
+start of the next, exactly, with no shifter.
+
+The row address is a maximal LFSR where the number of rows is 2**k - 1, so that the next address is one XOR;
+else a counter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Format, Integers
+from .lfsr import TAPS, Lfsr, shifted_in
+from .perturbation import walk
+from .scale import cyclic, expected_modulus
+from .urng import BIT, load_words, refuse_power_of_two, state_ports
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolSpec(Spec):
+    """Parameters and model of `pool`.
+
+    Parameters
+    ----------
+    size : int
+        Numbers in the pool, N.
+    p : int
+        Numbers a cycle.
+    bits : int
+        Width of a number, 4 to 18, two of them before the binary point: scaled numbers stay below sqrt(3).
+    seed : int
+        Of the pool's contents (PCG64, whose stream NumPy keeps for ever).
+    allow_power_of_two : bool
+        Accept N = 2**k, which the paper warns of.
+    """
+
+    name: ClassVar[str] = "pool"
+    summary: ClassVar[str] = "pre-generated, pre-scaled numbers in block RAM, p a cycle, with replay"
+    presets: ClassVar[dict[str, dict[str, object]]] = {"cheap": {"size": 4088}, "exact": {"size": 4095}}
+
+    size: int = 4088
+    p: int = 8
+    bits: int = 12
+    seed: int = 0
+    allow_power_of_two: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 4 <= self.bits <= 18:
+            raise UserError(f"bits = {self.bits} is not in 4 to 18")
+        if not 2 <= self.size <= 1 << 20:
+            raise UserError(f"size = {self.size} is not in 2 to {1 << 20}")
+        if not 1 <= self.p <= self.size:
+            raise UserError(f"p = {self.p} numbers a cycle is not in 1 to the pool's size, {self.size}")
+        if self.seed < 0:
+            raise UserError(f"seed = {self.seed} is negative")
+        refuse_power_of_two("size", self.size, self.allow_power_of_two)
+        if self.rows < 2:
+            raise UserError(f"size = {self.size} and p = {self.p} make one row: every cycle would be the same; lower p")
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int32]:
+        """The pool: (size,), scaled, with ``bits - 2`` fraction bits."""
+        raw = np.random.PCG64(self.seed).random_raw(self.size) >> np.uint64(34)
+        odd = 2 * raw.astype(np.int64) + 1 - (1 << 30)
+        modulus = np.sqrt((odd.astype(np.float64) ** 2).sum())
+        return self.format.from_float(odd * (expected_modulus(self.size) / modulus)).astype(np.int32)
+
+    @property
+    def format(self) -> Format:
+        """A number's."""
+        return Format(2, self.bits - 2)
+
+    @property
+    def rows(self) -> int:
+        """Rows until they repeat."""
+        return self.size // gcd(self.size, self.p)
+
+    @cached_property
+    def base(self) -> NDArray[np.int32]:
+        """The rows, in the order in which they are read: (rows, p)."""
+        starts = self.p * np.arange(self.rows)[:, None]
+        rows: NDArray[np.int32] = self.numbers[(starts + np.arange(self.p)) % self.size]
+        return rows
+
+    # -- the hardware's memory -------------------------------------------------------------------------------------
+
+    @cached_property
+    def lfsr(self) -> Lfsr | None:
+        """The address register where the rows are 2**k - 1; a counter goes round where they are not."""
+        bits = self.rows.bit_length()
+        return Lfsr(bits) if self.rows == (1 << bits) - 1 and bits in TAPS else None
+
+    @property
+    def address_bits(self) -> int:
+        """Width of the row address."""
+        return self.lfsr.bits if self.lfsr else (self.rows - 1).bit_length()
+
+    @cached_property
+    def addresses(self) -> Integers:
+        """The address of each row, in the order in which they are read."""
+        return self.lfsr.states if self.lfsr else np.arange(self.rows)
+
+    @cached_property
+    def rom(self) -> list[int]:
+        """The memory, by address: p numbers a word, number 0 lowest."""
+        words = [0] * (int(self.addresses.max()) + 1)
+        packed = self.streams()["o"].pack({"number": self.base}, ["number"])
+        for address, word in zip(self.addresses.tolist(), packed, strict=True):
+            words[address] = word
+        return words
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """The pool by address."""
+        return {"pool": (self.rom, self.p * self.bits)}
+
+    def serial(self, position: int) -> Integers:
+        """The bits that load the row address of a position, first sent first."""
+        return shifted_in(int(self.addresses[position % self.rows]), self.address_bits)
+
+    # -- as a source of perturbations ------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Numbers a cycle."""
+        return self.p
+
+    @property
+    def fraction_bits(self) -> int:
+        """Fraction bits of a number."""
+        return self.bits - 2
+
+    @property
+    def period(self) -> int:
+        """Cycles after which the pool is read in the same alignment again."""
+        return self.rows
+
+    @property
+    def rotates(self) -> bool:
+        """A row is read as it stands."""
+        return False
+
+    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
+        """Scaled numbers from a position on: (cycles, p)."""
+        return cyclic(self.base, position, cycles)
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, Stream]:
+        """`load` shifts an address in, `o` gives the rows; `replay` and `mark` say what comes after a row."""
+        return {
+            **state_ports(),
+            "o": Stream("out", (Field("number", self.format, self.p),)),
+            **replay_ports(),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Perturbations of random length, each drawn up to three times."""
+        return random_replays(rng, words)
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Rows after reset."""
+        return {"o": {"number": self.words_at(replayed(inputs, words))}}
+
+    def words_at(self, positions: Integers) -> Integers:
+        """The rows at any positions: (len(positions), p)."""
+        return self.base[positions % self.rows].astype(np.int64)
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Rows with replays after reset; an address loaded, the old one read back; rows with replays from there."""
+        first, second = self.stimulus(rng, words), self.stimulus(rng, words)
+        target = int(rng.integers(self.rows))
+        here = int(replayed(first, words + 1)[-1])
+        there = self.words_at(target + replayed(second, words))
+        return [
+            Phase(first, self.run(first, words), reset=True, cycles=words),
+            Phase(load_words(self.serial(target)), {"scan": {"bit": self.serial(here)[:, None]}}),
+            Phase(second, {"o": {"number": there}}, cycles=words),
+        ]
+
+
+def replay_ports() -> dict[str, Stream]:
+    """The two sidebands of a source that can draw a perturbation again."""
+    return {name: Stream("in", (Field("bit", BIT),), follows="o") for name in ("replay", "mark")}
+
+
+def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> dict[str, Words]:
+    """Sidebands for perturbations of random length, each drawn one to three times; both at once now and then."""
+    replay, mark = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
+    end = -1
+    while True:
+        length = int(rng.integers(shortest, shortest + 40))
+        for again in range(draws := int(rng.integers(1, 4))):
+            end += length
+            if end >= words:
+                return {"replay": {"bit": replay}, "mark": {"bit": mark}}
+            replay[end] = again < draws - 1
+            mark[end] = again == draws - 1 or rng.integers(4) == 0
+
+
+def replayed(inputs: dict[str, Words], words: int) -> Integers:
+    """Positions of the words that come out under these sidebands."""
+    none = {"bit": np.zeros((0, 1), np.int64)}
+    return walk(inputs.get("replay", none)["bit"][:, 0], inputs.get("mark", none)["bit"][:, 0], words)

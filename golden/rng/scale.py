@@ -1,0 +1,211 @@
+"""`scale`: the factor that gives uniform numbers a Gaussian's modulus (PeZO, section 3.2, equations 3 to 5).
+
+The factor of a cycle is the expected modulus of an n-dimensional Gaussian over the modulus of the cycle's n
+numbers. The rotation permutes the numbers but leaves their set, and so their modulus, to depend on time
+alone: it repeats with the period of *one* generator. A reference generator that does not rotate walks through
+that period and looks the factor up. (The number in first position does not: with rotation the same number
+meets different sets.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import exp, lgamma, log
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Format, Integers
+from .lfsr import shifted_in
+from .urng import UrngSpec, load_words, rotate, state_ports
+
+LUT_ROM_DEPTH = 512
+"""Tables of up to this many entries are logic, longer ones block RAM."""
+
+
+def expected_modulus(n: int) -> float:
+    """Expected length of a vector of n standard Gaussian numbers (equation 5)."""
+    return exp(0.5 * log(2) + lgamma((n + 1) / 2) - lgamma(n / 2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleSpec(Spec):
+    """Parameters and model of `scale`.
+
+    Parameters
+    ----------
+    urng : UrngSpec
+        The array whose numbers are scaled.
+    mode : "fraction", "pow2" or "constant"
+        Nearest multiple of 2**-fraction; power of two of the nearest ratio (the paper's); or one factor for all
+        cycles, that with which the mean modulus is right, to 2**-fraction.
+    fraction : int
+        Fraction bits, 0 to 12; the power of two has none.
+    """
+
+    name: ClassVar[str] = "scale"
+    summary: ClassVar[str] = "Gaussian modulus over the numbers' modulus, by a reference generator and a table"
+
+    urng: UrngSpec = field(default_factory=UrngSpec)
+    mode: Literal["fraction", "pow2", "constant"] = "fraction"
+    fraction: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.fraction <= 12:
+            raise UserError(f"fraction = {self.fraction} bits is not in 0 to 12")
+        if self.mode == "pow2":
+            object.__setattr__(self, "fraction", 0)
+        if not self.table.any():
+            raise UserError(f"fraction = {self.fraction}: every factor rounds to 0; give more bits")
+
+    @cached_property
+    def exact(self) -> NDArray[np.float64]:
+        """The factor of each time of the period, before rounding."""
+        squares = (self.urng.by_generator.astype(np.int64) ** 2).sum(axis=1)
+        result: NDArray[np.float64] = np.ldexp(
+            expected_modulus(self.urng.n) / np.sqrt(squares.astype(np.float64)), self.urng.bits
+        )
+        return result
+
+    @cached_property
+    def table(self) -> Integers:
+        """The factor of each time of the period, as integers with `fraction` fraction bits."""
+        if self.mode == "constant":
+            mean = 1 / np.mean(1 / self.exact)
+            return np.full(len(self.exact), np.rint(np.ldexp(mean, self.fraction)), np.int64)
+        if self.mode == "fraction":
+            return np.rint(np.ldexp(self.exact, self.fraction)).astype(np.int64)
+        return np.exp2(np.rint(np.log2(self.exact))).astype(np.int64)
+
+    @property
+    def modulus_error(self) -> NDArray[np.float64]:
+        """Relative error of the scaled numbers' modulus at each time of the period."""
+        return np.ldexp(self.table.astype(np.float64), -self.fraction) / self.exact - 1
+
+    @property
+    def format(self) -> Format:
+        """The factor's, unsigned."""
+        return Format(max(int(self.table.max()).bit_length() - self.fraction, 1), self.fraction, signed=False)
+
+    # -- the hardware's table ----------------------------------------------------------------------------------
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is anything to look up; at n = 31 the paper's power of two is 2 all the time."""
+        return bool(self.table.min() != self.table.max())
+
+    @property
+    def in_block_ram(self) -> bool:
+        """Whether the table is a memory with a registered read."""
+        return self.varies and self.urng.lfsr.period >= LUT_ROM_DEPTH
+
+    @cached_property
+    def rom(self) -> Integers:
+        """What the reference generator's state looks up: the factor less the smallest one."""
+        rom = np.zeros(self.urng.lfsr.period + 1, np.int64)
+        rom[self.urng.lfsr.states] = self.table - self.table.min()
+        return rom
+
+    @property
+    def rom_width(self) -> int:
+        """Bits of an entry of `rom`."""
+        return int(self.rom.max()).bit_length()
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """The table by the reference generator's state."""
+        return {"scale": (self.rom.tolist(), self.rom_width)} if self.varies else {}
+
+    def reference(self, position: int) -> int:
+        """The reference generator's state."""
+        return int(self.urng.lfsr.states[position % self.urng.lfsr.period])
+
+    def serial(self, position: int) -> Integers:
+        """The bits that load the reference generator, first sent first; none where nothing varies."""
+        if not self.varies:
+            return np.empty(0, np.int64)
+        return shifted_in(self.reference(position), self.urng.bits)
+
+    # -- as a source of perturbations ------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Numbers a cycle."""
+        return self.urng.n
+
+    @property
+    def period(self) -> int:
+        """Cycles after which the scaled numbers repeat."""
+        return self.urng.period
+
+    @property
+    def fraction_bits(self) -> int:
+        """Fraction bits of the scaled numbers."""
+        return self.urng.bits + self.fraction
+
+    @cached_property
+    def base(self) -> NDArray[np.int32]:
+        """Scaled numbers of each generator over its period, *not* rotated: (period of one, n)."""
+        return (self.urng.by_generator * self.table[:, None]).astype(np.int32)
+
+    @property
+    def rotates(self) -> bool:
+        """Every cycle each register takes its neighbour's next number."""
+        return True
+
+    @cached_property
+    def _turn(self) -> NDArray[np.int32] | None:
+        """The whole joint sequence where it is short enough to keep."""
+        return rotate(self.base, 0, self.period) if self.period * self.width <= 1 << 22 else None
+
+    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
+        """Scaled numbers with ``urng.bits + fraction`` fraction bits: (cycles, n)."""
+        if self._turn is None:
+            return rotate(self.base, position, cycles)
+        return cyclic(self._turn, position, cycles)
+
+    def factors(self, position: int, cycles: int) -> Integers:
+        """The factors alone: (cycles,)."""
+        return self.table[(position + np.arange(cycles)) % len(self.table)]
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, Stream]:
+        """`load` and `scan` as in `urng`; `o` gives the factors."""
+        return {
+            **state_ports(),
+            "o": Stream("out", (Field("scale", self.format),)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Factors from position 0 on."""
+        return {"o": {"scale": self.factors(0, words)[:, None]}}
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Factors after reset; a far position loaded, the old state read back meanwhile; factors from there."""
+        first = Phase({}, self.run({}, words), reset=True, cycles=words)
+        if not self.varies:
+            return [first]
+        target = int(rng.integers(self.period))
+        load = load_words(self.serial(target))
+        read_back = {"scan": {"bit": self.serial(words)[:, None]}}
+        return [first, Phase(load, read_back), Phase({}, {"o": {"scale": self.factors(target, words)[:, None]}})]
+
+
+def cyclic(turn: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:
+    """Rows of a sequence that repeats, from a position on."""
+    period = len(turn)
+    start = position % period
+    if start + cycles <= period:
+        return turn[start : start + cycles].copy()
+    rows = np.empty((cycles, *turn.shape[1:]), turn.dtype)
+    done = 0
+    while done < cycles:
+        take = min(cycles - done, period - start)
+        rows[done : done + take] = turn[start : start + take]
+        done, start = done + take, 0
+    return rows

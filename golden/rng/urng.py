@@ -1,0 +1,245 @@
+"""`urng`: an array of rotating LFSRs, n uniform numbers a cycle (PeZO, section 3.1, on-the-fly generation).
+
+Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator that
+gave the first number gives the last one next. A generator that starts at phase p is therefore at phase ``p +
+leap * t`` after t cycles, in register ``(i - t) mod n``; any position of the joint sequence is reached by
+arithmetic alone.
+
+A register's content x, read as a signed integer y, stands for the odd fraction ``(2 y + 1) / 2**bits``: the
+range is symmetric, no number is zero, and the lowest bit, always one, needs no wire. Over a period all
+2**bits odd fractions come once except +1/2**bits (the register is never zero), so the mean is -2**-bits /
+(2**bits - 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..block import Field, Phase, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Format, Integers
+from .lfsr import Lfsr
+from .phases import spread
+
+BIT = Format(1, 0, signed=False)
+
+
+def refuse_power_of_two(what: str, count: int, allowed: bool) -> None:
+    """Layers have 2**k weights too: equal periods would give every row of a layer the same perturbation."""
+    if count & (count - 1) == 0 and not allowed:
+        raise UserError(
+            f"{what} = {count} is a power of two, as layers are, and would repeat in step with them "
+            f"(PeZO, section 3.1): take {max(count - 1, 3)}, or force it with allow_power_of_two=true"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrngSpec(Spec):
+    """Parameters and model of `urng`.
+
+    Parameters
+    ----------
+    n : int
+        Generators, and so numbers a cycle.
+    bits : int
+        Width of a generator, 4 to 16.
+    leap : int
+        Steps a cycle. 1 is the paper's: successive numbers of a generator correlate by -1/4. With 4 it is -1/32.
+    taps : tuple of int
+        Feedback taps, counted from 1; empty for the default.
+    seeds : tuple of int
+        The registers' contents at position 0; empty for phases without pattern (`phases.spread`).
+    allow_power_of_two : bool
+        Accept n = 2**k, which the paper warns of.
+    """
+
+    name: ClassVar[str] = "urng"
+    summary: ClassVar[str] = "rotating LFSR array: n uniform numbers a cycle"
+
+    n: int = 31
+    bits: int = 8
+    leap: int = 1
+    taps: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = ()
+    allow_power_of_two: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 4 <= self.bits <= 16:
+            raise UserError(f"bits = {self.bits} is not in 4 to 16")
+        self.lfsr.check_leap(self.leap)
+        if not 1 <= self.n <= self.lfsr.period:
+            raise UserError(
+                f"n = {self.n}: {self.bits}-bit generators have {self.lfsr.period} states, so at most that many "
+                f"can differ; take 1 to {self.lfsr.period}, or more bits"
+            )
+        refuse_power_of_two("n", self.n, self.allow_power_of_two)
+        if not self.seeds:
+            object.__setattr__(self, "seeds", self._spread_seeds())
+        self._check_seeds()
+
+    @cached_property
+    def lfsr(self) -> Lfsr:
+        """The register that all n generators are copies of."""
+        return Lfsr(self.bits, self.taps)
+
+    @cached_property
+    def phases(self) -> Integers:
+        """Phase of each generator at position 0."""
+        result: Integers = self.lfsr.phases[np.array(self.seeds)]
+        return result
+
+    @property
+    def period(self) -> int:
+        """Cycles after which the whole array is as it was."""
+        return lcm(self.n, self.lfsr.period)
+
+    def _spread_seeds(self) -> tuple[int, ...]:
+        for turn in range(self.lfsr.period):
+            phases = spread(self.lfsr, self.n, turn)
+            if not self._frozen(phases):
+                return tuple(self.lfsr.states[phases].tolist())
+        raise UserError(f"no default seeds for n = {self.n} at {self.bits} bits and leap {self.leap}: give seeds")
+
+    def _check_seeds(self) -> None:
+        if len(self.seeds) != self.n:
+            raise UserError(f"{len(self.seeds)} seeds for n = {self.n} generators: give one each, or none for defaults")
+        for i, seed in enumerate(self.seeds):
+            if seed == 0:
+                raise UserError(f"seed {i} is 0, where a generator stays forever: take 1 to {self.lfsr.period}")
+            if not 0 < seed <= self.lfsr.period:
+                raise UserError(f"seed {i} is {seed}, outside 1 to {self.lfsr.period} ({self.bits} bits)")
+            if seed in self.seeds[:i]:
+                twin = self.seeds.index(seed)
+                raise UserError(f"seeds {twin} and {i} are both {seed}: two identical generators; change one")
+        if lag := self._frozen(self.phases):
+            raise UserError(
+                f"the seeds' phases freeze the array: most registers repeat their number every {lag} cycle(s), as the "
+                "rotation brings back what the step took away; leave seeds empty for defaults, or reverse their order"
+            )
+
+    def _frozen(self, phases: Integers) -> int:
+        """The first lag at which more than half of the registers repeat themselves, or 0."""
+        for lag in range(1, self.n):
+            same = (np.roll(phases, -lag) + lag * self.leap - phases) % self.lfsr.period == 0
+            if 2 * np.count_nonzero(same) > self.n:
+                return lag
+        return 0
+
+    # -- the sequence ------------------------------------------------------------------------------------------
+
+    def contents(self, positions: Integers) -> Integers:
+        """What stands in the n registers at any positions: (len(positions), n)."""
+        at = np.asarray(positions, np.int64)[:, None]
+        turned = self.phases[(at % self.n + np.arange(self.n)) % self.n]
+        result: Integers = self.lfsr.states[(turned + self.leap * (at % self.lfsr.period)) % self.lfsr.period]
+        return result
+
+    def words_at(self, positions: Integers) -> Integers:
+        """The same as signed integers, as they leave the block; integer y stands for (2 y + 1) / 2**bits."""
+        return _signed(self.contents(positions), self.bits)
+
+    @cached_property
+    def by_generator(self) -> NDArray[np.int32]:
+        """Odd fractions in 2**-bits of each generator over its period, *not* rotated: (period of one, n)."""
+        times = self.leap * np.arange(self.lfsr.period)[:, None]
+        contents = self.lfsr.states[(times + self.phases) % self.lfsr.period]
+        return (2 * _signed(contents, self.bits) + 1).astype(np.int32)
+
+    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
+        """Numbers from a position on, as odd integers in 2**-bits: (cycles, n)."""
+        return rotate(self.by_generator, position, cycles)
+
+    # -- the serial port -----------------------------------------------------------------------------------------
+
+    def chain(self) -> list[tuple[int, int]]:
+        """(register, bit) in the order in which the serial port threads them.
+
+        Within the array a bit moves as it does in every cycle, from bit k of register i to bit k + leap of
+        register i - 1; where it would fall off it enters the next register's lowest bits.
+        """
+        links = []
+        for head in range(self.n):
+            for low in range(self.leap):
+                links += [((head - k) % self.n, low + k * self.leap) for k in range(-(-(self.bits - low) // self.leap))]
+        return links
+
+    def serial(self, position: int) -> Integers:
+        """The bits that load the state of a position, first sent first."""
+        state = self.contents(np.array([position]))[0]
+        return np.array([state[i] >> k & 1 for i, k in reversed(self.chain())], np.int64)
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    def streams(self) -> dict[str, Stream]:
+        """`load` shifts the state in, `scan` shows what falls out, `o` gives the numbers."""
+        return {
+            **state_ports(),
+            "o": Stream("out", (Field("number", Format(1, self.bits - 1), self.n),)),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Numbers from position 0 on, as they stand in the registers."""
+        return {"o": {"number": self.words_at(np.arange(words))}}
+
+    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
+        """Numbers after reset; a far position loaded, the old state read back meanwhile; numbers from there."""
+        target = int(rng.integers(self.period))
+        load = load_words(self.serial(target))
+        read_back = {"scan": {"bit": self.serial(words)[:, None]}}
+        there = {"o": {"number": self.words_at(target + np.arange(words))}}
+        return [Phase({}, self.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, there)]
+
+
+def state_ports() -> dict[str, Stream]:
+    """The serial way into a generator's state, and out of it at the same time."""
+    return {
+        "load": Stream("in", (Field("bit", BIT), Field("last", BIT))),
+        "scan": Stream("out", (Field("bit", BIT),), follows="load"),
+    }
+
+
+def load_words(bits: Integers) -> dict[str, Words]:
+    """The bits of a state as they go into `load`: the last one is marked."""
+    last = np.zeros(len(bits), np.int64)
+    last[-1:] = 1
+    return {"load": {"bit": bits[:, None], "last": last[:, None]}}
+
+
+def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:
+    """Rows of an array of rotating generators: entry j of row t is generator ``(j + t) mod n`` at time t.
+
+    Parameters
+    ----------
+    by_generator : array (period, n)
+        Each generator's numbers over its period.
+    position, cycles : int
+        The first row and how many.
+
+    Returns
+    -------
+    array (cycles, n)
+    """
+    period, n = by_generator.shape
+    twice = np.concatenate([by_generator, by_generator], axis=1)
+    rows = np.empty((cycles, n), by_generator.dtype)
+    start = 0
+    while start < cycles:
+        time = (position + start) % period
+        stop = min(cycles, start + period - time)
+        for offset in range(min(n, stop - start)):
+            first = (position + start + offset) % n
+            rows[start + offset : stop : n] = twice[time + offset : time + stop - start : n, first : first + n]
+        start = stop
+    return rows
+
+
+def _signed(values: Integers, bits: int) -> Integers:
+    sign = 1 << (bits - 1)
+    return (values ^ sign) - sign

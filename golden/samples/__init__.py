@@ -1,1 +1,0 @@
-"""Samples to train and test on: the embedded digits, files of the user's, and their drifts."""

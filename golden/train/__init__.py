@@ -1,0 +1,1 @@
+"""Fine-tuning software: adapters, zeroth order, sparse, federated and few-shot text."""

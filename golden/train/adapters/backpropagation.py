@@ -1,0 +1,96 @@
+"""Float engine for what needs the network's own forward or backward pass in every batch: PyTorch's gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...datasets.dataset import Samples
+from ...errors import UserError
+from ...fixed import Integers
+from .engine import Floats, Tensors
+from .methods import Adapters, Method, Reach
+
+
+class LowRank(nn.Module):
+    """A layer with an adapter beside it, which sees and writes whole vectors: y = layer(x) + B A vec(x).
+
+    Parameters
+    ----------
+    layer : Conv2d or Linear
+    a : array, (rank, inputs)
+    outputs : int
+        Values of a sample that the layer gives.
+    """
+
+    def __init__(self, layer: nn.Module, a: Floats, outputs: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.a = nn.Parameter(torch.tensor(a))
+        self.b = nn.Parameter(torch.zeros(outputs, len(a)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Both, added."""
+        y: Tensor = self.layer(x)
+        beside = functional.linear(functional.linear(x.flatten(1), self.a), self.b)
+        return y + beside.view_as(y)
+
+
+class PropagateEngine:
+    """FT-All, FT-Last, FT-Bias, FT-All-LoRA, LoRA-All and LoRA-Last.
+
+    Parameters
+    ----------
+    module : torch.nn.Sequential
+        The pre-trained network, batch norm and all; it is trained in place. Batch norm keeps the statistics of
+        pre-training, as it must where results are cached, and its own parameters stay.
+    method : Method
+    a : mapping of int to (array (rank, inputs), int)
+        Each adapter's A and the outputs of the layer beside it, by the stage.
+    rate : float
+        Learning rate of a sample.
+    """
+
+    saturations = 0
+    cache_bytes = 0
+
+    def __init__(self, module: nn.Sequential, method: Method, a: Mapping[int, tuple[Floats, int]], rate: float) -> None:
+        if method.adapters is Adapters.SKIP:
+            raise UserError(f"{method.title} does not propagate: SkipEngine runs it")
+        layers = [at for at, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)]
+        for parameter in module.parameters():
+            parameter.requires_grad_(False)
+        for stage, at in enumerate(layers):
+            layer, last = module[at], stage == len(layers) - 1
+            for name, parameter in layer.named_parameters():
+                reach = method.weights if name == "weight" else method.biases
+                parameter.requires_grad_(reach is Reach.ALL or (reach is Reach.LAST and last))
+            if stage in a:
+                module[at] = LowRank(layer, *a[stage])
+        self.module = module.eval()
+        self._trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
+        self._optimiser = torch.optim.SGD(self._trained.values(), lr=rate)
+
+    def batch(self, samples: Samples, indices: Integers) -> Floats:
+        """Learn from a batch; return the logits before."""
+        logits: Tensor = self.module(torch.from_numpy(samples.values()))
+        loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels), reduction="sum")
+        self._optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        self._optimiser.step()
+        result: Floats = logits.detach().numpy()
+        return result
+
+    def logits(self, samples: Samples) -> Floats:
+        """Outputs of the network as tuned so far."""
+        with torch.no_grad():
+            result: Floats = self.module(torch.from_numpy(samples.values())).numpy()
+        return result
+
+    def tensors(self) -> Tensors:
+        """The trained parameters, by PyTorch's names."""
+        return {name: np.array(one.detach().numpy()) for name, one in self._trained.items()}

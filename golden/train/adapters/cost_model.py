@@ -1,0 +1,113 @@
+"""What a method costs on a network, as InstantFT counts it (table 1).
+
+Operations are those of one sample, a multiply-accumulate is two. Bytes are float32's. Batch norm counts as folded: the
+network is the one that is deployed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...lora.forward_cache import cached_values
+from ...models.network import Network, Stage
+from ...nf4.codec import Layout
+from .methods import Adapters, AdapterShape, Cache, Method, Reach, adapter_shapes
+
+_FLOAT = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one method on one network.
+
+    Parameters
+    ----------
+    trainable_parameters : int
+    forward_flops : int
+        Network and adapters.
+    forward_flops_on_a_hit : int or None
+        Adapters alone, where the rest comes from a cache.
+    backward_flops : int
+        As the paper counts. It charges adapters that feed the last layer for a gradient that goes to their inputs,
+        which nobody uses.
+    backward_flops_needed : int
+        Without that.
+    memory_bytes : int
+        Parameters, their gradients, activations, and what the backward pass keeps; without the cache.
+    cache_bytes : int
+        A sample's record in the forward cache.
+    """
+
+    trainable_parameters: int
+    forward_flops: int
+    forward_flops_on_a_hit: int | None
+    backward_flops: int
+    backward_flops_needed: int
+    memory_bytes: int
+    cache_bytes: int
+
+
+def cost(network: Network, method: Method, rank: int = 4) -> Cost:
+    """Count."""
+    adapters = adapter_shapes(network, method, rank)
+    adapter_parameters = sum(adapter.parameters for adapter in adapters)
+    through_adapters = 2 * adapter_parameters
+    network_forward = sum(forward_flops(stage) for stage in network.stages)
+    trainable = _own_trainable(network, method) + adapter_parameters
+    needed = _own_backward(network, method) + _adapter_backward(adapters, method)
+    unused = 2 * sum(a.rank * a.inputs for a in adapters if a.stage) if method.adapters is Adapters.SKIP else 0
+    return Cost(
+        trainable,
+        network_forward + through_adapters,
+        through_adapters if method.cache is not Cache.NONE else None,
+        needed + unused,
+        needed,
+        _FLOAT * _floats_in_memory(network, method, adapters, trainable),
+        {Cache.NONE: 0, Cache.FULL: _FLOAT * cached_values(network), Cache.NF4: Layout.of(network).bytes}[method.cache],
+    )
+
+
+def forward_flops(stage: Stage) -> int:
+    """Of a stage and one sample."""
+    computed = prod(stage.computed_shape)
+    pooled = prod(stage.output_shape) * (stage.pool**2 - 1) if stage.pool > 1 else 0
+    # a bias is added to each value, a ReLU compares each, a max-pool of 2 x 2 compares three times
+    return 2 * stage.macs + computed * (1 + stage.relu) + pooled
+
+
+def _own_trainable(network: Network, method: Method) -> int:
+    pairs = [(prod(stage.weight_shape), stage.biases) for stage in network.stages]
+    chosen = {Reach.NONE: [], Reach.LAST: pairs[-1:], Reach.ALL: pairs}
+    return sum(w for w, _ in chosen[method.weights]) + sum(b for _, b in chosen[method.biases])
+
+
+def _own_backward(network: Network, method: Method) -> int:
+    """Gradients of the network's own weights, biases and activations."""
+    stages = network.stages
+    chosen = {Reach.NONE: (), Reach.LAST: stages[-1:], Reach.ALL: stages}
+    flops = sum(2 * stage.macs for stage in chosen[method.weights])
+    flops += sum(prod(stage.computed_shape) for stage in chosen[method.biases])
+    if method.propagates:
+        # to the inputs of every stage but the first
+        flops += sum(2 * stage.macs for stage in stages[1:])
+        flops += sum(prod(stage.computed_shape) for stage in stages if stage.relu)
+    return flops
+
+
+def _adapter_backward(adapters: tuple[AdapterShape, ...], method: Method) -> int:
+    """dB, dh and dA; where gradients travel on, A's product with dh too, but for the network's input."""
+    flops = sum(2 * a.parameters + 2 * a.rank * a.outputs for a in adapters)
+    if method.adapters is Adapters.PARALLEL:
+        flops += sum(2 * a.rank * a.inputs for a in adapters if a.stage)
+    return flops
+
+
+def _floats_in_memory(network: Network, method: Method, adapters: tuple[AdapterShape, ...], trainable: int) -> int:
+    parameters = network.parameters + sum(adapter.parameters for adapter in adapters)
+    pooled = [prod(stage.output_shape) for stage in network.stages if stage.pool > 1]
+    outputs = sum(prod(stage.computed_shape) for stage in network.stages) + sum(pooled)
+    activations = prod(network.input_shape) + outputs
+    # gradients of all activations and where each max came from, or the gradient of the logits alone
+    backward = outputs + sum(pooled) if method.propagates else network.classes
+    return parameters + trainable + activations + backward + 2 * sum(adapter.rank for adapter in adapters)

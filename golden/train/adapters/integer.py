@@ -1,0 +1,114 @@
+"""The integer job as an engine. Floats end here: what goes in is converted once, and counted where it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...datasets.dataset import Samples
+from ...fixed import Q4_12, Q8_16, Format, Integers, of_pixels
+from ...lora.adapters import Adapters, Shape
+from ...lora.forward_cache import ForwardCache, Words
+from ...lora.job import Job
+from ...models.network import Network
+from ...models.sequential import Parameters
+from ...nf4.codec import Layout
+from ...nn.forward import StageIntegers
+from ...rng.urng import UrngSpec
+from . import methods
+from .engine import Floats, Tensors
+
+
+class IntegerEngine:
+    """Skip-LoRA, Skip2-LoRA, InstantFT and LoRA-Last in Q8.16 and Q4.12.
+
+    Parameters
+    ----------
+    network : Network
+        Without batch norm.
+    parameters : Parameters
+        Of the frozen network, floats.
+    method : Method
+    a : sequence of array, (rank, inputs)
+        For the inputs of the last ``len(a)`` stages.
+    rate : int
+        Learning rate of a sample, from `rate_of`.
+    samples : int
+        Places in the cache.
+    urng : UrngSpec, optional
+        Rounds updates stochastically.
+    products : str
+        See `Job`.
+
+    Attributes
+    ----------
+    job : Job
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        parameters: Parameters,
+        method: methods.Method,
+        a: Sequence[Floats],
+        rate: int,
+        samples: int,
+        urng: UrngSpec | None = None,
+        products: str = "blas",
+    ) -> None:
+        self._clipped = 0
+        frozen = [StageIntegers(self._convert(one.weight, Q4_12), self._convert(one.bias, Q4_12)) for one in parameters]
+        shape = Shape(tuple(one.shape[1] for one in a), network.classes, len(a[0]))
+        zeros = np.zeros((network.classes, shape.rank), np.int64)
+        adapters = Adapters.of(shape, [self._convert(one, Q4_12) for one in a], [zeros] * len(a))
+        cache = None
+        if method.cache is not methods.Cache.NONE:
+            codec = Layout.of(network) if method.cache is methods.Cache.NF4 else Words(network)
+            cache = ForwardCache(network, codec, samples)
+        self.job = Job(network, frozen, adapters, rate, cache, urng, products)
+
+    @property
+    def saturations(self) -> int:
+        """Values clipped so far, those of the conversion included."""
+        return self._clipped + self.job.saturations
+
+    @property
+    def cache_bytes(self) -> int:
+        """Size of the forward cache."""
+        return self.job.cache.records.nbytes if self.job.cache else 0
+
+    def batch(self, samples: Samples, indices: Integers) -> Floats:
+        """Learn from a batch; return the logits before."""
+        return _floats(self.job.batch(self.integers(samples), samples.labels, indices).logits)
+
+    def logits(self, samples: Samples) -> Floats:
+        """Outputs, past the cache."""
+        return _floats(self.job.logits(self.integers(samples)))
+
+    def tensors(self) -> Tensors:
+        """A (rank, inputs) and B (classes, rank) of each adapter in Q4.12, by the stage that it reads."""
+        pairs = self.job.adapters.pairs()
+        first = len(self.job.network.stages) - len(pairs)
+        return {
+            f"adapter.{at}.{name}": one.astype(np.int16)
+            for at, pair in enumerate(pairs, first)
+            for name, one in zip("ab", pair, strict=True)
+        }
+
+    def integers(self, samples: Samples) -> Integers:
+        """Samples in Q8.16; a pixel p is p / 255."""
+        if samples.inputs.dtype == np.uint8:
+            return of_pixels(samples.inputs)
+        return self._convert(samples.inputs, Q8_16)
+
+    def _convert(self, values: ArrayLike, target: Format) -> Integers:
+        integers = target.from_float(values)
+        ends = (target.minimum - 0.5) / 2**target.fraction, (target.maximum + 0.5) / 2**target.fraction
+        self._clipped += int(np.count_nonzero((np.asarray(values) < ends[0]) | (np.asarray(values) > ends[1])))
+        return integers
+
+
+def _floats(logits: Integers) -> Floats:
+    return Q8_16.to_float(logits).astype(np.float32)

@@ -1,0 +1,137 @@
+"""The fine-tuning methods of InstantFT (section 2, 3) and Skip2-LoRA (sections 2 to 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+from ...errors import UserError
+from ...models.network import Network
+
+
+class Reach(StrEnum):
+    """Which layers something belongs to."""
+
+    NONE = "none"
+    LAST = "last"
+    ALL = "all"
+
+
+class Adapters(StrEnum):
+    """Where low-rank adapters go."""
+
+    NONE = "none"
+    LAST = "last"
+    """In parallel with the last layer."""
+    PARALLEL = "parallel"
+    """In parallel with every layer: LoRA as known."""
+    SKIP = "skip"
+    """From every layer's input to the last layer's output."""
+
+
+class Cache(StrEnum):
+    """What is kept of the frozen network's forward pass."""
+
+    NONE = "none"
+    FULL = "full"
+    """Every adapter's input and the base logits, as they are."""
+    NF4 = "nf4"
+    """The same in 4 bits."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A fine-tuning method.
+
+    Parameters
+    ----------
+    name : str
+        As on the command line.
+    title : str
+        As the papers write it.
+    weights, biases : Reach
+        Which of the network's own parameters are trained.
+    adapters : Adapters
+    cache : Cache
+    """
+
+    name: str
+    title: str
+    weights: Reach = Reach.NONE
+    biases: Reach = Reach.NONE
+    adapters: Adapters = Adapters.NONE
+    cache: Cache = Cache.NONE
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the network stays as it is and only what feeds its last layer's output is trained."""
+        return self.weights is Reach.NONE and self.biases is Reach.NONE and self.adapters is not Adapters.PARALLEL
+
+    @property
+    def propagates(self) -> bool:
+        """Whether gradients must travel back through the network."""
+        return Reach.ALL in (self.weights, self.biases) or self.adapters is Adapters.PARALLEL
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("ft-all", "FT-All", Reach.ALL, Reach.ALL),
+        Method("ft-last", "FT-Last", Reach.LAST, Reach.LAST),
+        Method("ft-bias", "FT-Bias", biases=Reach.ALL),
+        Method("ft-all-lora", "FT-All-LoRA", Reach.ALL, Reach.ALL, Adapters.PARALLEL),
+        Method("lora-all", "LoRA-All", adapters=Adapters.PARALLEL),
+        Method("lora-last", "LoRA-Last", adapters=Adapters.LAST),
+        Method("skip-lora", "Skip-LoRA", adapters=Adapters.SKIP),
+        Method("skip2-lora", "Skip2-LoRA", adapters=Adapters.SKIP, cache=Cache.FULL),
+        Method("instantft", "InstantFT", adapters=Adapters.SKIP, cache=Cache.NF4),
+    )
+}
+
+
+def method_of(name: str) -> Method:
+    """The method of that name."""
+    if name not in METHODS:
+        raise UserError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+@dataclass(frozen=True)
+class AdapterShape:
+    """One adapter: B (outputs x rank) times A (rank x inputs).
+
+    Parameters
+    ----------
+    stage : int
+        The stage whose input it reads.
+    inputs, outputs, rank : int
+    """
+
+    stage: int
+    inputs: int
+    outputs: int
+    rank: int
+
+    @property
+    def parameters(self) -> int:
+        """Of A and B together."""
+        return self.rank * (self.inputs + self.outputs)
+
+
+def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[AdapterShape, ...]:
+    """The adapters that a method gives a network, in the order of their inputs.
+
+    Parallel adapters of a convolution see and write whole feature maps, before the max-pool, as InstantFT counts them.
+    """
+    if rank < 1:
+        raise UserError(f"an adapter's rank is at least 1, not {rank}")
+    stages = list(enumerate(network.stages))
+    if method.adapters is Adapters.NONE:
+        return ()
+    if method.adapters is Adapters.LAST:
+        stages = stages[-1:]
+    outputs = {at: prod(stage.computed_shape) for at, stage in stages}
+    if method.adapters is Adapters.SKIP:
+        outputs = dict.fromkeys(outputs, network.classes)
+    return tuple(AdapterShape(at, stage.inputs, outputs[at], rank) for at, stage in stages)

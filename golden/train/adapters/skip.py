@@ -1,0 +1,128 @@
+"""Float engine for adapters from every layer to the logits: Skip-LoRA, Skip2-LoRA, InstantFT.
+
+Nothing propagates through the network, so the gradients are four products of small matrices (InstantFT,
+equation 3; Skip2-LoRA, equations 10 to 12): NumPy, no graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from ...datasets.dataset import Samples
+from ...fixed import Integers
+from ...lora.forward_cache import cached_values, widths
+from ...models.network import Network
+from ...nf4.codec import Layout
+from .engine import Floats, Tensors
+from .methods import Cache
+
+
+class SkipEngine:
+    """Adapters of float32 numbers.
+
+    Parameters
+    ----------
+    network : Network
+        Without batch norm.
+    module : torch.nn.Sequential
+        The frozen network; see `networks.sequential.deployed_module`.
+    a : sequence of array, (rank, inputs)
+        For the input of each stage.
+    rate : float
+        Learning rate of a sample.
+    cache : Cache
+    samples : int
+        Places in the cache.
+    """
+
+    saturations = 0
+
+    def __init__(
+        self,
+        network: Network,
+        module: torch.nn.Sequential,
+        a: Sequence[Floats],
+        rate: float,
+        cache: Cache,
+        samples: int,
+    ) -> None:
+        self.a = [one.T.copy() for one in a]
+        self.rank = self.a[0].shape[1]
+        self.b = np.zeros((network.classes, self.rank * len(self.a)), np.float32)
+        self.rate = rate
+        self._module = module.eval()
+        ends = [0, *np.cumsum(widths(network)).tolist()]
+        *self._taps, self._base = (slice(*pair) for pair in pairwise(ends))
+        self._layout = Layout.of(network) if cache is Cache.NF4 else None
+        self._cache = None if cache is Cache.NONE else np.zeros((samples, cached_values(network)), np.float32)
+        self._valid = np.zeros(samples, np.bool_)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Size of the forward cache as the method stores it; NF4 is kept dequantised here."""
+        if self._cache is None:
+            return 0
+        return self._layout.bytes * len(self._cache) if self._layout else self._cache.nbytes
+
+    def batch(self, samples: Samples, indices: Integers) -> Floats:
+        """Learn from a batch; return the logits before."""
+        values = samples.values()
+        read, base = self._read(values, self._outputs(values, indices))
+        h = self._hidden(read)
+        logits = base + h @ self.b.T
+        gradient = np.exp(logits - logits.max(axis=1, keepdims=True))
+        gradient /= gradient.sum(axis=1, keepdims=True)
+        gradient[np.arange(len(logits)), samples.labels] -= 1
+        gradient *= np.float32(self.rate)
+        dh = gradient @ self.b
+        self.b -= gradient.T @ h
+        for number, (a, x) in enumerate(zip(self.a, read, strict=True)):
+            a -= x.T @ dh[:, number * self.rank : (number + 1) * self.rank]
+        return logits
+
+    def logits(self, samples: Samples) -> Floats:
+        """Outputs, past the cache."""
+        values = samples.values()
+        read, base = self._read(values, self._run(values))
+        result: Floats = base + self._hidden(read) @ self.b.T
+        return result
+
+    def tensors(self) -> Tensors:
+        """A (rank, inputs) and B (classes, rank) of each adapter, by the stage that it reads."""
+        pairs = zip(self.a, np.split(self.b, len(self.a), axis=1), strict=True)
+        named = {f"adapter.{at}.{name}": one for at, (a, b) in enumerate(pairs) for name, one in (("a", a.T), ("b", b))}
+        return {name: np.ascontiguousarray(one) for name, one in named.items()}
+
+    def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
+        """What each adapter reads, and the base logits."""
+        taps = [outputs[:, where] for where in self._taps]
+        return [values.reshape(len(values), -1), *taps], outputs[:, self._base]
+
+    def _hidden(self, read: Sequence[Floats]) -> Floats:
+        return np.concatenate([x @ a for x, a in zip(read, self.a, strict=True)], axis=1)
+
+    def _outputs(self, values: Floats, indices: Integers) -> Floats:
+        if self._cache is None:
+            return self._run(values)
+        if not self._valid[indices].all():
+            new = np.flatnonzero(~self._valid[indices])
+            outputs = self._run(values[new])
+            self._cache[indices[new]] = self._layout.quantise_floats(outputs) if self._layout else outputs
+            self._valid[indices] = True
+        return self._cache[indices]
+
+    def _run(self, values: Floats) -> Floats:
+        """What each stage of the frozen network gives, flat, side by side: (n, cached values)."""
+        taps = []
+        with torch.no_grad():
+            x = torch.from_numpy(values)
+            for layer in self._module:
+                if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
+                    taps.append(x.flatten(1))
+                x = layer(x)
+        result: Floats = torch.cat([*taps[1:], x], dim=1).numpy()
+        return result

@@ -1,0 +1,79 @@
+"""The first-order baseline: FedAvg with back-propagation, whose clients upload all their weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from ...datasets.dataset import Samples
+from ...errors import UserError
+from .configuration import Plan
+from .federation import Outcome, Progress, evaluated
+
+_FLOAT = 4
+
+
+def fedavg(
+    module: nn.Sequential,
+    plan: Plan,
+    owned: Sequence[Samples],
+    test: Samples,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Run all rounds with plain gradient descent, in float32 (McMahan et al., 2017).
+
+    The same clients are sampled as by `federate`, with the same batches; evaluations count as the second part's.
+
+    Parameters
+    ----------
+    module : nn.Sequential
+        Pre-trained; holds the server's weights in the end.
+    plan : Plan
+        Of which rounds, clients, fraction, steps, batch, rate and seed matter.
+    owned, test, progress
+        See `federate`.
+
+    Raises
+    ------
+    UserError
+        If the loss is not finite.
+    """
+    module.eval()
+    loss, right = evaluated(module, test)
+    outcome = Outcome([Progress(loss, loss, right, (0, 0), 0)])
+    seen = uploaded = 0
+    for number in range(plan.rounds):
+        sampled = plan.sampled(number)
+        whole = sum(len(owned[client]) for client in sampled)
+        mean = [torch.zeros_like(one) for one in module.parameters()]
+        losses: list[float] = []
+        for client in sampled:
+            mine = copy.deepcopy(module)
+            optimiser = torch.optim.SGD(mine.parameters(), lr=plan.rate)
+            inputs, labels = torch.from_numpy(owned[client].values()), torch.from_numpy(owned[client].labels)
+            for indices in plan.batches(number, client, len(labels)):
+                chosen = torch.from_numpy(indices)
+                one = functional.cross_entropy(mine(inputs[chosen]), labels[chosen])
+                optimiser.zero_grad()
+                torch.autograd.backward(one)
+                optimiser.step()
+                losses.append(float(one.detach()))
+                seen += len(chosen)
+            for total, parameter in zip(mean, mine.parameters(), strict=True):
+                total.add_(parameter.detach(), alpha=len(owned[client]) / whole)
+            uploaded += _FLOAT * sum(one.numel() for one in mean)
+        with torch.no_grad():
+            for parameter, total in zip(module.parameters(), mean, strict=True):
+                parameter.copy_(total)
+        loss, right = evaluated(module, test)
+        if not np.isfinite(loss):
+            raise UserError(f"FedAvg lost its way in round {number + 1}: the loss is {loss}; lower its rate")
+        outcome.curve.append(Progress(float(np.mean(losses)), loss, right, (0, seen), uploaded))
+        if progress:
+            progress(outcome.curve[-1])
+    return outcome

@@ -1,0 +1,137 @@
+"""A federation in one process: a server, its clients, and messages as bytes between them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...datasets.dataset import Samples
+from ...errors import UserError
+from ..adapters.tune import cross_entropy
+from .client import Client
+from .configuration import Plan
+from .server import Server
+from .transport import Mail, Post, shuffled
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a federation stands.
+
+    Parameters
+    ----------
+    tuning_loss : float
+        Mean of what the round's clients saw while they learned; before the first round the same as `loss`.
+    loss, accuracy : float
+        Cross entropy and fraction right of held-out samples.
+    evaluations : tuple of int
+        Samples that went through both parts so far, of all clients.
+    upload_bytes : int
+        Of all clients so far.
+    """
+
+    tuning_loss: float
+    loss: float
+    accuracy: float
+    evaluations: tuple[int, int]
+    upload_bytes: int
+
+
+@dataclass
+class Outcome:
+    """What a federation gave.
+
+    Parameters
+    ----------
+    curve : list of Progress
+        Before the first round, and after each.
+    bit_identical : bool
+        Whether all models that the server rebuilt were the clients', and all clients ended with the server's weights.
+    refused : list of str
+        Messages that the server did not take: by whom, and why.
+    missing : list of (int, int)
+        Round and client that was asked in vain.
+    """
+
+    curve: list[Progress]
+    bit_identical: bool = True
+    refused: list[str] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list)
+
+
+def federate(
+    module: nn.Sequential,
+    cut: int,
+    plan: Plan,
+    owned: Sequence[Samples],
+    test: Samples,
+    post: Post | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Run all rounds.
+
+    Parameters
+    ----------
+    module : nn.Sequential
+        Pre-trained; holds the server's weights in the end.
+    cut : int
+        Layers of the first part, see `SplitModel`.
+    plan : Plan
+    owned : sequence of Samples
+        Of each client; their number is its weight in the average.
+    test : Samples
+    post : callable, optional
+        By default messages arrive in a random order.
+    progress : callable, optional
+        Told after each round.
+
+    Raises
+    ------
+    UserError
+        If model, samples and plan do not go together, or a loss is not finite.
+    """
+    post = post or shuffled(plan.seed)
+    clients = [Client(copy.deepcopy(module), cut, plan, samples) for samples in owned]
+    server = Server(module, cut, plan, [len(samples) for samples in owned])
+    loss, right = evaluated(module, test)
+    outcome = Outcome([Progress(loss, loss, right, (0, 0), 0)])
+    uploaded = 0
+    for number in range(plan.rounds):
+        mail: Mail = []
+        losses: list[float] = []
+        for client, task in server.round.tasks.items():
+            clients[client].follow(server.total)
+            message = clients[client].learn(task).to_bytes()
+            mail.append((f"client {client}", message))
+            losses += clients[client].losses
+            uploaded += len(message)
+        for sender, data in post(number, mail):
+            try:
+                client = server.receive(data, sender).client
+            except UserError:
+                continue  # the server keeps the reason
+            outcome.bit_identical &= torch.equal(server.rebuilt(client), clients[client].model.integers())
+        done = server.close()
+        outcome.refused += done.refused
+        outcome.missing += [(number, client) for client in done.missing]
+        loss, right = evaluated(module, test)
+        first, second = (sum(one.model.evaluations[part] for one in clients) for part in (0, 1))
+        outcome.curve.append(Progress(float(np.mean(losses)), loss, right, (first, second), uploaded))
+        if progress:
+            progress(outcome.curve[-1])
+    for one in clients:
+        one.follow(server.total)
+        outcome.bit_identical &= torch.equal(one.model.integers(), server.model.integers())
+    return outcome
+
+
+def evaluated(module: nn.Module, samples: Samples) -> tuple[float, float]:
+    """Mean cross entropy and fraction right."""
+    with torch.no_grad():
+        logits = module(torch.from_numpy(samples.values())).numpy()
+    return cross_entropy(logits, samples), float(np.mean(logits.argmax(axis=1) == samples.labels))

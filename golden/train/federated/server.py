@@ -1,0 +1,164 @@
+"""The server: checks messages at the door, rebuilds clients' models, averages them, all in short integer vectors.
+
+A client's steps sum up to a vector of the base's size (`Periodic.accumulate`), of which every weight takes exactly one
+number. So the average of clients, rounded number by number in the short vector, is the average of their models rounded
+weight by weight: with shares n[c] and sums T[c], int32 taken as signed,
+
+    A = round half to even (sum of n[c] T[c] / sum of n[c])
+
+in exact integers, whatever the order. The server then adds A to the weights, modulo 2**32, in one pass. Sums of A over
+rounds are as short: what a client downloads is the sum since the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...errors import UserError
+from .client import Task
+from .configuration import Plan
+from .message import Message
+from .model import SplitModel, Totals
+from .scalars import round_to_even
+
+
+@dataclass
+class Round:
+    """What arrived in a round.
+
+    Parameters
+    ----------
+    tasks : dict of int to Task
+        Of the sampled clients.
+    messages : dict of int to Message
+        By client.
+    refused : list of str
+        Who sent what was refused, and why.
+    """
+
+    tasks: dict[int, Task]
+    messages: dict[int, Message] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def missing(self) -> list[int]:
+        """Sampled clients of which nothing was accepted."""
+        return sorted(set(self.tasks) - set(self.messages))
+
+
+class Server:
+    """The server.
+
+    Parameters
+    ----------
+    module : nn.Sequential
+        Pre-trained; tuned in place.
+    cut : int
+        See `SplitModel`.
+    plan : Plan
+    shares : sequence of int
+        Weight in the average of each client that there is.
+    """
+
+    def __init__(self, module: nn.Sequential, cut: int, plan: Plan, shares: Sequence[int]) -> None:
+        self.model = SplitModel(module, cut, plan)
+        if plan.rounds * plan.sampled_clients * plan.steps * self.model.layout.span >= 1 << 64:
+            raise UserError(f"{plan.rounds} rounds take more positions than 64 bits count")
+        self.total = self.model.total(([], []))
+        """All that was added since the start."""
+        self.number = 0
+        """Of the round."""
+        self._shares = list(shares)
+        self.round = self._next()
+
+    def receive(self, data: bytes, sender: str) -> Message:
+        """Take a message of the current round; any order will do.
+
+        Parameters
+        ----------
+        data : bytes
+        sender : str
+            By whom it came, for the record: what a message says of itself may be wrong.
+
+        Raises
+        ------
+        UserError
+            If it is none, or not what was asked for. It is recorded with its sender; whatever else has arrived stays,
+            and the client may send again.
+        """
+        try:
+            message = Message.from_bytes(data)
+            self._check(message)
+        except UserError as reason:
+            self.round.refused.append(f"{sender}: {reason}")
+            raise UserError(f"a message from {sender} is refused: {reason}") from None
+        self.round.messages[message.client] = message
+        return message
+
+    def _check(self, message: Message) -> None:
+        plan = self.model.plan
+        if message.round != self.number:
+            raise UserError(f"it is of round {message.round}; this is round {self.number}")
+        task = self.round.tasks.get(message.client)
+        if task is None:
+            raise UserError(f"client {message.client} was not asked in round {self.number}")
+        if message.client in self.round.messages:
+            raise UserError(f"client {message.client} has sent its message already")
+        asked = {
+            "position": (message.position, task.position),
+            "share": (message.share, self._shares[message.client]),
+            "P1": (message.first, plan.first),
+            "P2": (message.second, plan.second),
+            "number of steps": (len(message.steps), plan.steps),
+        }
+        for name, (found, wanted) in asked.items():
+            if found != wanted:
+                raise UserError(f"client {message.client}'s {name} is {found}, not {wanted}")
+
+    def sum_of(self, message: Message) -> Totals:
+        """A client's steps, short."""
+        return self.model.total(self.model.layout.moves(message.position, message.steps))
+
+    def rebuilt(self, client: int) -> Tensor:
+        """A client's weights after its steps of this round, bit for bit: (count,) of int32."""
+        return self.model.after(self.sum_of(self.round.messages[client]))
+
+    def close(self) -> Round:
+        """Average what has arrived, and go to the next round."""
+        done = self.round
+        if done.messages:
+            shares = [one.share for one in done.messages.values()]
+            sums = [self.sum_of(one) for one in done.messages.values()]
+            moved = (average([one[0] for one in sums], shares), average([one[1] for one in sums], shares))
+            self.model.apply(moved)
+            self.total = (self.total[0] + moved[0], self.total[1] + moved[1])
+        self.number += 1
+        self.round = self._next()
+        return done
+
+    def _next(self) -> Round:
+        plan = self.model.plan
+        each = plan.steps * self.model.layout.span
+        start = self.number * plan.sampled_clients * each
+        sampled = plan.sampled(self.number)
+        return Round({one: Task(self.number, one, start + at * each) for at, one in enumerate(sampled)})
+
+
+def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
+    """Weighted mean of int32 tensors in exact integers, rounded half to even.
+
+    Parameters
+    ----------
+    sums : sequence of Tensor
+        Of the same shape.
+    shares : sequence of int
+        Their sum is below 2**31.
+    """
+    whole = sum(shares)
+    scaled = [share * one.numpy().astype(np.int64) for one, share in zip(sums, shares, strict=True)]
+    return torch.from_numpy(round_to_even(np.sum(scaled, axis=0), whole).astype(np.int32))

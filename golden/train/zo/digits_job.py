@@ -1,0 +1,76 @@
+"""The demo's job: a small network on scikit-learn's digits, and a drift that it was not trained for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neural_network import MLPClassifier
+
+from ...datasets.dataset import Samples
+from ...datasets.tasks import task_of
+from ...fixed import Q4_12, Integers
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pre-trained network and the drifted data that it meets.
+
+    Parameters
+    ----------
+    layers : tuple of int
+        Widths, 64 to 10.
+    weights : array of int
+        All weights and biases, flat, Q4.12.
+    tune, test : Samples
+        Drifted, for fine-tuning and held out.
+    accuracy_undrifted : float
+        On held-out images as they were.
+    """
+
+    layers: tuple[int, ...]
+    weights: Integers
+    tune: Samples
+    test: Samples
+    accuracy_undrifted: float
+
+    def logits(self, weights: Integers, images: Floats) -> Floats:
+        """Outputs (n, 10) of the network with these Q4.12 weights; activations in float."""
+        values, offset, hidden = Q4_12.to_float(weights), 0, images
+        for depth, (fan_in, fan_out) in enumerate(zip(self.layers[:-1], self.layers[1:], strict=True)):
+            matrix = values[offset : offset + fan_in * fan_out].reshape(fan_in, fan_out)
+            offset += fan_in * fan_out
+            hidden = (hidden if depth == 0 else np.maximum(hidden, 0)) @ matrix + values[offset : offset + fan_out]
+            offset += fan_out
+        return hidden
+
+    def loss(self, weights: Integers, samples: Samples) -> float:
+        """Mean cross entropy."""
+        logits = self.logits(weights, _vectors(samples))
+        logits = logits - logits.max(axis=1, keepdims=True)
+        chosen = np.take_along_axis(logits, samples.labels[:, None], axis=1)[:, 0]
+        return float(np.mean(np.log(np.exp(logits).sum(axis=1)) - chosen))
+
+    def accuracy(self, weights: Integers, samples: Samples) -> float:
+        """Fraction of samples with the right label."""
+        return float(np.mean(self.logits(weights, _vectors(samples)).argmax(axis=1) == samples.labels))
+
+
+def prepare(hidden: int = 32, seed: int = 0) -> Job:
+    """Train on 800 upright digits; tune on 500 and test on 497 others, as a knocked camera sees them."""
+    upright = task_of("digits", seed=seed)
+    drifted = task_of("digits", drift="camera", seed=seed)
+    network = MLPClassifier((hidden,), max_iter=1000, alpha=1e-3, random_state=seed)
+    network.fit(_vectors(upright.pretrain), upright.pretrain.labels)
+    parts = [part for pair in zip(network.coefs_, network.intercepts_, strict=True) for part in pair]
+    weights = Q4_12.from_float(np.concatenate([part.reshape(-1) for part in parts]))
+    job = Job((64, hidden, 10), weights, drifted.tune, drifted.test, 0.0)
+    return replace(job, accuracy_undrifted=job.accuracy(weights, upright.test))
+
+
+def _vectors(samples: Samples) -> Floats:
+    """Images as (n, 64) in 0 to 1."""
+    return samples.values().reshape(len(samples), -1).astype(np.float64)

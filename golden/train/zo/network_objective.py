@@ -1,0 +1,60 @@
+"""A network of layers and its drifted samples, as zeroth order sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...datasets.dataset import Samples, Task
+from ...fixed import Integers
+from .finetune import device
+
+_ASKED = 256
+"""Samples whose gradients tell which weights are sensitive, at most."""
+
+
+class SampleSubject:
+    """A pre-trained network on a task; see `zo.finetune.Subject`.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Put on evaluation, and on the GPU where there is one: no dropout, batch norm with the statistics that it has.
+    task : Task
+    """
+
+    def __init__(self, module: nn.Module, task: Task) -> None:
+        self.module = module.eval().to(device())
+        self.task = task
+        self._inputs, self._labels = self._tensors(task.tune)
+
+    @property
+    def samples(self) -> int:
+        """How many there are to tune on."""
+        return len(self.task.tune)
+
+    def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
+        """Mean cross entropy of samples to tune on."""
+        chosen = torch.from_numpy(indices).to(self._labels.device)
+        inputs, labels = self._inputs[chosen], self._labels[chosen]
+        return lambda: functional.cross_entropy(self.module(inputs), labels)
+
+    @torch.no_grad()
+    def right(self, at_once: int = 500) -> float:
+        """Fraction of held-out samples with the right label."""
+        inputs, labels = self._tensors(self.task.test)
+        pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
+        return sum(int((self.module(some).argmax(1) == those).sum()) for some, those in pairs) / len(labels)
+
+    def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
+        """Of single samples: those that the network was pre-trained on, or those to tune on."""
+        inputs, labels = self._tensors((self.task.pretrain if kind == "generic" else self.task.tune)[:_ASKED])
+        for at in range(len(labels)):
+            yield lambda at=at: functional.cross_entropy(self.module(inputs[at : at + 1]), labels[at : at + 1])  # type: ignore[misc]
+
+    def _tensors(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        return torch.from_numpy(samples.values()).to(device()), torch.from_numpy(samples.labels).to(device())

@@ -1,0 +1,217 @@
+"""PeZO's perturbations for PyTorch: the integers of `golden.rng.perturbation`, added as views of one short table.
+
+The generators are periodic, and weight i takes lane ``i mod L`` of cycle ``i div L``: a perturbation of any length is
+a table, read round and round from the row of its position on. Nothing is drawn, and nothing of a perturbation's
+size is ever made.
+
+Sums are periodic too. With c times the perturbation of position s for every step (s, c), number j of cycle t of
+the sum is::
+
+    sum of c * base[(t + s) mod times, (j + t + s) mod n] = total[t mod times, (j + t) mod n]
+
+(without the column's ``t + s`` and ``t`` where the source does not rotate): `total`, of the base's shape, is all that
+any number of steps leaves behind, and applying it is one pass over the weights.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+
+import torch
+from torch import Tensor
+
+from ...errors import UserError
+from ...fixed import Format, narrow
+from ...rng.perturbation import Source, cycles_of
+from .sources import Perturbations
+
+FLAT = 1 << 21
+"""A joint period of up to so many lanes is laid out whole; a longer one is read along the base's diagonals."""
+
+
+@dataclass(frozen=True)
+class PeriodicTable:
+    """A periodic sequence spread over the lanes of a tile.
+
+    Parameters
+    ----------
+    rows : Tensor (times, width)
+        Cycle t stands in row ``t mod times``, from column ``t mod turn`` on.
+    lanes : int
+        Numbers of a cycle; with a `turn` of 1 also the width.
+    turn : int
+        Cycles until a row is read from column 0 again.
+    """
+
+    rows: Tensor
+    lanes: int
+    turn: int
+
+    @classmethod
+    def spread(cls, base: Tensor, rotates: bool, period: int, lanes: int) -> PeriodicTable:
+        """The table of a base (times, n): see `perturbation.Source.base`."""
+        times, n = base.shape
+        if rotates and period * lanes > FLAT:
+            return cls(base[:, torch.arange(n - 1 + lanes, device=base.device) % n], lanes, n)
+        cycles = torch.arange(period, device=base.device)[:, None]
+        columns = torch.arange(lanes, device=base.device) % n + (cycles if rotates else 0)
+        return cls(base[cycles % times, columns % n], lanes, 1)
+
+    def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
+        """Add a multiple of the sequence, from number `offset` behind cycle `position` on; integers wrap."""
+        done = 0
+        for view in self._views(position + offset // self.lanes, offset % self.lanes, len(flat)):
+            flat[done : done + view.numel()].view(view.shape).add_(view, alpha=coefficient)
+            done += view.numel()
+
+    def _views(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
+        """Views of the table whose numbers, one after the other, are the sequence's from a lane of a cycle on."""
+        return self._flat(cycle, lane, count) if self.turn == 1 else self._diagonal(cycle, lane, count)
+
+    def _flat(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
+        whole = self.rows.view(-1)
+        head = whole[cycle % len(self.rows) * self.lanes + lane :][:count]
+        yield head
+        turns, rest = divmod(count - len(head), len(whole))
+        if turns:
+            yield whole.expand(turns, -1)
+        if rest:
+            yield whole[:rest]
+
+    def _diagonal(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
+        # one row further is one column further: a turn is a matrix with a stride of the width and one
+        times, width = self.rows.shape
+        if lane or count < self.lanes:
+            part = self.rows[cycle % times, cycle % self.turn :][lane : min(self.lanes, lane + count)]
+            yield part
+            cycle, count = cycle + 1, count - len(part)
+        left, rest = divmod(count, self.lanes)
+        while left:
+            time, column = cycle % times, cycle % self.turn
+            here = min(left, times - time)
+            turns = 0 if column else here // self.turn
+            here = turns * self.turn or min(here, self.turn - column)
+            shape = (turns or 1, here // (turns or 1), self.lanes)
+            yield self.rows.as_strided(shape, (self.turn * width, width + 1, 1), time * width + column)
+            cycle, left = cycle + here, left - here
+        if rest:
+            yield self.rows[cycle % times, cycle % self.turn :][:rest]
+
+
+@dataclass(frozen=True)
+class Periodic(Perturbations):
+    """Perturbations from a generator of PeZO, element for element those of its RTL.
+
+    Added to floats the numbers are scaled values, rounded to the tensor's type; added to int32 they are integers with
+    `fraction_bits` fraction bits, the coefficient is one too, and everything is modulo 2**32.
+
+    Parameters
+    ----------
+    spec : PezoSpec, PoolSpec or ScaleSpec
+        The generator.
+    lanes : int
+        Width of a tile: weight i takes lane ``i mod lanes`` of cycle ``i div lanes`` (`golden.rng.perturbation`).
+    fraction : int, optional
+        Narrow the numbers, half to even, to so many fraction bits; else they are as the generator gives them. Long
+        numbers leave integer coefficients little room, see `weights.IntegerWeights`.
+    """
+
+    spec: Source
+    lanes: int = 32
+    fraction: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lanes <= 4096:
+            raise UserError(f"lanes = {self.lanes} is not in 1 to 4096")
+        if self.fraction is not None and not 1 <= self.fraction <= self.spec.fraction_bits:
+            raise UserError(f"fraction = {self.fraction} bits is not in 1 to the generator's {self.spec.fraction_bits}")
+
+    @property
+    def fraction_bits(self) -> int:
+        """Fraction bits of the integers."""
+        return self.spec.fraction_bits if self.fraction is None else self.fraction
+
+    def span(self, weights: int) -> int:
+        """Cycles of the tile."""
+        return cycles_of(weights, self.lanes)
+
+    def directions(self, weights: int) -> int:
+        """Perturbations of a vector that follow each other before the first one returns.
+
+        All of them together span no more dimensions than this, and no more than the base has numbers.
+        """
+        return self.spec.period // gcd(self.spec.period, self.span(weights))
+
+    def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
+        """Add a multiple of a part of a perturbation, in place."""
+        self._table(flat.dtype, flat.device).add_(flat, position, offset, coefficient)
+
+    def accumulate(self, steps: Iterable[tuple[int, int]]) -> Tensor:
+        """The sum of integer multiples of perturbations, whatever their number.
+
+        Parameters
+        ----------
+        steps : iterable of (int, int)
+            Position and coefficient of each; the order does not matter.
+
+        Returns
+        -------
+        Tensor (times, n) of int32, modulo 2**32, with `fraction_bits` fraction bits
+            What `table_of` makes a table of.
+        """
+        coefficients: defaultdict[int, int] = defaultdict(int)
+        for position, coefficient in steps:
+            coefficients[position % self.spec.period] += coefficient
+        times, n = self._base.shape
+        # with time along rows, a shift of the sequence is a slice of this whose rows are long
+        by_time = self._base.T.repeat(2 if self.spec.rotates else 1, 2)
+        total = torch.zeros(n, times, dtype=torch.int32)
+        for position, coefficient in coefficients.items():
+            time, column = position % times, position % n if self.spec.rotates else 0
+            total.add_(by_time[column : column + n, time : time + times], alpha=wrapped(coefficient))
+        return total.T.contiguous()
+
+    def table_of(self, total: Tensor) -> PeriodicTable:
+        """A sum of steps, ready to be added at position 0 to every part of the vector.
+
+        Raises
+        ------
+        UserError
+            If it is not of the base's shape, or not int32.
+        """
+        if total.shape != self._base.shape or total.dtype != torch.int32:
+            raise UserError(
+                f"a sum of {tuple(total.shape)} {total.dtype} is none of this source, whose sums are "
+                f"{tuple(self._base.shape)} torch.int32"
+            )
+        return PeriodicTable.spread(total, self.spec.rotates, self.spec.period, self.lanes)
+
+    @cached_property
+    def _base(self) -> Tensor:
+        base = narrow(self.spec.base, self.spec.fraction_bits, Format(32 - self.fraction_bits, self.fraction_bits))
+        return torch.from_numpy(base).to(torch.int32)
+
+    @cached_property
+    def _tables(self) -> dict[tuple[torch.dtype, torch.device], PeriodicTable]:
+        return {}
+
+    def _table(self, dtype: torch.dtype, device: torch.device) -> PeriodicTable:
+        if (dtype, device) not in self._tables:
+            if dtype.is_floating_point:
+                base = self._base.double().mul_(2.0**-self.fraction_bits).to(device, dtype)
+            elif dtype == torch.int32:
+                base = self._base.to(device)
+            else:
+                raise UserError(f"perturbations are added to floats and to int32, not to {dtype}")
+            table = PeriodicTable.spread(base, self.spec.rotates, self.spec.period, self.lanes)
+            self._tables[dtype, device] = table
+        return self._tables[dtype, device]
+
+
+def wrapped(value: int) -> int:
+    """An integer modulo 2**32, as PyTorch takes it for int32."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

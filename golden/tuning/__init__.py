@@ -1,1 +1,0 @@
-"""Fine-tuning: the methods, what they cost, the float engine and the integer job."""

@@ -1,0 +1,163 @@
+"""`perturb`: a tile of weight lanes, ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
+
+``eps = 2**-eps_shift`` is wiring. The scaled number is brought to the weights' fraction *before* it is added,
+half to even: rounding is then odd in the number and blind to the weight, so that plus and minus are exact opposites,
+and with wrapping additions a perturbation is undone to the bit. A plain shift is biased by half of the last place: of
+the sum, it pulls every weight down at every perturbation, either sign; of the step, as `truncate` does, down for plus
+and up for minus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ..block import Field, Spec, Stream, Words, tag_fields
+from ..errors import UserError
+from ..fixed import Q4_12, Format, Integers, Overflow, Rounding, narrow
+from ..rng.perturbation import over_lanes
+
+SIGN = Format(2, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerturbSpec(Spec):
+    """Parameters and model of `perturb`.
+
+    Parameters
+    ----------
+    lanes : int
+        Weights a cycle.
+    numbers : int
+        Numbers a cycle, n; lane j takes number ``j mod n``.
+    number : str
+        Format of a number.
+    odd : bool
+        Whether an integer y stands for ``y + 1/2`` last places, as `urng` delivers it.
+    scale : str
+        Format of the factor that comes with the numbers; empty where they are scaled already.
+    eps_shift : int
+        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3.
+    rounding : "half-even" or "truncate"
+        Of the scaled number; truncation is there to show what it does.
+    overflow : "saturate" or "wrap"
+        Of the sum; wrapping can be undone exactly.
+    tag : int
+        Bits that travel with a word unchanged.
+    """
+
+    name: ClassVar[str] = "perturb"
+    summary: ClassVar[str] = "weight lanes: w + sign * eps * s * u in Q4.12, rounded, saturating or wrapping"
+
+    lanes: int = 1
+    numbers: int = 1
+    number: str = "Q2.10"
+    odd: bool = False
+    scale: str = ""
+    eps_shift: int = 10
+    rounding: Literal["half-even", "truncate"] = "half-even"
+    overflow: Literal["saturate", "wrap"] = "saturate"
+    tag: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for what in ("lanes", "numbers"):
+            if not 1 <= getattr(self, what) <= 4096:
+                raise UserError(f"{what} = {getattr(self, what)} is not in 1 to 4096")
+        tag_fields(self.tag)
+        if not self.number_format.signed:
+            raise UserError(f"number = {self.number} is unsigned, but numbers go both ways: write Q for U")
+        if self.scale_format is not None and self.scale_format.signed:
+            raise UserError(f"scale = {self.scale} is signed: a modulus is not; write U for Q")
+        if not 1 <= self.shift <= 40:
+            raise UserError(
+                f"eps_shift = {self.eps_shift} leaves {self.shift} bits to round off, which must be 1 to 40: "
+                f"take {self.eps_shift + 1 - self.shift} to {self.eps_shift + 40 - self.shift}"
+            )
+        if self.delta_format.width > Q4_12.width:
+            raise UserError(f"eps_shift = {self.eps_shift}: a step of {self.delta_format} exceeds a weight; raise it")
+
+    @property
+    def number_format(self) -> Format:
+        """`number`, parsed."""
+        return Format.parse(self.number)
+
+    @property
+    def scale_format(self) -> Format | None:
+        """`scale`, parsed, or nothing."""
+        return Format.parse(self.scale) if self.scale else None
+
+    @property
+    def used(self) -> int:
+        """Numbers that reach a lane."""
+        return min(self.lanes, self.numbers)
+
+    @property
+    def product_format(self) -> Format:
+        """Of the scaled number: exact."""
+        number, factor = self.number_format, self.scale_format
+        integer, fraction = number.integer, number.fraction + self.odd
+        if factor:
+            integer, fraction = integer + factor.integer, fraction + factor.fraction
+        return Format(integer, fraction)
+
+    @property
+    def shift(self) -> int:
+        """Bits of the product below the weights' last place."""
+        return self.product_format.fraction + self.eps_shift - Q4_12.fraction
+
+    @cached_property
+    def delta_format(self) -> Format:
+        """Of the rounded step, in the weights' last places: as wide as the worst case needs."""
+        least = self.product_format.minimum
+        step = -int(narrow(least, self.shift, Format(32, 0), Rounding(self.rounding)))
+        return Format(max(step, 1).bit_length() + 1, 0)
+
+    def delta(self, number: Integers, scale: Integers | None = None) -> Integers:
+        """The step of each number, in the weights' last places: (words, n) from (words, n) and (words, 1)."""
+        product = 2 * number + 1 if self.odd else number
+        if scale is not None:
+            product = product * scale
+        return narrow(product, self.shift, Format(32, 0), Rounding(self.rounding))
+
+    def apply(self, weights: Integers, delta: Integers, sign: Integers) -> Integers:
+        """Weights plus or minus their steps; a sign of 0 leaves them alone, and so does -2."""
+        factor = np.where(sign & 1, sign, 0)
+        return narrow(weights + factor * over_lanes(delta, self.lanes), Q4_12, Q4_12, overflow=Overflow(self.overflow))
+
+    # -- the block -------------------------------------------------------------------------------------------------
+
+    @property
+    def latency(self) -> int:
+        """One register behind the adders, and one before them where a product is formed."""
+        return 2 if self.scale else 1
+
+    def streams(self) -> dict[str, Stream]:
+        """`i` takes weights with their numbers, `o` gives the perturbed weights."""
+        weight = Field("weight", Q4_12, self.lanes)
+        factor = (Field("scale", self.scale_format),) if self.scale_format else ()
+        number = Field("number", self.number_format, self.used)
+        return {
+            "i": Stream("in", (weight, number, *factor, Field("sign", SIGN), *tag_fields(self.tag))),
+            "o": Stream("out", (weight, *tag_fields(self.tag))),
+        }
+
+    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
+        """Everything at random, with the ends of each range far more often than chance would give them."""
+        fields = {}
+        for item in self.streams()["i"].fields:
+            low, high = item.format.minimum, item.format.maximum
+            values = rng.integers(low, high, (words, item.lanes), endpoint=True)
+            ends = rng.choice([low, high, low + 3, high - 3], values.shape).clip(low, high)
+            fields[item.name] = np.where(rng.random(values.shape) < 0.2, ends, values)
+        return {"i": fields}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Perturbed weights, word for word."""
+        given = {name: column[:words] for name, column in inputs["i"].items()}
+        delta = self.delta(given["number"], given.get("scale"))
+        result = {"weight": self.apply(given["weight"], delta, given["sign"])}
+        return {"o": result | ({"tag": given["tag"]} if self.tag else {})}

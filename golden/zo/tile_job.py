@@ -1,0 +1,79 @@
+"""Fine-tuning on the tile in integers, with the hardware's weights and perturbations (PeZO, equations 1 and 2).
+
+The weights are kept with 16 more fraction bits than the hardware's Q4.12, in which they are perturbed and
+used; an update far below one last place is so not lost. A step draws one perturbation, sees the loss on both
+sides, and moves along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..fixed import Q4_12, Format, Integers, narrow
+from ..rng.perturbation import draw_perturbation
+from .tile import TileSpec
+
+MASTER = Format(4, 28)
+"""The weights between steps."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step saw.
+
+    Parameters
+    ----------
+    position : int
+        Of its perturbation.
+    weights : array of int
+        The weights it perturbed, Q4.12.
+    loss : float
+        Mean of the losses on both sides.
+    """
+
+    position: int
+    weights: Integers
+    loss: float
+
+
+def fine_tune(
+    weights: Integers,
+    loss: Callable[[Integers], float],
+    tile: TileSpec,
+    steps: int,
+    rate: float,
+) -> Iterator[Step]:
+    """Fine-tune weights in place.
+
+    Parameters
+    ----------
+    weights : array of int
+        Flat vector in Q4.12; holds the tuned weights after each step.
+    loss : callable
+        Loss of a vector of Q4.12 integers. It is called twice a step, and must use the same samples both times.
+    tile : TileSpec
+        The hardware that perturbs them.
+    steps : int
+        How many.
+    rate : float
+        Learning rate; it falls to 0 along half a cosine.
+    """
+    master = weights.astype(np.int64) << (MASTER.fraction - Q4_12.fraction)
+    eps = 2.0**-tile.eps_shift
+    source, position = tile.pezo, 0
+    scale = 2.0 ** (MASTER.fraction - source.fraction_bits)
+    for number in range(steps):
+        plus, minus, following = tile.step(weights, position)
+        losses = loss(plus), loss(minus)
+        fall = 0.5 + 0.5 * np.cos(np.pi * number / steps)
+        gradient = (losses[0] - losses[1]) / (2 * eps)
+        coefficient = int(np.rint(rate * fall * gradient * scale))
+        seen = Step(position, weights.copy(), sum(losses) / 2)
+        master -= coefficient * draw_perturbation(source, position, len(weights), tile.lanes).astype(np.int64)
+        np.clip(master, MASTER.minimum, MASTER.maximum, out=master)
+        weights[:] = narrow(master, MASTER, Q4_12)
+        position = following
+        yield seen

@@ -1,0 +1,1 @@
+"""AXI4 managers, AXI4-Lite registers, arbiters and buffers in RTL."""

@@ -1,7 +1,0 @@
-"""RTL of `conv`."""
-
-from .onestage import OneStage
-
-
-class Conv(OneStage):
-    """See `OneStage`."""

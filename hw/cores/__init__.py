@@ -1,0 +1,1 @@
+"""Cores that a user instantiates, in RTL."""

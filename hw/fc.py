@@ -1,7 +1,0 @@
-"""RTL of `fc`."""
-
-from .onestage import OneStage
-
-
-class Fc(OneStage):
-    """See `OneStage`."""

@@ -1,0 +1,1 @@
+"""Adapter training in RTL: schedulers, backward sequencer, update and record packing."""

@@ -1,0 +1,1 @@
+"""NF4 quantiser and dequantiser in RTL."""

@@ -1,0 +1,61 @@
+"""RTL of `nf4_dequant`: a DSP a lane, which rounds too: product plus half a step, then a tie's last bit cleared."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+
+from ...golden.fixed import Q8_16
+from ...golden.nf4.codec import LEVEL_FRACTION, LEVELS
+from ...golden.nf4.nf4_dequant import Nf4DequantSpec
+from ..ports import elements, members
+from ..primitives.mux_tree import chosen
+
+
+class Nf4Dequant(wiring.Component):
+    """One word a cycle, latency 4. All stages wait while the last one is full and not taken."""
+
+    def __init__(self, spec: Nf4DequantSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        given = {item.name: elements(getattr(self.i.payload, item.name), item) for item in spec.streams()["i"].fields}
+        results = elements(self.o.payload.value, spec.streams()["o"].fields[0])
+        valid = Signal(spec.latency)
+        move = Signal()
+        m.d.comb += [move.eq(~valid[-1] | self.o.ready), self.i.ready.eq(move), self.o.valid.eq(valid[-1])]
+        with m.If(move):
+            m.d.sync += valid.eq(Cat(self.i.valid, valid[:-1]))
+        for j, (code, result) in enumerate(zip(given["code"], results, strict=True)):
+            scale = chosen(given["select"][j], given["scale"]) if spec.select_bits else given["scale"][0]
+            m.d.comb += result.eq(self._lane(m, move, code, scale, j))
+        if spec.tag:
+            tag = self.i.payload.tag
+            for stage in range(spec.latency):
+                held = Signal(spec.tag, name=f"tag_{stage}", reset_less=True)
+                with m.If(move):
+                    m.d.sync += held.eq(tag)
+                tag = held
+            m.d.comb += self.o.payload.tag.eq(tag)
+        return m
+
+    def _lane(self, m: Module, move: Signal, code: Value, scale: Value, j: int) -> Value:
+        level, factor, product, total = (
+            Signal(signed(width), name=f"{name}_{j}", reset_less=True)
+            for name, width in (("level", 18), ("factor", Q8_16.width), ("product", 42), ("total", 42))
+        )
+        value = Signal(signed(Q8_16.width), name=f"value_{j}", reset_less=True)
+        half = 1 << (LEVEL_FRACTION - 1)
+        # where the sum ends in zeros, the product was a tie and its even neighbour is the one with a last bit of 0
+        tie = ~total[:LEVEL_FRACTION].any()
+        rounded = total[LEVEL_FRACTION:][: Q8_16.width]
+        with m.If(move):
+            m.d.sync += [
+                level.eq(chosen(code, [Const(entry, level.shape()) for entry in LEVELS.tolist()])),
+                factor.eq(scale),
+                product.eq(level * factor),
+                total.eq(product + half),
+                value.eq(Cat(Mux(tie, 0, rounded[0]), rounded[1:])),
+            ]
+        return value

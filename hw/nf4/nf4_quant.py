@@ -1,0 +1,172 @@
+"""RTL of `nf4_quant`: a circular memory, two DSPs for the thresholds, fifteen comparators."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, memory, wiring
+
+from ...golden.fixed import Q8_16
+from ...golden.nf4.codec import THRESHOLD_FRACTION, THRESHOLDS
+from ...golden.nf4.nf4_dequant import SCALE
+from ...golden.nf4.nf4_quant import Nf4QuantSpec
+from ..ports import members
+from ..primitives.fifo import Queue
+from ..primitives.mux_tree import chosen
+
+_LOW = 17
+"""Bits of a threshold that the first DSP takes, as many as its narrow operand has beside the sign."""
+_DELAY = 4
+"""Cycles from a threshold's turn to its arrival behind the DSPs."""
+
+
+class Nf4Quant(wiring.Component):
+    """A value a cycle in; 25 cycles after a block's last one its codes, one a cycle.
+
+    In the steady state a block of n takes n cycles, or 16 where it is shorter. Values are taken, and thresholds worked
+    out, while a code is on offer and not taken, as far as there is room.
+    """
+
+    def __init__(self, spec: Nf4QuantSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits = self.spec.address_bits
+        m.submodules.values = values = memory.Memory(shape=Q8_16.width, depth=1 << bits, init=[])
+        write, read = values.write_port(), values.read_port()
+        block = data.StructLayout({"scale": SCALE.width, "rest": bits})
+        m.submodules.ends = ends = Queue(block, self.spec.waiting)
+        self._take(m, write, read.en, ends)
+
+        # of the block whose thresholds are worked out, and of the one whose codes are given
+        derived, given = Signal(block, reset_less=True), Signal(SCALE.width, reset_less=True)
+        move, take_over = Signal(), Signal()
+        thresholds, ahead = self._thresholds(m, ends, take_over, derived)
+
+        # a block is due as soon as its first value and its last threshold will arrive together
+        due, giving, over, first, rest = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
+        with m.If(ahead):
+            m.d.sync += due.eq(1)
+        with m.If(move):
+            m.d.sync += [
+                read.addr.eq(read.addr + giving),
+                rest.eq(rest - 1),
+                over.eq(over | (rest == 1)),
+                first.eq(Cat(over & due, first[0])),
+            ]
+            with m.If(over):
+                m.d.sync += giving.eq(due)
+                with m.If(due):
+                    m.d.sync += [due.eq(0), rest.eq(derived.rest), over.eq(derived.rest == 0)]
+        m.d.comb += [read.en.eq(move & giving), take_over.eq(move & first[1])]
+
+        borders = [Signal(signed(Q8_16.width), name=f"border_{k}", reset_less=True) for k in range(len(thresholds))]
+        with m.If(take_over):
+            m.d.sync += [given.eq(derived.scale), Cat(borders).eq(Cat(thresholds))]
+        flow, final = Signal(4), Signal(4)
+        value = Signal(signed(Q8_16.width), reset_less=True)
+        above = Signal(len(borders), reset_less=True)
+        code = Signal(4, reset_less=True)
+        beside, shown = Signal(SCALE.width, reset_less=True), Signal(SCALE.width, reset_less=True)
+        with m.If(move):
+            m.d.sync += [
+                flow.eq(Cat(giving, flow[:-1])),
+                final.eq(Cat(giving & over, final[:-1])),
+                value.eq(read.data),
+                above.eq(Cat(value > border for border in borders)),
+                beside.eq(given),
+                code.eq(_count(above)),
+                shown.eq(beside),
+            ]
+        result = self.o.payload
+        m.d.comb += [
+            move.eq(~self.o.valid | self.o.ready),
+            self.o.valid.eq(flow[-1]),
+            *(result.code.eq(code), result.scale.eq(shown), result.last.eq(final[-1])),
+        ]
+        return m
+
+    def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Queue) -> None:
+        """Values to the memory; a cycle after a block's last one its scale, and how many followed its first."""
+        bits = self.spec.address_bits
+        given = self.i.payload
+        used, enter = Signal(bits + 1), Signal()
+        first, closed, count = Signal(init=1), Signal(), Signal(bits)
+        # the largest magnitude, as twice itself less the sign: no negation, and the order is the same
+        sign = given.value[-1]
+        doubled = Cat(sign, given.value[:-1] ^ sign.replicate(Q8_16.width - 1))
+        largest, magnitude = Signal(Q8_16.width), Signal(Q8_16.width)
+        m.d.comb += [
+            self.i.ready.eq(~used[bits] & (~closed | ends.i.ready)),
+            enter.eq(self.i.valid & self.i.ready),
+            write.data.eq(given.value),
+            write.en.eq(enter),
+            magnitude.eq(largest[1:] + largest[0]),
+            ends.i.valid.eq(closed),
+            ends.i.payload.scale.eq(magnitude[:-1] | magnitude[-1].replicate(SCALE.width)),
+            ends.i.payload.rest.eq(count),
+        ]
+        m.d.sync += used.eq(used + Cat(enter ^ leave, (leave & ~enter).replicate(bits)))
+        with m.If(ends.i.ready):
+            m.d.sync += closed.eq(0)
+        with m.If(enter):
+            m.d.sync += [
+                write.addr.eq(write.addr + 1),
+                first.eq(given.last),
+                closed.eq(given.last),
+                count.eq(Mux(first, 0, count + 1)),
+            ]
+            with m.If(first | (doubled > largest)):
+                m.d.sync += largest.eq(doubled)
+
+    def _thresholds(self, m: Module, ends: Queue, take_over: Value, derived: data.View) -> tuple[list[Signal], Value]:
+        """Scale times each constant, one a cycle: floor((scale high + floor(scale low / 2**17)) / 2**11).
+
+        They move into a chain behind the DSPs. When all are there, all wait until those of the block before are no
+        longer needed, and are taken over at once. The bit returned is set three cycles before all are there.
+        """
+
+        def register(name: str, width: int) -> Signal:
+            return Signal(signed(width), name=name, reset_less=True)
+
+        # in the sixteenth step no threshold leaves the DSPs, and those that did are taken over
+        constants = [*THRESHOLDS.tolist(), 0]
+        narrow, wide = _LOW + 1, Q8_16.width
+        low_factor, low_constant, low_product, low = map(
+            register, ("low_factor", "low_constant", "low_product", "low"), (wide, narrow, wide + narrow, wide + narrow)
+        )
+        # the second DSP works a cycle later, as its sum needs the first one's
+        high_factor, high_constant, high_product, total = map(
+            register, ("high_factor", "high_constant", "high_product", "total"), (wide, narrow, wide + narrow, 48)
+        )
+        step, later, advance = Signal(range(len(constants))), Signal(range(len(constants))), Signal()
+        arrives, complete = Signal(_DELAY), Signal(_DELAY)
+        last = step == len(THRESHOLDS)
+        m.d.comb += [advance.eq(~complete[-1] | take_over), ends.o.ready.eq(advance & last)]
+        with m.If(advance):
+            m.d.sync += [
+                step.eq(step + ends.o.valid),
+                low_factor.eq(ends.o.payload.scale),
+                low_constant.eq(chosen(step, [entry & ((1 << _LOW) - 1) for entry in constants])),
+                low_product.eq(low_factor * low_constant),
+                low.eq(low_product),
+                later.eq(step),
+                high_factor.eq(low_factor),
+                high_constant.eq(chosen(later, [entry >> _LOW for entry in constants])),
+                high_product.eq(high_factor * high_constant),
+                total.eq(high_product + (low >> _LOW)),
+                arrives.eq(Cat(ends.o.valid & ~last, arrives[:-1])),
+                complete.eq(Cat(last, complete[:-1])),
+            ]
+        thresholds = [register(f"threshold_{k}", Q8_16.width) for k in range(len(THRESHOLDS))]
+        with m.If(arrives[-1]):
+            found = total[THRESHOLD_FRACTION - _LOW :][: Q8_16.width]
+            m.d.sync += Cat(thresholds).eq(Cat(*thresholds[1:], found))
+        # a block that waits for the one before to be taken over is at step 3 at the latest
+        with m.If(step[-1]):
+            m.d.sync += derived.eq(ends.o.payload)
+        return thresholds, complete[0]
+
+
+def _count(above: Value) -> Value:
+    """How many are set of bits that are set from the lowest on: thresholds rise."""
+    return Cat((above[(1 << bit) - 1 :: 1 << bit]).xor() for bit in range(4))

@@ -1,0 +1,7 @@
+"""RTL of `conv`."""
+
+from .layer_block import OneStage
+
+
+class Conv(OneStage):
+    """See `OneStage`."""

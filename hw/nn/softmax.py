@@ -1,0 +1,176 @@
+"""RTL of `softmax`: three passes over a sample in one small memory, which holds the logits, then their exponentials.
+
+Every rounding is half to even and costs no adder of its own: half a step is added where a sum is formed anyway, and
+where the sum then ends in zeros, the number was a tie, whose even neighbour has a last bit of 0.
+"""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import memory, wiring
+
+from ...golden.fixed import Q4_12, Q8_16
+from ...golden.nn.softmax import SoftmaxSpec
+from ..ports import members
+
+
+class Softmax(wiring.Component):
+    """One sample after the other: a logit a cycle in, then its exponentials are summed, then a probability a cycle out.
+
+    A sample of n logits takes ``3 n + 5 + octaves`` cycles, and its last probability comes 5 later. All but the taking
+    of logits waits while a probability is on offer and not taken.
+    """
+
+    def __init__(self, spec: SoftmaxSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        tables = spec.tables
+        term_width = tables.exponential_format.width
+        mantissa = tables.mantissa
+        behind = tables.exponential_format.fraction + spec.octaves
+        """Bits behind the leading one of the normalised sum."""
+
+        m.submodules.words = words = memory.Memory(shape=Q8_16.width, depth=max(spec.classes, 2), init=[])
+        write, read = words.write_port(), words.read_port()
+        move = Signal()
+        written, place, end = (Signal(len(write.addr), name=name) for name in ("written", "place", "end"))
+        reading = Signal()
+        at_end = Signal()
+        m.d.comb += [read.addr.eq(place), read.en.eq(move), at_end.eq(place == end)]
+        with m.If(move & reading):
+            m.d.sync += place.eq(Mux(at_end, 0, place + 1))
+
+        # the sum's pipeline: word, distance, table, its output register
+        summing = Signal()
+        flow, final = Signal(4), Signal(4)
+        maximum, base = Signal(signed(Q8_16.width)), Signal(signed(Q8_16.width + 1))
+        distance = Signal(Q8_16.width + 1)
+        dropped = Q8_16.fraction - tables.distance.fraction
+        term = Signal(term_width)
+        total = Signal(behind + 1)
+        lift = Signal(range(max(spec.octaves + 1, 2)))
+        m.d.sync += base.eq(maximum + (1 << (dropped - 1)))
+        address = _even(distance, dropped, tables.distance.width)
+        beyond = distance[dropped + tables.distance.width :].any()
+        exponentials = self._table(m, "exponentials", move)
+        m.d.comb += exponentials.addr.eq(address | beyond.replicate(tables.distance.width))
+        with m.If(move):
+            m.d.sync += [
+                flow.eq(Cat(summing, flow[:-1])),
+                final.eq(Cat(summing & at_end, final[:-1])),
+                distance.eq(base - read.data.as_signed()),
+                term.eq(exponentials.data),
+            ]
+            with m.If(flow[-1]):
+                m.d.sync += total.eq(total + term)
+            with m.If(summing & (place == 0)):
+                m.d.sync += [total.eq(0), lift.eq(0)]
+
+        # the reciprocal of the normalised sum: the bits behind the leading one, rounded, address it
+        dropped = behind - mantissa
+        rounded = Signal(mantissa + 2)
+        low = Signal()
+        reciprocals = self._table(m, "reciprocals", move)
+        nearest = Cat(rounded[1] & (rounded[0] | low), rounded[2:-1])
+        m.d.comb += reciprocals.addr.eq(nearest | rounded[-1].replicate(mantissa))
+        with m.If(move):
+            m.d.sync += [rounded.eq(total[dropped - 1 : -1] + 1), low.eq(total[: dropped - 1].any())]
+
+        giving = Signal()
+        m.d.comb += self.o.valid.eq(self._quotient(m, move, giving, at_end, (read.data, lift, reciprocals.data)))
+        m.d.comb += move.eq(~self.o.valid | self.o.ready)
+
+        step = Signal(range(spec.octaves + 1))
+        logit = self.i.payload.logit
+        with m.FSM():
+            with m.State("take"):
+                m.d.comb += [self.i.ready.eq(1), write.en.eq(self.i.valid), write.data.eq(logit)]
+                with m.If(self.i.valid):
+                    m.d.sync += written.eq(written + 1)
+                    with m.If((written == 0) | (logit > maximum)):
+                        m.d.sync += maximum.eq(logit)
+                    with m.If(self.i.payload.last):
+                        m.d.sync += [written.eq(0), end.eq(written)]
+                        m.next = "sum"
+            with m.State("sum"):
+                m.d.comb += [summing.eq(1), reading.eq(1)]
+                with m.If(move & at_end):
+                    m.next = "finish"
+            with m.State("finish"), m.If(move & final[-1]):
+                m.next = "normalise"
+            # as many steps whatever the sum, and one for the rounding
+            with m.State("normalise"), m.If(move):
+                with m.If(~total[-1]):
+                    m.d.sync += [total.eq(total << 1), lift.eq(lift + 1)]
+                m.d.sync += step.eq(step + 1)
+                with m.If(step == spec.octaves):
+                    m.d.sync += step.eq(0)
+                    m.next = "give"
+            with m.State("give"):
+                m.d.comb += [giving.eq(1), reading.eq(1)]
+                with m.If(move & at_end):
+                    m.next = "take"
+        # logits are taken only after the last exponential was written
+        with m.If(flow[-1]):
+            m.d.comb += [write.en.eq(move), write.data.eq(term)]
+            with m.If(move):
+                m.d.sync += written.eq(Mux(final[-1], 0, written + 1))
+        m.d.comb += write.addr.eq(written)
+        return m
+
+    def _quotient(
+        self, m: Module, move: Value, giving: Value, at_end: Value, operands: tuple[Value, Value, Value]
+    ) -> Value:
+        """Exponential times the sum's reciprocal, in one DSP; returns whether a probability is on offer.
+
+        The exponential is shifted left as far as the sum was, so that always the same bits are rounded off.
+        """
+        word, lift, reciprocal = operands
+        tables = self.spec.tables
+        width = tables.exponential_format.width + self.spec.octaves
+        # no multiplexer, of which synthesis would make resets of single bits, which a DSP's register lacks
+        exponential = word[: tables.exponential_format.width]
+        lifts = [lift == k for k in range(self.spec.octaves + 1)]
+        lifted = [
+            reduce(or_, (by & exponential[bit - k] for k, by in enumerate(lifts) if 0 <= bit - k < len(exponential)))
+            for bit in range(width)
+        ]
+        fraction = tables.exponential_format.fraction + tables.reciprocal_format.fraction + self.spec.octaves
+        dropped = fraction - Q4_12.fraction
+        dividend = Signal(signed(width + 1), reset_less=True)
+        inverse = Signal(signed(tables.reciprocal_format.width + 1), reset_less=True)
+        product, total = (
+            Signal(signed(len(dividend) + len(inverse)), name=name, reset_less=True) for name in ("product", "quotient")
+        )
+        probability = Signal(Q4_12.fraction + 1, reset_less=True)
+        flow, final = Signal(5), Signal(5)
+        with m.If(move):
+            m.d.sync += [
+                flow.eq(Cat(giving, flow[:-1])),
+                final.eq(Cat(giving & at_end, final[:-1])),
+                dividend.eq(Cat(lifted)),
+                inverse.eq(reciprocal),
+                product.eq(dividend * inverse),
+                total.eq(product + (1 << (dropped - 1))),
+                probability.eq(_even(total, dropped, len(probability))),
+            ]
+        m.d.comb += [self.o.payload.probability.eq(probability), self.o.payload.last.eq(final[-1])]
+        return flow[-1]
+
+    def _table(self, m: Module, name: str, move: Value) -> memory.ReadPort:
+        contents, width = self.spec.roms()[name]
+        rom = memory.Memory(shape=width, depth=len(contents), init=contents, attrs={"rom_style": "block"})
+        m.submodules[name] = rom
+        port = rom.read_port()
+        m.d.comb += port.en.eq(move)
+        return port
+
+
+def _even(total: Value, dropped: int, width: int) -> Value:
+    """A number to which half a step was added, without the bits to round off."""
+    return Cat(total[dropped] & total[:dropped].any(), total[dropped + 1 : dropped + width])

@@ -1,0 +1,1 @@
+"""Random-number generators in RTL."""

@@ -1,0 +1,58 @@
+"""RTL of `pool`: the row on offer belongs to the address in the register; a second address is the mark."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import memory, wiring
+
+from ...golden.rng.pool import PoolSpec
+from ..ports import elements, members, withheld
+
+
+class Pool(wiring.Component):
+    """p numbers a cycle out of block RAM.
+
+    Valid from the first cycle after reset, one row a cycle, replays included: with `replay` the row after this
+    transfer is the one at the mark, with `mark` the row after it becomes the mark (a replay wins). A load withdraws
+    the row on offer; the row loaded is the mark.
+    """
+
+    def __init__(self, spec: PoolSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        loading = self.load.valid
+        address = Signal(spec.address_bits, init=int(spec.addresses[0]))
+        start = Signal(spec.address_bits, init=int(spec.addresses[0]))
+        row = Signal(spec.p * spec.bits, init=spec.rom[int(spec.addresses[0])])
+        held = withheld(m, self.load)
+        taken = self.o.ready & ~held
+
+        upcoming = Signal(spec.address_bits)
+        m.d.comb += upcoming.eq(Mux(self.replay.bit & ~loading, start, self._next(address)))
+        m.submodules.rom = rom = memory.Memory(
+            shape=spec.p * spec.bits, depth=len(spec.rom), init=spec.rom, attrs={"ram_style": "block"}
+        )
+        port = rom.read_port(domain="comb")
+        m.d.comb += port.addr.eq(upcoming)
+        # the register behind the memory has a reset value: in block RAM it is the output latch with its SRVAL
+        with m.If(loading | taken):
+            m.d.sync += [address.eq(upcoming), row.eq(port.data)]
+        with m.If(loading | (taken & self.mark.bit)):
+            m.d.sync += start.eq(upcoming)
+
+        m.d.comb += [self.load.ready.eq(1), self.scan.bit.eq(address[-1]), self.o.valid.eq(~held)]
+        numbers = spec.streams()["o"].fields[0]
+        for j, number in enumerate(elements(self.o.payload.number, numbers)):
+            m.d.comb += number.eq(row[j * spec.bits : (j + 1) * spec.bits])
+        return m
+
+    def _next(self, address: Value) -> Value:
+        """The address after this one, or, in a load, this one with a bit shifted in."""
+        loading, bit = self.load.valid, self.load.payload.bit
+        if self.spec.lfsr:
+            feedback = (address & self.spec.lfsr.transition()[0]).xor()
+            return Cat(Mux(loading, bit, feedback), address[:-1])
+        counted = Mux(address == self.spec.rows - 1, 0, address + 1)[: len(address)]
+        return Mux(loading, Cat(bit, address[:-1]), counted)

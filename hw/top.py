@@ -1,0 +1,213 @@
+"""The outer edge of an emitted block: conventional names for its wires, and which of them carry what.
+
+Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per
+field. A core has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``,
+``s_axis_*`` for what enters, ``m_axis_*`` for what leaves. Each number takes as many whole bytes as the widest
+of its stream needs; a field called `last` or `user` becomes ``tlast`` or ``tuser``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..golden.block import Field, Spec, Stream
+from .axi import bus as axi
+from .ports import elements
+
+_BYTE = 8
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One port of the top module and the fields it carries, the first lowest.
+
+    Parameters
+    ----------
+    name : str
+        In the Verilog.
+    fields : tuple of str
+        Of the spec's stream.
+    align : int
+        Each lane takes a multiple of this many bits, sign-extended.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    align: int = 1
+
+    def room(self, field: Field) -> int:
+        """Bits that a lane of a field takes."""
+        return -(-field.format.width // self.align) * self.align
+
+    def width(self, stream: Stream) -> int:
+        """Bits of the port."""
+        return sum(item.lanes * self.room(item) for item in stream.fields if item.name in self.fields)
+
+
+@dataclass(frozen=True)
+class Port:
+    """The wires of one stream; a sideband has neither `valid` nor `ready`."""
+
+    wires: tuple[Wire, ...]
+    valid: str = ""
+    ready: str = ""
+
+
+def plain_port(name: str, stream: Stream) -> Port:
+    """``x_valid``, ``x_ready``, ``x_<field>``; a sideband of one field is just ``x``."""
+    if stream.follows:
+        return _sideband(name, stream)
+    return Port(
+        tuple(Wire(f"{name}_{item.name}", (item.name,)) for item in stream.fields), f"{name}_valid", f"{name}_ready"
+    )
+
+
+def axis_port(name: str, stream: Stream) -> Port:
+    """The same stream as AXI4-Stream; `i` and `o` are the main ones and need no suffix."""
+    if stream.follows:
+        return _sideband(name, stream)
+    prefix = "s_axis" if stream.direction == "in" else "m_axis"
+    if name not in ("i", "o"):
+        prefix += f"_{name}"
+    special = [item.name for item in stream.fields if item.name in ("last", "user")]
+    numbers = tuple(item.name for item in stream.fields if item.name not in special)
+    widest = max((item.format.width for item in stream.fields if item.name in numbers), default=0)
+    wires = [Wire(f"{prefix}_tdata", numbers, -(-widest // _BYTE) * _BYTE)] if numbers else []
+    wires += [Wire(f"{prefix}_t{field}", (field,)) for field in special]
+    return Port(tuple(wires), f"{prefix}_tvalid", f"{prefix}_tready")
+
+
+def ports_of(spec: Spec) -> dict[str, Port]:
+    """The wires of each of a spec's streams."""
+    named = axis_port if spec.core else plain_port
+    return {name: named(name, stream) for name, stream in spec.streams().items()}
+
+
+def _sideband(name: str, stream: Stream) -> Port:
+    single = len(stream.fields) == 1
+    return Port(tuple(Wire(name if single else f"{name}_{item.name}", (item.name,)) for item in stream.fields))
+
+
+def _lanes(value: Any, field: Field) -> list[Value]:
+    """The lanes of a field, also where the block has one number of that many bits."""
+    if field.lanes == 1 or not isinstance(value, Value):
+        return elements(value, field)
+    width = field.format.width
+    return [value[first : first + width] for first in range(0, len(value), width)]
+
+
+class Edge(wiring.Component):
+    """A top module around a block.
+
+    Parameters
+    ----------
+    block : Component
+        With the ports of `spec`.
+    spec : Spec
+        Says whether this is a core.
+    """
+
+    def __init__(self, block: wiring.Component, spec: Spec) -> None:
+        self._block, self._spec = block, spec
+        self.clock, self.reset, self.reset_level = ("aclk", "aresetn", 0) if spec.core else ("clk", "rst", 1)
+        self.ports = ports_of(spec)
+        pins = {self.clock: In(1), self.reset: In(1)}
+        for name, stream in spec.streams().items():
+            port = self.ports[name]
+            along, against = (In, Out) if stream.direction == "in" else (Out, In)
+            if port.valid:
+                pins |= {port.valid: along(1), port.ready: against(1)}
+            pins |= {wire.name: along(wire.width(stream)) for wire in port.wires}
+        self.buses = {name: axi.pins(getattr(block, name), prefix) for name, prefix in spec.buses.items()}
+        for bus in self.buses.values():
+            pins |= axi.members(bus)
+        pins |= {name: block.signature.members[name] for name in (*spec.wires, *spec.input_wires)}
+        super().__init__(pins)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What tells a block design that clock, reset and streams of a core belong together, by wire."""
+        if not self._spec.core:
+            return {}
+        streams = [port.valid.removesuffix("_tvalid") for port in self.ports.values() if port.valid]
+        busses = ":".join([*streams, *dict.fromkeys(self._spec.buses.values())])
+        interface = "xilinx.com:signal"
+        interrupts = {
+            name: f'(* X_INTERFACE_INFO = "{interface}:interrupt:1.0 {name} INTERRUPT", '
+            'X_INTERFACE_PARAMETER = "SENSITIVITY LEVEL_HIGH" *)'
+            for name in self._spec.wires
+            if name == "interrupt"
+        }
+        return interrupts | {
+            self.clock: f'(* X_INTERFACE_INFO = "{interface}:clock:1.0 {self.clock} CLK", '
+            f'X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {busses}, ASSOCIATED_RESET {self.reset}" *)',
+            self.reset: f'(* X_INTERFACE_INFO = "{interface}:reset:1.0 {self.reset} RST", '
+            'X_INTERFACE_PARAMETER = "POLARITY ACTIVE_LOW" *)',
+        }
+
+    def unused(self, verilog: str) -> list[str]:
+        """Bits of input wires that nothing reads: what fills a lane up, an address within a word, an identifier.
+
+        Parameters
+        ----------
+        verilog : str
+            The module's text.
+        """
+        inputs = {
+            name: len(getattr(self, name)) for name, member in self.signature.members.items() if member.flow is In
+        }
+        read: dict[str, set[int]] = {name: set() for name in inputs}
+        body = re.sub(r"^(?:module|  (?:input|wire)) [^;=]*;$", "", verilog, flags=re.MULTILINE)
+        names = "|".join(map(re.escape, inputs))
+        for found in re.finditer(rf"(?<![\w$\\])({names})(?![\w$])(?: ?\[(\d+)(?::(\d+))?\])?", body):
+            name, high, low = found.groups()
+            first = int(low or high or 0)
+            read[name] |= set(range(first, int(high) + 1 if high else inputs[name]))
+        left = []
+        for name, width in inputs.items():
+            bits = [bit for bit in range(width) if bit not in read[name]]
+            starts = [bit for bit in bits if bit - 1 not in bits]
+            ends = [bit for bit in bits if bit + 1 not in bits]
+            for first, last in zip(starts, ends, strict=True):
+                left.append(name if last - first + 1 == width else f"{name}[{last}:{first}]")
+        return left
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.domains.sync = ClockDomain("sync", local=True)
+        wire = {name: getattr(self, name) for name in self.signature.members}
+        reset = wire[self.reset]
+        m.d.comb += [
+            ClockSignal().eq(wire[self.clock]),
+            ResetSignal().eq(reset if self.reset_level else ~reset),
+        ]
+        m.submodules.block = self._block
+        for bus in self.buses.values():
+            axi.wire_up(m, bus, wire)
+        m.d.comb += [wire[name].eq(getattr(self._block, name)) for name in self._spec.wires]
+        m.d.comb += [getattr(self._block, name).eq(wire[name]) for name in self._spec.input_wires]
+        for name, stream in self._spec.streams().items():
+            port, inner = self.ports[name], getattr(self._block, name)
+            inward = stream.direction == "in"
+            payload = inner if stream.follows else inner.payload
+            if port.valid:
+                m.d.comb += (
+                    [inner.valid.eq(wire[port.valid]), wire[port.ready].eq(inner.ready)]
+                    if inward
+                    else [wire[port.valid].eq(inner.valid), inner.ready.eq(wire[port.ready])]
+                )
+            fields = {item.name: item for item in stream.fields}
+            for pin in port.wires:
+                offset = 0
+                for field in (fields[name] for name in pin.fields):
+                    for lane in _lanes(getattr(payload, field.name), field):
+                        place = wire[pin.name][offset : offset + pin.room(field)]
+                        m.d.comb += lane.eq(place) if inward else place.eq(lane)
+                        offset += pin.room(field)
+        return m

@@ -1,0 +1,1 @@
+"""Zeroth-order weight perturbation in RTL."""

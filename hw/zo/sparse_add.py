@@ -1,0 +1,169 @@
+"""RTL of `sparse_add`: one adder, which the lane that a correction names is brought to, and its sum back."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.fixed import Q4_12
+from ...golden.zo.sparse_add import SparseAddSpec
+from ..ports import elements, layout, members
+from ..primitives.fifo import Queue
+from ..primitives.mux_tree import chosen
+from ..primitives.rounding import saturated
+
+
+class Corrections(wiring.Component):
+    """The sparse stream, checked, each correction with what is known of its place; one a cycle.
+
+    Ports
+    -----
+    i : In stream, corrections
+    valid, lane, value, last : Out, the next correction
+    rising : Out, its index is above all before it in its packet
+    here : Out, it belongs to the beat that is next; not, it belongs to a later one
+    closing : Out, no other one belongs to the same beat
+    take : In, it is used or dropped
+    skip : In, the beat that is next goes without it
+    """
+
+    def __init__(self, spec: SparseAddSpec) -> None:
+        self.spec = spec
+        super().__init__(
+            {
+                "i": In(stream.Signature(layout(spec.streams()["sparse"]))),
+                "lane": Out(spec.lane_bits),
+                "value": Out(signed(Q4_12.width)),
+                **dict.fromkeys(("valid", "last", "rising", "here", "closing"), Out(1)),
+                **dict.fromkeys(("take", "skip"), In(1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        m.submodules.queue = queue = Queue(layout(spec.streams()["sparse"]), spec.queue)
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        given = queue.o.payload
+
+        # the highest index of the packet so far; behind its last correction one below all, for the next packet
+        top = Signal(signed(spec.index_bits + 1), init=-1)
+        # beats from the one that is looked at back to that of the highest: below 0 for a later one
+        back = Signal(signed(spec.index_bits - spec.lane_bits + 1))
+        rises = Signal()
+        m.d.comb += [
+            back.eq((top >> spec.lane_bits) - given.index[spec.lane_bits :]),
+            rises.eq(given.index > top),
+        ]
+
+        there, free, move, enter = Signal(), Signal(), Signal(), Signal()
+        held = Signal.like(given, reset_less=True)
+        away, rising = Signal.like(back, reset_less=True), Signal(reset_less=True)
+        m.d.comb += [
+            free.eq(~self.valid | self.take),
+            # whether a correction closes its beat is known with the next one
+            move.eq(there & free & (held.last | queue.o.valid)),
+            queue.o.ready.eq(~there | move),
+            enter.eq(queue.o.valid & queue.o.ready),
+        ]
+        with m.If(enter):
+            m.d.sync += [held.eq(given), rising.eq(rises), away.eq(back)]
+        with m.If(enter & given.last):
+            m.d.sync += top.eq(-1)
+        with m.Elif(enter & rises):
+            m.d.sync += top.eq(given.index)
+        m.d.sync += there.eq(enter | (there & ~move))
+
+        # beats until this one's, counted up to 0; entering counts as one, for the beat that the one before has closed
+        count = Signal(signed(len(back) + 1))
+        with m.If(free):
+            m.d.sync += self.valid.eq(move)
+        with m.If(move):
+            m.d.sync += [
+                self.lane.eq(held.index[: spec.lane_bits]),
+                self.value.eq(held.value),
+                self.last.eq(held.last),
+                self.rising.eq(rising),
+                # behind a packet's last one `top` is below everything: closed, whatever stands at the queue
+                self.closing.eq(back[-1]),
+            ]
+        with m.If(move | self.skip):
+            m.d.sync += count.eq(Mux(move, away, count) + 1)
+        m.d.comb += self.here.eq(~count[-1])
+        return m
+
+
+class SparseAdd(wiring.Component):
+    """One beat and one correction a cycle, latency 2. All stages wait while the last one is full and not taken."""
+
+    def __init__(self, spec: SparseAddSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        lanes = spec.streams()["i"].fields[0]
+        given, result = self.i.payload, self.o.payload
+        m.submodules.corrections = corrections = Corrections(spec)
+        wiring.connect(m, wiring.flipped(self.sparse), corrections.i)
+
+        move, step, due, final = Signal(), Signal(), Signal(), Signal()
+        # the packet's last correction is used up; the beat that enters has been here in the cycle before
+        over, again = Signal(), Signal()
+        # the corrections of the packet's last beat are used up; what comes is beyond its end
+        beyond = Signal()
+        m.d.comb += [
+            move.eq(~self.o.valid | self.o.ready),
+            step.eq(self.i.valid & move & (over | corrections.valid)),
+            # those beyond the packet's end leave with its last beat
+            due.eq(~over & (corrections.here | given.last)),
+            final.eq(over | (corrections.valid & (~due | Mux(given.last, corrections.last, corrections.closing)))),
+            self.i.ready.eq(move & final),
+            corrections.take.eq(step & due),
+            corrections.skip.eq(step & ~over & ~due),
+        ]
+        with m.If(step):
+            m.d.sync += [
+                again.eq(~final),
+                over.eq(~given.last & (over | (due & corrections.last))),
+                beyond.eq(given.last & ~final & (beyond | corrections.closing | ~corrections.here)),
+            ]
+
+        # first register: the beat, and apart from it the sum of the lane that is corrected
+        beat = Signal(layout(spec.streams()["i"]), reset_less=True)
+        exact, total = Signal(signed(Q4_12.width + 1)), Signal(signed(Q4_12.width), reset_less=True)
+        lane = Signal(spec.lane_bits, reset_less=True)
+        first, hit, dropped, complete = Signal(), Signal(), Signal(), Signal()
+        picked = chosen(corrections.lane, elements(given.weight, lanes)).as_signed()
+        m.d.comb += exact.eq(picked + corrections.value)
+        good = corrections.here & corrections.rising & ~beyond
+        with m.If(move):
+            m.d.sync += [
+                beat.eq(given),
+                total.eq(saturated(exact, Q4_12.width)),
+                lane.eq(corrections.lane),
+                first.eq(step & ~again),
+                hit.eq(step & due & good),
+                dropped.eq(step & due & ~good),
+                complete.eq(step & final),
+            ]
+
+        # second register: the beat comes with its first correction; each further one replaces its own lane alone
+        wrong = Signal()
+        pairs = zip(elements(beat.weight, lanes), elements(result.weight, lanes), strict=True)
+        for j, (old, new) in enumerate(pairs):
+            ours = hit & (lane == j)
+            held = Signal(signed(Q4_12.width), name=f"weight_{j}", reset_less=True)
+            with m.If(move & (first | ours)):
+                m.d.sync += held.eq(Mux(ours, total, old))
+            m.d.comb += new.eq(held)
+        with m.If(move):
+            m.d.sync += [
+                self.o.valid.eq(complete),
+                result.last.eq(beat.last),
+                result.error.eq(beat.last & (wrong | dropped)),
+                wrong.eq((wrong | dropped) & ~(beat.last & complete)),
+            ]
+            if spec.tag:
+                m.d.sync += result.tag.eq(beat.tag)
+        return m

@@ -1,0 +1,72 @@
+"""RTL of `weight_path`: dequantiser, corrections, perturbation, one behind the other."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+
+from ...golden.fixed import Q4_12
+from ...golden.zo.perturb import SIGN
+from ...golden.zo.weight_path import WeightPathSpec
+from ..nf4.nf4_dequant import Nf4Dequant
+from ..ports import elements, members
+from .perturb import Perturb
+from .sparse_add import SparseAdd
+
+
+class WeightPath(wiring.Component):
+    """One beat a cycle, and one more for each further correction in it."""
+
+    def __init__(self, spec: WeightPathSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        m.submodules.dequant = dequant = Nf4Dequant(spec.dequant)
+        m.submodules.add = add = SparseAdd(spec.add)
+        m.submodules.perturb = perturb = Perturb(spec.perturb)
+        given, coded = self.codes.payload, dequant.i.payload
+        fields = {item.name: item for item in spec.streams()["codes"].fields}
+        m.d.comb += [
+            dequant.i.valid.eq(self.codes.valid),
+            self.codes.ready.eq(dequant.i.ready),
+            coded.tag.eq(Cat(given.last, given.sign)),
+        ]
+        for name in ("code", "scale", "select"):
+            if name in fields:
+                inner, outer = (elements(getattr(word, name), fields[name]) for word in (coded, given))
+                m.d.comb += [wide.eq(narrow) for wide, narrow in zip(inner, outer, strict=True)]
+
+        values = elements(dequant.o.payload.value, spec.dequant.streams()["o"].fields[0])
+        lanes = spec.add.streams()["i"].fields[0]
+        m.d.comb += [
+            add.i.valid.eq(dequant.o.valid),
+            dequant.o.ready.eq(add.i.ready),
+            Cat(add.i.payload.last, add.i.payload.tag).eq(dequant.o.payload.tag),
+            # no level is above 1 and no scale above the largest weight: what is left out are copies of the sign
+            *(
+                weight.eq(value[: Q4_12.width])
+                for weight, value in zip(elements(add.i.payload.weight, lanes), values, strict=True)
+            ),
+        ]
+        wiring.connect(m, wiring.flipped(self.sparse), add.sparse)
+
+        added, moved = add.o.payload, perturb.i.payload
+        wants, meet = Signal(), Signal()
+        m.d.comb += [
+            # a beat that is not perturbed takes no numbers
+            wants.eq(added.tag[0]),
+            meet.eq(self.u.valid | ~wants),
+            perturb.i.valid.eq(add.o.valid & meet),
+            add.o.ready.eq(perturb.i.ready & meet),
+            self.u.ready.eq(perturb.i.ready & add.o.valid & wants),
+            moved.weight.eq(added.weight),
+            moved.sign.eq(added.tag[: SIGN.width]),
+            moved.tag.eq(Cat(added.last, added.error)),
+            *(getattr(moved, item.name).eq(getattr(self.u.payload, item.name)) for item in spec.streams()["u"].fields),
+            self.o.valid.eq(perturb.o.valid),
+            perturb.o.ready.eq(self.o.ready),
+            self.o.payload.weight.eq(perturb.o.payload.weight),
+            Cat(self.o.payload.last, self.o.payload.error).eq(perturb.o.payload.tag),
+        ]
+        return m

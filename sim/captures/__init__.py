@@ -1,0 +1,1 @@
+"""Comparison of captures from boards and simulators with golden."""

@@ -1,0 +1,1 @@
+"""Stimulus and benches of adapter training."""

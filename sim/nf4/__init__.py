@@ -1,0 +1,1 @@
+"""Stimulus and benches of the NF4 blocks."""

@@ -1,0 +1,156 @@
+"""The host driver against a core that is played by a few lines."""
+
+import numpy as np
+import pytest
+
+from fabtune.boards.host.driver import Allocated, Core, CoreError, Finished
+from fabtune.golden.axi.register_map import REGISTERS, Command, Error
+from fabtune.golden.errors import UserError
+
+
+class FakeCore:
+    """Registers of a core that needs some looks at its status for a command."""
+
+    def __init__(self, looks=3, error=0):
+        self.words = {register.offset: 0 for register in REGISTERS}
+        self.words[REGISTERS["signature"].offset] = 0x1234
+        self.looks, self.error, self.left, self.status = looks, error, None, 0
+        self.commands, self.cleared = [], 0
+
+    def at(self, name):
+        return self.words[REGISTERS[name].offset]
+
+    def read(self, offset):
+        if offset != REGISTERS["status"].offset:
+            return self.words[offset]
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                self.status = 0b110 | self.error << 8 if self.error else 0b010
+        return self.status
+
+    def write(self, offset, value):
+        assert 0 <= value < 2**32
+        if offset == REGISTERS["command"].offset:
+            self.commands.append((value, dict(self.words)))
+            self.status, self.left = 1, self.looks
+        elif offset == REGISTERS["interrupt"].offset:
+            self.cleared += 1
+        else:
+            self.words[offset] = value
+
+
+class FakeArray(np.ndarray):
+    """As ``pynq.allocate`` gives."""
+
+    device_address = 0x1000
+    calls = ()
+
+    def flush(self):
+        self.calls = (*self.calls, "flush")
+
+    def invalidate(self):
+        self.calls = (*self.calls, "invalidate")
+
+
+def allocate(shape, dtype):
+    return np.zeros(shape, dtype).view(FakeArray)
+
+
+def test_a_command_sets_registers_starts_and_waits():
+    fake = FakeCore()
+    results = {"cycles_low": 5, "cycles_high": 2, "batches": 7, "misses": 8, "saturations": 9}
+    fake.words |= {REGISTERS[name].offset: value for name, value in results.items()}
+    core = Core(fake, Allocated(allocate))
+    assert core.run(Command.TUNE, rate=0x1_0000, epochs=10) == Finished(2 << 32 | 5, 7, 8, 9)
+    [(command, words)] = fake.commands
+    assert command == 3
+    assert (words[0x40], words[0x38]) == (0x1_0000, 10)
+    assert fake.at("interrupt_enable") == 0
+    assert not core.busy
+
+
+def test_an_interrupt_is_waited_for():
+    fake, waits = FakeCore(looks=1), []
+    core = Core(fake, Allocated(allocate), interrupt=lambda: waits.append(1))
+    core.run(Command.INFER)
+    assert fake.at("interrupt_enable") == 1
+    assert 0 < len(waits) <= 2
+    assert fake.cleared == 2  # one from before, and its own
+
+
+@pytest.mark.parametrize("code", Error)
+def test_an_error_of_the_core_is_raised(code):
+    fake = FakeCore(error=code)
+    fake.words[REGISTERS["error_address"].offset] = 0xABC0
+    with pytest.raises(CoreError, match=rf"load ended with {code.name.lower()} at 0x0000abc0") as caught:
+        Core(fake, Allocated(allocate)).run(Command.LOAD)
+    assert (caught.value.code, caught.value.name, caught.value.address) == (code, code.name.lower(), 0xABC0)
+    assert isinstance(caught.value, UserError)
+
+
+def test_an_error_nobody_knows_is_raised_too():
+    with pytest.raises(CoreError, match="unknown error 200"):
+        Core(FakeCore(error=200), Allocated(allocate)).run(Command.LOAD)
+
+
+def test_a_core_that_does_not_end_is_given_up():
+    fake = FakeCore(looks=100)
+    core = Core(fake, Allocated(allocate))
+    with pytest.raises(UserError, match="save_adapters has not ended after 20 polls"):
+        core.run(Command.SAVE_ADAPTERS, polls=20)
+    with pytest.raises(UserError, match="busy"):
+        core.run(Command.SAVE_ADAPTERS)
+    assert len(fake.commands) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rates": 1}, "no register 'rates'"),
+        ({"status": 1}, "'status' is not a setting"),
+        ({"command": 1}, "'command' is not a setting"),
+        ({"rate": 1 << 32}, r"rate = 4294967296 is not in 0 to 2\*\*32 - 1"),
+        ({"rate": -1}, "rate = -1"),
+    ],
+)
+def test_wrong_settings_start_nothing(values, message):
+    fake = FakeCore()
+    with pytest.raises(UserError, match=message):
+        Core(fake, Allocated(allocate)).run(Command.TUNE, **values)
+    assert not fake.commands
+
+
+def test_the_signature_is_checked():
+    assert Core(FakeCore(), Allocated(allocate), signature=0x1234).signature == 0x1234
+    with pytest.raises(UserError, match=r"0x00001234 and not 0x00001235"):
+        Core(FakeCore(), Allocated(allocate), signature=0x1235)
+
+
+def test_read_only_registers_are_not_written():
+    with pytest.raises(UserError, match="can only be read"):
+        Core(FakeCore(), Allocated(allocate)).write("misses", 0)
+
+
+def test_buffers_are_views_with_cache_maintenance():
+    arrays = []
+
+    def kept(shape, dtype):
+        arrays.append(allocate(shape, dtype))
+        return arrays[-1]
+
+    buffer = Core(FakeCore(), Allocated(kept)).allocate(64)
+    buffer.array[3] = 7
+    buffer.flush()
+    buffer.invalidate()
+    assert arrays[0][3] == 7
+    assert arrays[0].calls == ("flush", "invalidate")
+    assert (buffer.device_address, buffer.array.nbytes) == (0x1000, 64)
+
+
+@pytest.mark.parametrize("address", [0x1008, 0xFFFF_FFF0, 0x1_0000_0000])
+def test_a_buffer_that_the_core_cannot_address_is_refused(address, monkeypatch):
+    monkeypatch.setattr(FakeArray, "device_address", address)
+    with pytest.raises(UserError, match="multiples of 16 below 4 GiB"):
+        Core(FakeCore(), Allocated(allocate)).allocate(64)

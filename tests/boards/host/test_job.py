@@ -1,0 +1,322 @@
+"""Jobs on the compiled core through the host driver, against the integer job; and everything that may go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabtune.boards.host.driver import Core, CoreError
+from fabtune.boards.host.job import FineTuner
+from fabtune.golden.axi.register_map import Command, Error
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.scenario import random_parameters
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import of_pixels
+from fabtune.golden.lora.adapters import Adapters
+from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.job import Job
+from fabtune.golden.nf4.codec.codec import Layout
+from fabtune.golden.nn.forward import StageIntegers
+from fabtune.hw.verilog import emit
+from fabtune.sim.compiled.simulation.core import SimulatedCore
+from fabtune.sim.compiled.simulation.simulation import Dram, build
+
+SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "places": 64}
+SAMPLES, BATCH, EPOCHS = 9, 4, 2
+RATE = 20_000
+
+
+@cache
+def _program(**settings: Any) -> Any:
+    spec = InstantftSpec(**settings)
+    return build(emit(spec).verilog, spec.name, spec.ports), spec
+
+
+@dataclass
+class Case:
+    """A job, and what the integers make of it."""
+
+    spec: InstantftSpec
+    frozen: list[StageIntegers]
+    start: Adapters
+    inputs: Any
+    labels: Any
+    epochs: list[list[Any]]
+    images: Any
+    logits: Any
+    saturations: int
+    job: Job
+    values: Any
+
+
+def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: int = SAMPLES) -> Case:
+    rng = np.random.default_rng(7)
+    network, plan = spec.plan.network, spec.plan
+    frozen = random_parameters(network, rng, gain)
+    flat = 1500 * rng.normal(0, 1, plan.shape.parameters)
+    start = Adapters(plan.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
+    shape = (samples, *network.input_shape)
+    if spec.pixels:
+        inputs = rng.integers(0, 256, shape)
+        values = of_pixels(inputs)
+    else:
+        inputs = values = rng.integers(-90_000, 90_000, shape)
+    labels = rng.integers(0, network.classes, samples)
+    epochs = []
+    for _ in range(EPOCHS):
+        order = rng.permutation(samples)
+        epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
+    codec = Words(network) if raw else Layout.of(network)
+    job = Job(network, frozen, Adapters(plan.shape, start.flat), RATE, ForwardCache(network, codec, samples))
+    images, logits = [], []
+    for batch in (batch for epoch in epochs for batch in epoch):
+        logits.append(job.batch(values[batch], labels[batch], batch).logits)
+        images.append(plan.adapters_image(job.adapters))
+    return Case(
+        spec,
+        frozen,
+        start,
+        inputs,
+        labels,
+        epochs,
+        np.stack(images),
+        np.concatenate(logits),
+        job.saturations,
+        job,
+        values,
+    )
+
+
+def _simulated(program: Any, spec: InstantftSpec, dram: Dram | None = None, **more: Any) -> tuple[SimulatedCore, Core]:
+    simulated = SimulatedCore(program, 1 << 21, dram, limit=3_000_000, **more)
+    return simulated, Core(simulated, simulated, simulated.interrupt, spec.signature)
+
+
+def _check(case: Case, simulated: SimulatedCore, tuner: FineTuner) -> None:
+    """A whole job, from the adapters' start to the outputs of the tuned network."""
+    tuner.load_adapters(case.start)
+    before = len(simulated.traces) if simulated.sessions else 0
+    simulated.watch(case.spec.plan.adapters_image(case.start))
+    tuned = tuner.tune(case.inputs, case.labels, case.epochs, RATE, logits=True)
+    assert np.array_equal(simulated.traces[before:], case.images)
+    assert tuned.logits is not None
+    assert np.array_equal(tuned.logits, case.logits)
+    assert (tuned.finished.batches, tuned.finished.saturations) == (len(case.images), case.saturations)
+    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+    assert np.array_equal(tuner.logits(case.inputs), case.job.logits(case.values))
+
+
+VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
+    "base": ({}, False, 1.0),
+    "raw": ({}, True, 1.0),
+    "saturating": ({}, False, 60.0),
+    "vector": ({"network": "70 fc40 relu fc9 relu fc4", "pixels": False}, True, 1.0),
+    "last": ({"last_only": True}, False, 1.0),
+    "two words at once": ({"rank": 2}, False, 1.0),
+    "wide": ({"columns": 8, "rank": 6, "batch": 7}, False, 1.0),
+    "two ports": ({"columns": 8, "ports": 2}, False, 1.0),
+    "two ports, raw": ({"columns": 8, "ports": 2}, True, 1.0),
+    "on the chip": ({"cache": "chip"}, False, 1.0),
+    "narrow": ({"lanes": 16, "columns": 2, "rank": 1}, False, 1.0),
+    "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "pixels": False}, False, 1.0),
+}
+LONG = ("two words at once", "wide", "narrow", "image in words", "last", "two ports, raw")
+"""Other cores of the same kind, each with a build of its own."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name not in LONG else pytest.param(name, marks=pytest.mark.slow) for name in VARIATIONS]
+)
+def test_whole_job(name: str) -> None:
+    settings, raw, gain = VARIATIONS[name]
+    program, spec = _program(**(SMALL | settings))
+    case = _case(spec, raw, gain)
+    if name == "saturating":
+        assert case.saturations > 0
+    simulated, core = _simulated(program, spec)
+    tuner = FineTuner(core, spec, SAMPLES, raw)
+    tuner.load(case.frozen)
+    _check(case, simulated, tuner)
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[Any, Case]:
+    program, spec = _program(**SMALL)
+    return program, _case(spec)
+
+
+def test_stalls_on_every_channel(small: tuple[Any, Case]) -> None:
+    program, case = small
+    simulated, core = _simulated(program, case.spec, Dram.stressed(0.4), seed=3)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.frozen)
+    _check(case, simulated, tuner)
+
+
+def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
+    program, case = small
+    simulated, core = _simulated(program, case.spec)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.frozen)
+    _check(case, simulated, tuner)
+    # with the records that are there, and with none
+    tuner.load_adapters(case.start)
+    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == 0
+    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+    tuner.forget()
+    tuner.load_adapters(case.start)
+    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == SAMPLES
+    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+
+
+def test_an_inference_empties_the_cache_on_the_chip() -> None:
+    program, spec = _program(**SMALL, cache="chip")
+    case = _case(spec)
+    simulated, core = _simulated(program, spec)
+    with pytest.raises(UserError, match="cache=dram"):
+        FineTuner(core, spec, SAMPLES, raw=True)
+    tuner = FineTuner(core, spec, SAMPLES)
+    tuner.load(case.frozen)
+    _check(case, simulated, tuner)
+    tuner.load_adapters(case.start)
+    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == SAMPLES
+    tuner.load_adapters(case.start)
+    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == 0
+    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+    with pytest.raises(CoreError) as caught:
+        core.run(Command.TUNE, mode=1)
+    assert caught.value.code == Error.BAD_MODE
+
+
+@pytest.mark.parametrize("after", [150, 900, 2500, 4100])
+def test_reset_in_the_middle(small: tuple[Any, Case], after: int) -> None:
+    program, case = small
+    simulated, core = _simulated(program, case.spec)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.frozen)
+    tuner.load_adapters(case.start)
+    with pytest.raises(UserError):
+        _interrupted(core, simulated, lambda: simulated.reset(after), tuner, case)
+    tuner.load(case.frozen)
+    tuner.load_adapters(case.start)
+    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == SAMPLES
+    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+
+
+def _interrupted(core: Core, simulated: SimulatedCore, what: Callable[[], None], tuner: FineTuner, case: Case) -> None:
+    """Begin a job; then something happens, and the host gives up waiting."""
+
+    def happens() -> None:
+        what()
+        simulated.read(4)
+
+    core._interrupt = happens
+    polls, run = 1, core.run
+    core.run = lambda command, **values: run(command, polls=polls, **values)  # type: ignore[method-assign,assignment]
+    try:
+        tuner.tune(case.inputs, case.labels, case.epochs, RATE)
+    finally:
+        core.run = run  # type: ignore[method-assign]
+        core._interrupt = simulated.interrupt
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "response"),
+    [
+        ("read", "samples", "slverr"),
+        ("read", "order", "decerr"),
+        ("read", "cache", "slverr"),
+        ("write", "cache", "decerr"),
+        ("write", "logits", "slverr"),
+    ],
+)
+def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str, response: str) -> None:
+    program, case = small
+    simulated, core = _simulated(program, case.spec)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.frozen)
+    tuner.load_adapters(case.start)
+    places = []
+    faulty = core.run
+
+    def run(command: Command, **values: int) -> Any:
+        places.append(values[where])
+        simulated.fault(kind, values[where], 64, response)
+        return faulty(command, **values)
+
+    core.run = run  # type: ignore[method-assign,assignment]
+    with pytest.raises(CoreError) as caught:
+        tuner.tune(case.inputs, case.labels, case.epochs, RATE, logits=True)
+    core.run = faulty  # type: ignore[method-assign]
+    simulated.no_faults()
+    assert caught.value.code == Error[f"{kind}_{response}".upper()]
+    assert places[0] <= caught.value.address < places[0] + 4096
+    # and the core is as good as new
+    _check(case, simulated, tuner)
+
+
+@pytest.mark.parametrize(
+    ("error", "settings"),
+    [
+        (Error.ZERO_LENGTH, {"epochs": 0}),
+        (Error.ZERO_LENGTH, {"samples_per_epoch": 0}),
+        (Error.ZERO_LENGTH, {"places": 0}),
+        (Error.BAD_PLACES, {"places": 65}),
+        (Error.MISALIGNED, {"samples": 4104}),
+        (Error.MISALIGNED, {"cache": 8193}),
+        (Error.BAD_BATCH, {"batch": 0}),
+        (Error.BAD_BATCH, {"batch": 5}),
+        (Error.BAD_RATE, {"rate": 0}),
+        (Error.BAD_RATE, {"rate": 1 << 17}),
+        (Error.BAD_MODE, {"mode": 4}),
+        (Error.BAD_INDEX, {"places": 3}),
+    ],
+)
+def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, settings: dict[str, int]) -> None:
+    program, case = small
+    simulated, core = _simulated(program, case.spec)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.frozen)
+    right = core.run
+    core.run = lambda command, **values: right(command, **(values | settings))  # type: ignore[method-assign,assignment]
+    with pytest.raises(CoreError) as caught:
+        tuner.tune(case.inputs, case.labels, case.epochs, RATE)
+    assert caught.value.code == error
+    core.run = right  # type: ignore[method-assign]
+    _check(case, simulated, tuner)
+
+
+def test_wrong_label_and_command_are_refused(small: tuple[Any, Case]) -> None:
+    program, case = small
+    simulated, core = _simulated(program, case.spec)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.frozen)
+    with pytest.raises(CoreError) as caught:
+        tuner.tune(case.inputs, case.labels + 3, case.epochs, RATE)
+    assert caught.value.code == Error.BAD_LABEL
+    assert caught.value.address >= 3
+    for command in (0, 7, 99):
+        core.write("command", command)
+        simulated.interrupt()
+        assert core.read("status") >> 8 == Error.BAD_COMMAND
+        assert core.read("error_address") == command
+    _check(case, simulated, tuner)
+
+
+def test_other_core_is_refused(small: tuple[Any, Case]) -> None:
+    program, case = small
+    _, core = _simulated(program, case.spec)
+    with pytest.raises(UserError, match="signature"):
+        FineTuner(core, InstantftSpec(network="digits"), 9)
+    with pytest.raises(UserError, match="generated for 1 to 64"):
+        FineTuner(core, case.spec, 65)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    with pytest.raises(UserError, match="for a cache of 9"):
+        tuner.tune(np.concatenate([case.inputs] * 2), case.labels, case.epochs, RATE)
+    with pytest.raises(UserError, match="epochs differ"):
+        tuner.tune(case.inputs, case.labels, [case.epochs[0], case.epochs[0][:1]], RATE)

@@ -1,0 +1,128 @@
+"""The reader of Vivado's utilisation report."""
+
+import re
+
+import pytest
+
+from fabtune.boards.board import BOARDS
+from fabtune.boards.vivado.project.project import read_utilisation
+from fabtune.golden.errors import UserError
+
+ULTRASCALE = """\
+Copyright 1986-2022 Xilinx, Inc. All Rights Reserved.
+------------------------------------------------------
+| Tool Version : Vivado v.2023.2 (lin64)
+| Device       : xck26-sfvc784-2LV-c
+| Design State : Synthesized
+------------------------------------------------------
+
+1. CLB Logic
+------------
+
++----------------------------+------+-------+------------+-----------+-------+
+|          Site Type         | Used | Fixed | Prohibited | Available | Util% |
++----------------------------+------+-------+------------+-----------+-------+
+| CLB LUTs*                  | 1377 |     0 |          0 |    117120 |  1.18 |
+|   LUT as Logic             | 1309 |     0 |          0 |    117120 |  1.12 |
+|   LUT as Memory            |   68 |     0 |          0 |     57600 |  0.12 |
+|     LUT as Shift Register  |   68 |     0 |            |           |       |
+| CLB Registers              | 2041 |     0 |          0 |    234240 |  0.87 |
+|   Register as Flip Flop    | 2041 |     0 |          0 |    234240 |  0.87 |
+| CARRY8                     |   31 |     0 |          0 |     14640 |  0.21 |
++----------------------------+------+-------+------------+-----------+-------+
+* Warning! The Final LUT count, after physical optimizations, is typically lower.
+
+2. BLOCKRAM
+-----------
+
++-------------------+------+-------+------------+-----------+-------+
+|     Site Type     | Used | Fixed | Prohibited | Available | Util% |
++-------------------+------+-------+------------+-----------+-------+
+| Block RAM Tile    | 42.5 |     0 |          0 |       144 | 29.51 |
+|   RAMB36/FIFO*    |   42 |     0 |          0 |       144 | 29.17 |
+|   RAMB18          |    1 |     0 |          0 |       288 |  0.35 |
+| URAM              |    3 |     0 |          0 |        64 |  4.69 |
++-------------------+------+-------+------------+-----------+-------+
+
+3. ARITHMETIC
+-------------
+
++----------------+------+-------+------------+-----------+-------+
+|    Site Type   | Used | Fixed | Prohibited | Available | Util% |
++----------------+------+-------+------------+-----------+-------+
+| DSPs           |   24 |     0 |          0 |      1248 |  1.92 |
+|   DSP48E2 only |   24 |       |            |           |       |
++----------------+------+-------+------------+-----------+-------+
+
+8. Primitives
+-------------
+
++----------+------+---------------------+
+| Ref Name | Used | Functional Category |
++----------+------+---------------------+
+| DSPs     |  999 |          Arithmetic |
++----------+------+---------------------+
+"""
+FOUND = {"lut": 1377, "ff": 2041, "bram36": 42.5, "uram": 3, "dsp": 24}
+
+
+def without(row):
+    """The report without one row."""
+    return re.sub(rf"(?m)^\| {row} .*\n", "", ULTRASCALE)
+
+
+def test_utilisation_report_is_read():
+    assert read_utilisation(ULTRASCALE) == FOUND
+    assert BOARDS["kv260"].lacks(read_utilisation(ULTRASCALE)) == ()
+
+
+def test_columns_are_found_by_their_heads():
+    # older Vivado has no column `Prohibited`; a version that puts one in front must not matter either
+    swapped = re.sub(r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|\5|\6|", ULTRASCALE)
+    assert "Prohibited" not in swapped
+    assert read_utilisation(swapped) == FOUND
+
+
+def test_seven_series_names():
+    text = ULTRASCALE.replace("CLB LUTs", "Slice LUTs").replace("CLB Reg", "Slice Reg").replace("xck26", "xc7z020")
+    assert read_utilisation(text) == FOUND
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        (r"CLB LUTs\*", "CLB LUTs"),
+        ("CLB Registers", "CLB Registers"),
+        ("Block RAM Tile", "Block RAM Tile"),
+        ("URAM", "URAM"),
+        ("DSPs", "DSPs"),
+    ],
+)
+def test_a_missing_row_is_an_error_not_zero(row, name):
+    with pytest.raises(UserError, match=f"no row '{name}'"):
+        read_utilisation(without(row))
+
+
+def test_uram_of_devices_without_any():
+    zcu102 = without("URAM").replace("xck26-sfvc784-2LV-c", "xczu9eg-ffvb1156-2-e")
+    assert read_utilisation(zcu102) == FOUND | {"uram": 0}
+    assert BOARDS["zcu102"].lacks(read_utilisation(zcu102)) == ()
+    stranger = without("URAM").replace("xck26-sfvc784-2LV-c", "7z020clg484-1")
+    assert "uram" not in read_utilisation(stranger)
+
+
+@pytest.mark.parametrize("used", ["", "many", "-1", "nan", "inf"])
+def test_an_amount_that_is_none_is_refused_with_its_line(used):
+    with pytest.raises(UserError, match=rf"^line 14: CLB LUTs\* uses '{used}', which is not an amount"):
+        read_utilisation(ULTRASCALE.replace("| 1377 |", f"| {used} |"))
+
+
+def test_two_reports_in_one_are_refused():
+    with pytest.raises(UserError, match="DSPs is 25 here and 24 above"):
+        read_utilisation(ULTRASCALE + ULTRASCALE.replace("|   24 |     0 ", "|   25 |     0 "))
+
+
+@pytest.mark.parametrize("text", ["", "hello", ULTRASCALE[:300], ULTRASCALE.replace("Used", "Spent")])
+def test_what_is_no_report_is_refused(text):
+    with pytest.raises(UserError, match="no table with the columns 'Site Type' and 'Used'"):
+        read_utilisation(text)

@@ -1,0 +1,99 @@
+"""The register map: what is published, and that mistakes in a map are refused."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from fabtune.golden.axi.register_map import (
+    REGISTERS,
+    Command,
+    Error,
+    Field,
+    Register,
+    RegisterMap,
+    c_header,
+    markdown,
+)
+
+PUBLISHED = """
+00 command W          04 status R           08 interrupt_enable RW  0C interrupt W1C  10 error_address R
+14 signature R        18 parameters RW      1C adapters RW          20 samples RW     24 order RW
+28 cache RW           2C logits RW          30 places RW            34 samples_per_epoch RW
+38 epochs RW          3C batch RW           40 rate RW              44 mode RW        48 cycles_low R
+4C cycles_high R      50 batches R          54 misses R             58 saturations R
+"""
+
+
+def test_hosts_find_registers_where_they_were():
+    words = PUBLISHED.split()
+    found = [(f"{item.offset:02X}", item.name, item.access) for item in REGISTERS]
+    assert found == list(zip(words[::3], words[1::3], words[2::3], strict=True))
+    assert [code.name for code in Command] == ["LOAD", "LOAD_ADAPTERS", "TUNE", "INFER", "SAVE_ADAPTERS", "FORGET"]
+    assert [code.value for code in Command] == list(range(1, 7))
+    assert [code.value for code in Error] == list(range(1, 14))
+
+
+def test_status_is_taken_apart():
+    status = REGISTERS["status"]
+    assert {item.name: item.of(0x0000_0A06) for item in status.fields} == {
+        "busy": 0,
+        "done": 1,
+        "error": 1,
+        "error_code": Error.WRITE_SLVERR,
+    }
+    assert status.field("error_code").mask == 0xFF00
+
+
+def test_header_compiles_and_says_the_same(tmp_path):
+    header = c_header(REGISTERS)
+    defined = dict(re.findall(r"#define FABTUNE_CORE_(\w+) (0x[0-9A-F]+)u", header))
+    for register in REGISTERS:
+        assert int(defined[register.name.upper()], 16) == register.offset
+    assert int(defined["STATUS_ERROR_CODE_MASK"], 16) == 0xFF00
+    assert "FABTUNE_CORE_COMMAND_SAVE_ADAPTERS = 5," in header
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    (tmp_path / "core.h").write_text(header)
+    (tmp_path / "core.c").write_text(
+        '#include "core.h"\n#include "core.h"\n'
+        '_Static_assert(FABTUNE_CORE_SATURATIONS == 0x58u, "");\n'
+        '_Static_assert((FABTUNE_CORE_ERROR_BAD_MODE << FABTUNE_CORE_STATUS_ERROR_CODE_SHIFT) == 0xC00, "");\n'
+    )
+    flags = ["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run([compiler, *flags, tmp_path / "core.c"], check=True)
+
+
+def test_table_has_every_register_field_and_code():
+    table = markdown(REGISTERS)
+    for register in REGISTERS:
+        assert f"| 0x{register.offset:02X} | `{register.name}` | {register.access} |" in table
+    assert "| | `error_code` | bits 15:8 |" in table
+    assert "| | `busy` | bit 0 |" in table
+    assert "| 6 | `forget` |" in table
+    assert "| 12 | `bad_mode` |" in table
+    assert {line.count("|") for line in table.splitlines() if line} == {3, 5}
+
+
+@pytest.mark.parametrize(
+    "registers",
+    [
+        (Register("a", 0, "R", ""), Register("a", 4, "R", "")),
+        (Register("a", 4, "R", ""), Register("b", 4, "R", "")),
+        (Register("a", 4, "R", ""), Register("b", 0, "R", "")),
+        (Register("a", 2, "R", ""),),
+        (Register("a", 0x100, "R", ""),),
+        (Register("a", 0, "R", "", (Field("x", 0, 2, ""), Field("y", 1, 1, ""))),),
+        (Register("a", 0, "R", "", (Field("x", 31, 2, ""),)),),
+    ],
+)
+def test_a_map_with_a_mistake_is_refused(registers):
+    with pytest.raises(ValueError, match=r"of wrong|of a "):
+        RegisterMap("wrong", registers)
+
+
+def test_unknown_names_are_key_errors():
+    with pytest.raises(KeyError):
+        REGISTERS["rates"]

@@ -1,0 +1,62 @@
+"""`adapter` against the integer job that tunes the same adapters behind a network."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Narrower
+from fabtune.golden.lora.adapter import AdapterSpec, Batch
+from fabtune.golden.lora.adapters import Adapters
+from fabtune.golden.lora.job import Job
+from fabtune.golden.nn.forward import StageIntegers, forward
+from fabtune.golden.nn.products import product_of
+
+SPEC = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16)
+PAIRED = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16, rank=3, columns=8)
+
+
+@pytest.mark.parametrize("spec", [SPEC, PAIRED])
+def test_batches_are_the_jobs(spec):
+    rng = np.random.default_rng(0)
+    network = spec.plan.network
+    frozen = [
+        StageIntegers(rng.integers(-900, 900, stage.weight_shape), rng.integers(-900, 900, stage.biases))
+        for stage in network.stages
+    ]
+    flat = rng.integers(-900, 900, spec.plan.shape.parameters)
+    job = Job(network, frozen, Adapters(spec.plan.shape, flat), 9000)
+    load = {"load": spec.load_words(Adapters(spec.plan.shape, flat))}
+    given, logits, beats = [], [], []
+    for count in (6, 2, 1):
+        x = rng.integers(-(1 << 17), 1 << 17, (count, 20))
+        labels = rng.integers(0, 5, count)
+        seen = [x]
+        for stage, own in zip(network.stages, frozen, strict=True):
+            seen.append(forward(stage, own, seen[-1], product_of("int64"), Narrower()))
+        given.append(spec.batch_words(Batch(seen[:-1], seen[-1], labels, 9000)))
+        logits.append(job.batch(x, labels, np.arange(count)).logits.reshape(-1))
+        beats.append(spec.load_words(job.adapters)["parameter"])
+    joined = {
+        port: {name: np.concatenate([one[port][name] for one in given]) for name in given[0][port]} for port in given[0]
+    }
+    found = spec.run(load | joined, 1 << 20)
+    assert np.array_equal(found["logits"]["logit"][:, 0], np.concatenate(logits))
+    assert np.array_equal(found["o"]["parameter"], np.concatenate(beats))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inputs": ()}, "inputs = "),
+        ({"inputs": (5, 0)}, "inputs = "),
+        ({"classes": 1}, "classes = 1"),
+        ({"classes": 33}, "33 classes"),
+        ({"rank": 5}, "rank = 5"),
+        ({"batch": 1}, "batch = 1"),
+        ({"lanes": 24}, "lanes = 24"),
+        ({"columns": 16}, "columns = 16"),
+    ],
+)
+def test_wrong_parameters_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        AdapterSpec(**settings)

@@ -1,0 +1,60 @@
+"""Lanes that choose among scales, by hand; the numbers themselves are `nf4`'s and tested there."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.nf4.codec.codec import LEVELS, dequantise
+from fabtune.golden.nf4.codec.nf4_dequant import Nf4DequantSpec
+
+
+def values(spec, **word):
+    given = {name: np.array([numbers]) for name, numbers in word.items()}
+    return spec.run({"i": given}, 1)["o"]["value"][0].tolist()
+
+
+def test_each_lane_takes_its_scale():
+    spec = Nf4DequantSpec(lanes=4, scales=2)
+    assert values(spec, code=[0, 15, 15, 7], scale=[65536, 300], select=[0, 0, 1, 1]) == [-65536, 65536, 300, 0]
+
+
+def test_a_choice_beyond_the_last_takes_the_last():
+    assert values(Nf4DequantSpec(lanes=2, scales=3), code=[15, 15], scale=[1, 2, 3], select=[2, 3]) == [3, 3]
+
+
+def test_one_scale_needs_no_choice():
+    spec = Nf4DequantSpec(lanes=3, scales=1)
+    assert "select" not in [item.name for item in spec.streams()["i"].fields]
+    assert (
+        values(spec, code=[0, 8, 15], scale=[1000])
+        == dequantise(np.array([0, 8, 15], np.uint8), np.array(1000)).tolist()
+    )
+
+
+def test_a_tag_travels():
+    result = Nf4DequantSpec(lanes=1, scales=1, tag=5).run(
+        {"i": {"code": np.zeros((2, 1), int), "scale": np.zeros((2, 1), int), "tag": np.array([[3], [31]])}}, 2
+    )
+    assert result["o"]["tag"].tolist() == [[3], [31]]
+
+
+def test_the_stimulus_has_ties_of_both_kinds_and_both_ends():
+    spec = Nf4DequantSpec()
+    given = spec.stimulus(np.random.default_rng(0), 300)["i"]
+    products = LEVELS[given["code"]] * np.take_along_axis(given["scale"], given["select"], axis=1)
+    ties = products[products & 0xFFFF == 0x8000] >> 16
+    assert np.count_nonzero(ties % 2 == 0) > 50
+    assert np.count_nonzero(ties % 2) > 50
+    found = spec.run({"i": given}, 300)["o"]["value"]
+    assert [found.min(), found.max()] == [-(2**23 - 1), 2**23 - 1]
+    exact = [round(Fraction(int(product), 1 << 16)) for product in products.reshape(-1)]
+    assert found.reshape(-1).tolist() == exact
+
+
+@pytest.mark.parametrize("changes", [{"lanes": 0}, {"scales": 0}, {"scales": 65}, {"tag": 33}])
+def test_wrong_parameters_are_refused(changes):
+    name, value = next(iter(changes.items()))
+    with pytest.raises(UserError, match=f"{name} = {value}"):
+        Nf4DequantSpec(**changes)

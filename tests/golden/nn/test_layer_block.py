@@ -1,0 +1,64 @@
+"""`conv` and `fc` against PyTorch in float64, which holds their sums exactly."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q8_16, narrow
+from fabtune.golden.nn.conv import ConvSpec
+from fabtune.golden.nn.fc import FcSpec
+from fabtune.golden.nn.forward import PRODUCT_FRACTION
+
+SPECS = [
+    ConvSpec(),
+    ConvSpec(kernel=2, padding=0, pool=1, relu=False, outputs=9, columns=2),
+    ConvSpec(channels=1, height=12, width=9, kernel=5, padding=2, pool=3),
+    FcSpec(),
+    FcSpec(inputs=7, outputs=5, relu=False, lanes=16, columns=8),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_a_job_is_pytorchs(spec):
+    rng = np.random.default_rng(0)
+    own = spec.parameters(rng)
+    samples = spec.samples(rng, 4)
+    x, w, b = (torch.tensor(one, dtype=torch.float64) for one in (samples, own.weight, own.bias << Q8_16.fraction))
+    convolution = isinstance(spec, ConvSpec)
+    sums = functional.conv2d(x, w, b, padding=spec.padding) if convolution else functional.linear(x, w, b)
+    exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
+    if convolution and spec.pool > 1:
+        exact = functional.max_pool2d(exact, spec.pool)
+    if spec.relu:
+        exact = exact.relu()
+    found = spec.run(spec.load_words(own) | spec.sample_words(samples), 1 << 20)["o"]["activation"]
+    assert np.array_equal(found[:, 0], exact.numpy().astype(np.int64).reshape(-1))
+    assert len(found) == 4 * spec.given
+
+
+def test_a_sample_that_has_not_ended_gives_nothing():
+    spec = FcSpec(inputs=7, outputs=5)
+    rng = np.random.default_rng(0)
+    inputs = spec.load_words(spec.parameters(rng)) | spec.sample_words(spec.samples(rng, 2))
+    inputs["i"]["activation"] = inputs["i"]["activation"][:13]
+    assert len(spec.run(inputs, 99)["o"]["activation"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (ConvSpec, {"channels": 0}, "channels = 0"),
+        (ConvSpec, {"kernel": 17}, "kernel = 17"),
+        (ConvSpec, {"height": 2, "padding": 0}, "a kernel of 3 does not fit"),
+        (ConvSpec, {"pool": 11}, "windows of 11 x 11 do not fit"),
+        (FcSpec, {"inputs": 0}, "inputs = 0"),
+        (FcSpec, {"inputs": 16384, "outputs": 16384}, "they are kept on the chip"),
+        (FcSpec, {"lanes": 24}, "lanes = 24"),
+        (FcSpec, {"columns": 16}, "columns = 16"),
+    ],
+)
+def test_wrong_parameters_are_refused(kind, settings, message):
+    with pytest.raises(UserError, match=message):
+        kind(**settings)

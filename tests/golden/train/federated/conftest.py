@@ -1,0 +1,47 @@
+"""A small federation that learns within seconds."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from fabtune.golden.datasets.tasks import task_of
+from fabtune.golden.models.presets import preset
+from fabtune.golden.models.sequential import deployed, deployed_module
+from fabtune.golden.train.federated.configuration import Plan
+from fabtune.golden.train.federated.cost_model import cut_of
+from fabtune.golden.train.federated.federation import federate
+from fabtune.golden.train.federated.shards import shards
+from fabtune.golden.train.pretrain import Pretraining, pretrained
+
+
+class Digits:
+    """The digits network, pre-trained, on digits from a knocked camera."""
+
+    def __init__(self):
+        self.task = task_of("digits", drift="camera")
+        self.network = preset("digits")
+        module, _ = pretrained(self.network, self.task.pretrain, Pretraining(40, 20, 0.1, 0))
+        self._module = deployed_module(self.network, module)
+
+    @property
+    def module(self):
+        """A copy."""
+        return copy.deepcopy(self._module)
+
+    def run(self, stage=-1, post=None, seed=0, **settings):
+        """A federation of ten clients; its outcome and its operations."""
+        plan = Plan(seed=seed, **settings)
+        module = self.module
+        owned = shards(self.task.tune, plan.clients, 1.0, seed)
+        return federate(module, cut_of(deployed(self.network), stage), plan, owned, self.task.test, post)
+
+    def short(self, **settings):
+        """A plan that takes no time."""
+        return replace(Plan(rounds=2, steps=2, batch=8, rate=0.007), **settings)
+
+
+@pytest.fixture(scope="session")
+def digits(_own_cache):
+    """See `Digits`."""
+    return Digits()

@@ -1,0 +1,23 @@
+"""A task that the tiny transformer can learn."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.train.text.classifier import TextClassifier
+from fabtune.golden.train.text.tasks import Texts, TextTask
+
+
+@pytest.fixture
+def task():
+    """Whether a sentence has the good words."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(48) % 2
+    words = [rng.choice([("bad", "poor"), ("good", "fine")][label], 1 + at % 3) for at, label in enumerate(labels)]
+    sentences = tuple(f"the film was {' , very '.join(some)}" for some in words)
+    return TextTask("tiny", ("it was bad", "it was good"), Texts(sentences, labels), Texts(sentences[:20], labels[:20]))
+
+
+@pytest.fixture
+def classifier(tiny_transformer, task):
+    """Ready to be tuned."""
+    return TextClassifier(tiny_transformer, task.prompts)

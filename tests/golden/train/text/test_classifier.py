@@ -1,0 +1,92 @@
+"""A transformer with prompts as its head."""
+
+import builtins
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.train.text.classifier import SHARPNESS, TextClassifier, default_folder
+from fabtune.golden.train.text.tasks import Texts
+
+
+def test_the_nearest_prompt_wins(classifier, task):
+    with torch.no_grad():
+        prompts = classifier.embed(classifier.tokens(task.prompts))
+        sentences = classifier.embed(classifier.tokens(task.test.sentences))
+        logits = classifier(classifier.tokens(task.test.sentences))
+    torch.testing.assert_close(sentences.norm(dim=1), torch.ones(len(task.test)))
+    torch.testing.assert_close(logits, SHARPNESS * sentences @ prompts.T)
+
+
+def test_padding_changes_nothing(classifier, task):
+    losses = [classifier.loss(classifier.batch(task.tune, alike)) for alike in (1, 8, 64)]
+    with torch.no_grad():
+        logits = torch.cat([classifier(classifier.tokens([one])) for one in task.tune.sentences])
+    expected = functional.cross_entropy(logits, torch.from_numpy(task.tune.labels))
+    for loss in losses:
+        torch.testing.assert_close(loss.detach(), expected)
+    assert len(classifier.batch(task.tune, 8)) == len(task.tune)
+
+
+def test_right_counts(classifier, task):
+    with torch.no_grad():
+        chosen = classifier(classifier.tokens(task.test.sentences)).argmax(1).numpy()
+    assert classifier.right(task.test) == pytest.approx(np.mean(chosen == task.test.labels))
+    assert classifier.right(Texts(task.test.sentences, chosen)) == 1
+
+
+def test_frozen_words(classifier):
+    words = classifier.encoder.get_input_embeddings().weight
+    classifier.freeze_words()
+    assert not words.requires_grad
+    assert sum(not one.requires_grad for one in classifier.parameters()) == 1
+
+
+def test_products_in_bfloat16(tiny_transformer, classifier, task):
+    coarse = TextClassifier(tiny_transformer, task.prompts, "bfloat16")
+    assert all(one.dtype == torch.float32 for one in coarse.parameters())
+    tokens = classifier.tokens(task.test.sentences)
+    with torch.no_grad():
+        exact, near = classifier(tokens), coarse(tokens)
+    assert near.dtype == torch.float32
+    assert not torch.equal(exact, near)
+    torch.testing.assert_close(exact, near, atol=0.3, rtol=0)
+
+
+def test_a_sentence_without_end_is_cut(classifier):
+    assert classifier.tokens(["film " * 1000])["input_ids"].shape == (1, 128)
+
+
+def test_minilm_knows_what_it_is_about():
+    """The real model: prompts alone, without training, beside what everybody would say."""
+    topics = TextClassifier(default_folder(), ("It is about animals.", "It is about cars."))
+    texts = Texts(
+        ("The kitten chased a mouse.", "The engine needs new spark plugs.", "Dogs bark."), np.array([0, 1, 0])
+    )
+    assert topics.right(texts) == 1
+
+
+def test_folders_that_hold_no_model(tmp_path, tiny_transformer):
+    with pytest.raises(UserError, match=r"no config\.json"):
+        TextClassifier(tmp_path, ("a", "b"))
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="holds no model"):
+        TextClassifier(tmp_path, ("a", "b"))
+    with pytest.raises(UserError, match="precision = 'int8'"):
+        TextClassifier(tiny_transformer, ("a", "b"), "int8")
+
+
+def test_without_the_library(tiny_transformer, monkeypatch):
+    there = builtins.__import__
+
+    def absent(name, *arguments, **named):
+        if name == "transformers":
+            raise ImportError(name)
+        return there(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(UserError, match=r"pip install 'fabtune\[text\]'"):
+        TextClassifier(tiny_transformer, ("a", "b"))

@@ -1,0 +1,125 @@
+"""Few-shot tasks from files."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.train.text.tasks import SEEDS, text_task
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A user's folder."""
+    (tmp_path / "prompts.txt").write_text("It was bad.\nIt was good.\n")
+    rows = [f'{at % 2},"sentence {at}, with a comma"' for at in range(40)]
+    (tmp_path / "train.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "test.csv").write_text("1,so good\n0,so bad\n1,a line\x85with an odd character\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def kshot(tmp_path):
+    """LM-BFF's layout: a tab-separated task with a headline, one with commas, and a full set with blanks."""
+    for seed in SEEDS:
+        for name, ending, lines in (
+            ("SST-2", "tsv", ["sentence\tlabel", f"dull , of {seed}\t0", f"fine , of {seed}\t1"]),
+            ("trec", "csv", [f'{label},"Who , {seed} ?"' for label in range(6)]),
+        ):
+            folder = tmp_path / "text" / "lmbff-kshot" / name / f"16-{seed}"
+            folder.mkdir(parents=True)
+            for part in ("train", "test"):
+                (folder / f"{part}.{ending}").write_text("\n".join(lines) + "\n")
+    full = tmp_path / "text" / "sent-conv"
+    full.mkdir()
+    lines = [f"{at % 6} What is the caf\xe9 number {at} ?" for at in range(60)]
+    (full / "TREC.train.all").write_text("\n".join(lines) + "\n", encoding="latin-1")
+    return tmp_path
+
+
+def test_a_users_folder(mine):
+    task = text_task(f"csv:{mine}", shots=5)
+    assert task.prompts == ("It was bad.", "It was good.")
+    assert np.bincount(task.tune.labels).tolist() == [5, 5]
+    assert all(", with a comma" in sentence for sentence in task.tune.sentences)
+    assert task.test.labels.tolist() == [1, 0, 1]
+    assert len(text_task(f"csv:{mine}", shots=5, tests=2).test) == 2
+
+
+def test_shots_are_drawn_by_seed(mine):
+    draws = [text_task(f"csv:{mine}", shots=5, seed=seed).tune.sentences for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_splits_of_lmbff(kshot):
+    first, sixth = (text_task("sst-2", kshot, seed=seed) for seed in (0, 5))
+    assert first.tune.sentences == sixth.tune.sentences == ("dull , of 13", "fine , of 13")
+    assert first.tune.labels.tolist() == [0, 1]
+    assert text_task("trec", kshot, seed=1).tune.sentences[0] == "Who , 21 ?"
+
+
+def test_other_shots_come_from_the_full_set(kshot):
+    task = text_task("trec", kshot, shots=3)
+    assert np.bincount(task.tune.labels).tolist() == [3] * 6
+    assert "café" in task.tune.sentences[0]
+    assert len(task.test) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("train.csv", "2,too high\n", "'2', 'too high' is not a label below 2"),
+        ("train.csv", "x,no label\n", "'x'"),
+        ("train.csv", "1,\n", "sentence 1"),
+        ("train.csv", "0,only the first\n", "no sentence of class 1"),
+        ("test.csv", None, "test.csv is missing"),
+        ("prompts.txt", None, "prompts.txt is missing"),
+    ],
+)
+def test_files_that_are_wrong(mine, name, text, says):
+    (mine / name).unlink() if text is None else (mine / name).write_text(text)
+    with pytest.raises(UserError, match=says):
+        text_task(f"csv:{mine}", shots=1)
+
+
+def test_bytes_that_are_no_text(mine):
+    (mine / "train.csv").write_bytes(b"0,\xff\xfe\n")
+    with pytest.raises(UserError, match=r"train\.csv is not utf-8"):
+        text_task(f"csv:{mine}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("sst-3",), "no text task 'sst-3'; there are: sst-2"),
+        (("sst-2",), "--data-dir"),
+        (("sst-2", Path("gone")), "missing"),
+        (("sst-2", Path("gone"), 0), "shots = 0"),
+        (("sst-2", Path("gone"), 16, -1), "seed"),
+    ],
+)
+def test_mistakes(arguments, says):
+    with pytest.raises(UserError, match=says):
+        text_task(*arguments)
+
+
+@pytest.mark.skipif("FABTUNE_DATA" not in os.environ, reason="needs the real data: set FABTUNE_DATA")
+@pytest.mark.parametrize(("name", "classes", "tests"), [("sst-2", 2, 872), ("sst-5", 5, 1000), ("trec", 6, 500)])
+def test_the_real_tasks(name, classes, tests):
+    for shots in (16, 64):
+        task = text_task(name, Path(os.environ["FABTUNE_DATA"]), shots)
+        assert np.bincount(task.tune.labels).tolist() == [shots] * classes
+        assert len(task.test) == tests
+        assert not set(task.tune.sentences) & set(task.test.sentences)
+
+
+def test_what_is_tested_is_not_drawn(kshot):
+    full = kshot / "text" / "sent-conv" / "TREC.train.all"
+    lines = [f"{at % 6} {'Who , 13 ?' if at < 12 else f'What number is {at} ?'}" for at in range(60)]
+    full.write_text("\n".join(lines) + "\n", encoding="latin-1")
+    task = text_task("trec", kshot, shots=9)
+    assert "Who , 13 ?" in task.test.sentences
+    assert "Who , 13 ?" not in task.tune.sentences
+    assert np.bincount(task.tune.labels).tolist() == [8] * 6

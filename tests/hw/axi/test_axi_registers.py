@@ -1,0 +1,235 @@
+# amaranth: UnusedElaboratable=no
+"""The registers on their bus."""
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil
+from amaranth.sim import Simulator
+
+from fabtune.boards.estimate.estimate.estimate import estimate_rtlil
+from fabtune.golden.axi.axi_registers import AxiRegistersSpec
+from fabtune.golden.axi.register_map import REGISTERS, Command
+from fabtune.hw.axi.bus.axi_registers import AxiRegisters
+
+OKAY, SLVERR = 0, 2
+SIGNATURE = 0xFAB7C0DE
+FREE = next(offset for offset in range(0, 256, 4) if offset not in [register.offset for register in REGISTERS])
+BY_ACCESS = {access: [item for item in REGISTERS if item.access == access] for access in ("R", "W", "RW", "W1C")}
+
+
+class Host:
+    """A manager that stalls at random, and counts the cycles in which `command_strobe` is 1."""
+
+    def __init__(self, ctx, dut, stall=0.0, seed=1):
+        self.ctx, self.dut, self.stall, self.rng = ctx, dut, stall, np.random.default_rng(seed)
+        self.strobes = []
+
+    async def tick(self, *signals):
+        strobe, command, *values = (await self.ctx.tick().sample(self.dut.command_strobe, self.dut.command, *signals))[
+            2:
+        ]
+        self.strobes += [command] * strobe
+        return values
+
+    async def wait(self):
+        while self.rng.random() < self.stall:
+            await self.tick()
+
+    async def send(self, *channels):
+        """Offer all of the channels from now on, until each has been taken."""
+        left = list(channels)
+        for channel in left:
+            self.ctx.set(channel.valid, 1)
+        while left:
+            readies = await self.tick(*(channel.ready for channel in left))
+            for channel in [channel for channel, ready in zip(left, readies, strict=True) if ready]:
+                self.ctx.set(channel.valid, 0)
+                left.remove(channel)
+
+    async def take(self, channel):
+        await self.wait()
+        self.ctx.set(channel.ready, 1)
+        valid = False
+        while not valid:
+            valid, payload = await self.tick(channel.valid, channel.payload)
+        self.ctx.set(channel.ready, 0)
+        return payload
+
+    async def write(self, offset, value, strobe=0xF, order="both"):
+        bus = self.dut.bus
+        self.ctx.set(bus.aw.payload.address, offset)
+        self.ctx.set(bus.w.payload, {"data": value, "strobe": strobe})
+        rounds = {"both": [(bus.aw, bus.w)], "aw": [(bus.aw,), (bus.w,)], "w": [(bus.w,), (bus.aw,)]}[order]
+        for channels in rounds:
+            await self.wait()
+            await self.send(*channels)
+        return (await self.take(bus.b)).response
+
+    async def read(self, offset):
+        self.ctx.set(self.dut.bus.ar.payload.address, offset)
+        await self.wait()
+        await self.send(self.dut.bus.ar)
+        answer = await self.take(self.dut.bus.r)
+        return answer.data, answer.response
+
+
+def simulate(body, stall=0.0):
+    """Run ``body(ctx, dut, host)``."""
+    dut = AxiRegisters(AxiRegistersSpec(signature=SIGNATURE))
+
+    async def bench(ctx):
+        await body(ctx, dut, Host(ctx, dut, stall))
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("order", ["both", "aw", "w"])
+@pytest.mark.parametrize("stall", [0.0, 0.6])
+def test_settings_are_kept(order, stall):
+    async def body(ctx, dut, host):
+        values = {item.name: int(host.rng.integers(2**32)) for item in BY_ACCESS["RW"]}
+        for name, value in values.items():
+            assert await host.write(REGISTERS[name].offset, value, order=order) == OKAY
+        for name, value in values.items():
+            assert await host.read(REGISTERS[name].offset) == (value, OKAY)
+            assert ctx.get(getattr(dut, name)) == value
+        assert host.strobes == []
+
+    simulate(body, stall)
+
+
+def test_byte_strobes_are_honoured():
+    async def body(ctx, dut, host):
+        expected = 0
+        for _ in range(40):
+            value, strobe = int(host.rng.integers(2**32)), int(host.rng.integers(16))
+            mask = sum(0xFF << 8 * lane for lane in range(4) if strobe >> lane & 1)
+            expected = expected & ~mask | value & mask
+            assert await host.write(REGISTERS["rate"].offset, value, strobe) == OKAY
+            assert ctx.get(dut.rate) == expected
+
+    simulate(body)
+
+
+def test_what_the_core_shows_is_read():
+    async def body(ctx, dut, host):
+        shown = {item.name: int(host.rng.integers(2**32)) for item in BY_ACCESS["R"] if item.name != "signature"}
+        for name, value in shown.items():
+            ctx.set(getattr(dut, name), value)
+        for name, value in {**shown, "signature": SIGNATURE}.items():
+            assert await host.read(REGISTERS[name].offset) == (value, OKAY)
+            assert await host.write(REGISTERS[name].offset, ~value % 2**32) == SLVERR
+            assert await host.read(REGISTERS[name].offset) == (value, OKAY)
+
+    simulate(body, 0.3)
+
+
+def test_addresses_without_a_register_answer_slverr():
+    async def body(ctx, dut, host):
+        for offset in (FREE, 0xFC):
+            assert await host.write(offset, 1) == SLVERR
+            assert await host.read(offset) == (0, SLVERR)
+        assert await host.read(REGISTERS["mode"].offset) == (0, OKAY)
+
+    simulate(body)
+
+
+def test_a_command_strobes_once():
+    async def body(ctx, dut, host):
+        for command in Command:
+            assert await host.write(REGISTERS["command"].offset, command) == OKAY
+        assert await host.write(REGISTERS["command"].offset, 0xFFFF_FF03, strobe=1) == OKAY
+        assert await host.write(REGISTERS["command"].offset, 3, strobe=0) == OKAY
+        assert await host.read(REGISTERS["command"].offset) == (0, OKAY)
+        assert host.strobes == [*Command, 3]
+
+    simulate(body, 0.3)
+
+
+def test_the_interrupt_is_kept_and_cleared():
+    async def body(ctx, dut, host):
+        enable, pending = REGISTERS["interrupt_enable"].offset, REGISTERS["interrupt"].offset
+
+        async def finish():
+            ctx.set(dut.finished, 1)
+            await host.tick()
+            ctx.set(dut.finished, 0)
+
+        await finish()
+        assert await host.read(pending) == (1, OKAY)
+        assert not ctx.get(dut.interrupt_line)
+        await host.write(enable, 1)
+        assert ctx.get(dut.interrupt_line)
+        await host.write(pending, 0)
+        await host.write(pending, 0xFFFF_FFFE)
+        await host.write(pending, 0xFFFF_FFFF, strobe=0b1110)
+        assert ctx.get(dut.interrupt_line)
+        await host.write(pending, 1)
+        assert not ctx.get(dut.interrupt_line)
+        assert await host.read(pending) == (0, OKAY)
+        ctx.set(dut.finished, 1)  # while it is being cleared
+        await host.write(pending, 1)
+        assert ctx.get(dut.interrupt_line)
+
+    simulate(body)
+
+
+def test_latency_is_what_the_class_says():
+    async def body(ctx, dut, host):
+        bus = dut.bus
+        ctx.set(bus.aw.payload.address, REGISTERS["batch"].offset)
+        ctx.set(bus.w.payload, {"data": 7, "strobe": 0xF})
+        await host.send(bus.aw, bus.w)
+        assert await host.tick(dut.batch, bus.b.valid) == [0, 0]
+        assert await host.tick(dut.batch, bus.b.valid) == [7, 1]
+        ctx.set(bus.ar.payload.address, REGISTERS["batch"].offset)
+        await host.send(bus.ar)
+        assert await host.tick(bus.r.valid) == [0]
+        valid, answer = await host.tick(bus.r.valid, bus.r.payload)
+        assert (valid, answer.data) == (1, 7)
+
+    simulate(body)
+
+
+def test_answers_wait_for_the_host():
+    async def body(ctx, dut, host):
+        bus = dut.bus
+        for channel, offset in ((bus.aw, "rate"), (bus.ar, "signature")):
+            ctx.set(channel.payload.address, REGISTERS[offset].offset)
+        ctx.set(bus.w.payload, {"data": 5, "strobe": 0xF})
+        await host.send(bus.aw, bus.w, bus.ar)
+        ctx.set(bus.aw.payload.address, FREE)
+        ctx.set(bus.ar.payload.address, FREE)
+        await host.send(bus.aw, bus.w)
+        ctx.set(bus.ar.valid, 1)
+        for _ in range(10):
+            await host.tick()
+        assert (await host.take(bus.b)).response == OKAY
+        assert (await host.take(bus.b)).response == SLVERR
+        assert (await host.take(bus.r)).data == SIGNATURE
+        assert (await host.take(bus.r)).response == SLVERR
+
+    simulate(body)
+
+
+def test_an_answer_does_not_change_while_it_waits():
+    async def body(ctx, dut, host):
+        ctx.set(dut.status, 5)
+        ctx.set(dut.bus.ar.payload.address, REGISTERS["status"].offset)
+        await host.send(dut.bus.ar)
+        for _ in range(4):
+            await host.tick()
+        ctx.set(dut.status, 6)
+        await host.tick()
+        assert (await host.take(dut.bus.r)).data == 5
+
+    simulate(body)
+
+
+def test_paths_are_short():
+    estimate = estimate_rtlil(rtlil.convert(AxiRegisters(AxiRegistersSpec()), name="top", emit_src=False), "top")
+    assert estimate.logic_levels <= 4
+    assert estimate.resources["bram36"] == estimate.resources["dsp"] == 0

@@ -1,0 +1,42 @@
+"""RTL of `nf4_quant` where blocks wait: for their thresholds, for room in the memory and in the queue."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.block import Phase
+from fabtune.golden.nf4.codec.nf4_quant import Nf4QuantSpec
+from fabtune.golden.packets import last_flags
+from fabtune.sim.verify import verify_phases
+
+RECORD = [*[196] * 6, *[25] * 16, 120, 84, 10]
+"""Blocks of a LeNet-5 record."""
+SHORT_MEMORY = [*[16] * 9, *[17] * 9, *[18] * 9, *[2] * 5, *[43] * 4, 1, 43, 17, 18]
+SHORT_QUEUE = [*[1] * 40, 400, 400, 1, 400]
+
+
+class Endless(Nf4QuantSpec):
+    """With a queue that is never full."""
+
+    waiting = 1 << 30
+
+
+class Vast(Nf4QuantSpec):
+    """With a memory that is never full."""
+
+    address_bits = 30
+
+
+@pytest.mark.parametrize(("length", "lengths"), [(196, 2 * RECORD), (43, SHORT_MEMORY), (400, SHORT_QUEUE)])
+def test_codes_and_cycles(length, lengths, fast_simulator):
+    spec = Nf4QuantSpec(length=length)
+    values = np.random.default_rng(length).integers(-(1 << 23), 1 << 23, (2, sum(lengths), 1))
+    jobs = [{"i": {"value": part, "last": last_flags(lengths)}} for part in values]
+    wanted = [spec.run(job, sum(lengths)) for job in jobs]
+    first = Phase(jobs[0], wanted[0], reset=True, cycles=spec.cycles(lengths), quiet=True)
+    verdict = verify_phases(spec, [first, Phase(jobs[1], wanted[1], quiet=True)], fast_simulator)
+    assert verdict.passed, verdict
+
+
+def test_those_blocks_meet_both_limits():
+    assert Endless(length=400).cycles(SHORT_QUEUE) < Nf4QuantSpec(length=400).cycles(SHORT_QUEUE)
+    assert Vast(length=43).cycles(SHORT_MEMORY) < Nf4QuantSpec(length=43).cycles(SHORT_MEMORY)

@@ -1,0 +1,62 @@
+"""RTL of `grng` against golden, and what the three forms cost."""
+
+import shutil
+
+import pytest
+
+from fabtune.boards.estimate.estimate.estimate import estimate_rtlil
+from fabtune.golden.rng.grng import WIDTHS, GrngSpec
+from fabtune.hw.verilog import emit
+from fabtune.sim.verify import verify
+
+FORMS = ("tree", "select", "sum")
+OTHER_SEEDS = (0, 1, 2, 3, 4, 5, 6, 7)
+PUBLISHED_LUTS, TOLERANCE = 133_120 / 1024, 0.05
+"""A generator's part of PeZO's table 6."""
+
+needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="no Icarus here")
+
+
+@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=needs_icarus)])
+@pytest.mark.parametrize("form", FORMS)
+def test_rtl_equals_golden(form, simulator):
+    verdict = verify(GrngSpec(form=form), simulator, words=3000)
+    assert verdict.passed, verdict
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rtl_equals_golden_from_other_seeds(form):
+    verdict = verify(GrngSpec(form=form, seeds=OTHER_SEEDS), words=1000)
+    assert verdict.passed, verdict
+
+
+def test_tree_and_select_are_one_sequence():
+    verdict = verify(GrngSpec(form="select"), words=1000, rtl=GrngSpec(form="tree"))
+    assert verdict.passed, verdict
+
+
+def test_one_bit_of_a_seed_is_seen():
+    seeds = GrngSpec().seeds
+    verdict = verify(GrngSpec(), words=200, rtl=GrngSpec(seeds=(*seeds[:7], seeds[7] ^ 1)))
+    assert not verdict.passed
+    assert verdict.mismatches
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_registers_are_the_68_of_the_generators(form):
+    emitted = emit(GrngSpec(form=form))
+    assert estimate_rtlil(emitted.rtlil, emitted.top).resources["ff"] == sum(WIDTHS) == 68
+
+
+def test_tree_costs_what_pezo_says():
+    emitted = emit(GrngSpec())
+    luts = estimate_rtlil(emitted.rtlil, emitted.top).resources["lut"]
+    assert luts == pytest.approx(PUBLISHED_LUTS, rel=TOLERANCE)
+
+
+def test_select_and_sum_cost_at_most_two_thirds_of_tree():
+    luts = {}
+    for form in FORMS:
+        emitted = emit(GrngSpec(form=form))
+        luts[form] = estimate_rtlil(emitted.rtlil, emitted.top).resources["lut"]
+    assert max(luts["select"], luts["sum"]) <= 2 / 3 * luts["tree"]

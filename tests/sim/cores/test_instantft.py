@@ -1,0 +1,151 @@
+"""The fine-tuning core against golden's job: registers, memory, stalls, jobs in a row, a reset in the middle."""
+
+import dataclasses
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+from fabtune.golden.axi.register_map import Command
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.errors import UserError
+from fabtune.golden.lora.adapters import Adapters
+from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, cache_bytes, cache_image, logits_image
+from fabtune.golden.nf4.codec.codec import Layout
+from fabtune.hw.top import ports_of
+from fabtune.hw.verilog import emit
+from fabtune.sim.captures.capture import read_capture
+from fabtune.sim.simulator import environment, find
+from fabtune.sim.verify import verify, verify_phases
+
+SPEC = InstantftSpec(network="digits")
+
+
+def test_jobs_in_a_row_are_bit_exact():
+    verdict = verify(SPEC)
+    assert verdict.failures == ()
+    assert verdict.differences == ()
+    assert verdict.passed
+    assert verdict.cycles > 40_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memories", [{"ports": 2}, {"cache": "chip", "places": 64}])
+def test_other_memories_are_bit_exact(memories):
+    verdict = verify(InstantftSpec(network="digits", **memories))
+    assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
+
+
+@pytest.mark.parametrize(
+    ("memories", "refusal"),
+    [
+        ({"ports": 3}, "ports = 3: give 1 or 2"),
+        ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip"),
+        ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
+        ({"batch": 1}, "batch = 1"),
+        ({"places": 0}, "places = 0"),
+    ],
+)
+def test_memories_that_make_no_sense_are_refused(memories, refusal):
+    with pytest.raises(UserError, match=refusal):
+        InstantftSpec(**memories)
+
+
+def test_readers_of_the_verilog_have_nothing_to_say(tmp_path):
+    path = tmp_path / "instantft.v"
+    path.write_text(emit(SPEC).verilog)
+    env = environment("verilator", tmp_path)
+    # left to do: wires of products with bits that nobody drives, comparisons with the end of a range, and the port
+    # `interrupt`, which Verilator takes for a word of C++
+    allowed = [f"-Wno-{name}" for name in ("UNUSEDSIGNAL", "CMPCONST", "UNSIGNED", "SYMRSVDWORD")]
+    verilator = ["verilator", "--lint-only", "-Wall", *allowed, "--top-module", "instantft", str(path)]
+    commands = [verilator] + ([["iverilog", "-g2005", "-Wall", "-t", "null", str(path)]] if find("icarus") else [])
+    for command in commands:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("- ")]
+        assert (done.returncode, said) == (0, [])
+
+
+def test_one_bit_of_what_is_loaded_is_seen():
+    """Of a pixel, in the memory alone: golden has another."""
+    phases = SPEC.scenario(np.random.default_rng(0), 1000)[:1]
+    addresses = sorted(phases[0].memory)
+    samples = phases[0].memory[addresses[2]]
+    assert samples.size == 8 * SPEC.plan.sample_beats * 16
+    samples[3 * SPEC.plan.sample_beats * 16 + 20] ^= 0x40
+    verdict = verify_phases(SPEC, phases)
+    assert verdict.failures == ()
+    assert verdict.mismatches > 3
+    assert any("adapters" in difference for difference in verdict.differences)
+
+
+def test_a_scenario_has_all_commands_and_both_caches():
+    phases = SPEC.scenario(np.random.default_rng(1), 1000)
+    commands = [step.value for phase in phases for step in phase.script if step.kind == "write" and step.at == 0]
+    assert set(commands) == set(Command)
+    assert commands.count(Command.TUNE) == 3
+    assert {name for phase in phases for name in phase.expected} == {
+        *("host", "adapters", "cache", "cache_raw"),
+        *("logits", "logits_again", "logits_infer", "logits_raw"),
+    }
+    step, least, most = phases[0].midway
+    assert phases[0].script[step].kind == "until"
+    assert phases[0].script[step - 1].value == Command.TUNE
+    assert 0 < least < most
+
+
+@pytest.mark.parametrize("lanes", [16, 32])
+def test_the_caches_image_holds_every_value(lanes):
+    spec = InstantftSpec(network="digits", lanes=lanes)
+    plan, network, rng = spec.plan, spec.plan.network, np.random.default_rng(2)
+    words = [word for tensor in plan.record_words for word in tensor]
+    for codec in (Layout.of(network), Words(network)):
+        raw = isinstance(codec, Words)
+        cache = ForwardCache(network, codec, 3)
+        cache.records[:] = codec.quantise(rng.integers(-(1 << 20), 1 << 20, (3, codec.values)))
+        image = cache_image(plan, cache)
+        assert image.size == cache_bytes(plan, raw, 3)
+        if raw:
+            values = image.view("<i4").reshape(3, len(words), lanes)
+            found = np.concatenate([values[:, at, : word.count] for at, word in enumerate(words)], axis=1)
+            assert np.array_equal(found, codec.dequantise(cache.records))
+
+
+def test_logits_begin_on_a_beat():
+    image = logits_image(SPEC.plan, np.arange(-10, 10).reshape(2, 10))
+    assert image.size == 2 * SPEC.plan.logit_beats * 16
+    assert image.view("<i4").reshape(2, -1)[1, :10].tolist() == list(range(10))
+
+
+def test_regions_do_not_overlap():
+    memory = JobMemory(ALIGNMENT)
+    memory.put(
+        "adapters", SPEC.plan.adapters_image(Adapters(SPEC.plan.shape, np.zeros(SPEC.plan.shape.parameters, np.int64)))
+    )
+    memory.reserve("cache", 5000)
+    memory.reserve("logits", 1)
+    assert memory.addresses == {"adapters": 4096, "cache": 8192, "logits": 16384}
+    assert memory.end == 20480
+
+
+def test_a_capture_of_the_core_is_refused(tmp_path):
+    with pytest.raises(UserError, match="use fabtune verify instantft"):
+        read_capture(tmp_path / "capture.csv", SPEC, ports_of(SPEC))
+    with pytest.raises(UserError, match="no streams to capture"):
+        SPEC.run({}, 1)
+
+
+def test_compare_refuses_it_in_one_line(tmp_path, monkeypatch, capsys):
+    from fabtune.scripts.cli import main
+
+    monkeypatch.setattr("sys.argv", ["fabtune", "compare", "instantft", "capture.csv"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_its_parameters_can_be_written_down():
+    assert json.loads(json.dumps(dataclasses.asdict(SPEC)))["network"] == "digits"
