@@ -88,9 +88,8 @@ def verify_phases(
     if waves and not waves.parent.is_dir():
         raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
     emitted = emit(rtl or spec)
-    run = simulate(
-        emitted, f"fabtune.sim.{spec.area()}.tb_{spec.name}", plan(spec, emitted, phases, seed), simulator, waves
-    )
+    bench = f"fabtune.sim.{spec.area()}.tb_{spec.name}"
+    run = simulate(emitted, bench, plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()
     streams = spec.streams()
     for test, seen in run.tests.items():

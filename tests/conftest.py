@@ -14,8 +14,8 @@ settings.load_profile("fabtune")
 torch.set_num_threads(1)  # tensors are small here, and other tests run beside
 
 LONGEST = (
-    *("sim/test_blocks", "scripts/test_demo", "boards/test_finetune", "hw/test_verilog", "sim/test_mutation"),
-    *("scripts/test_cli", "sim/test_instantft", "scripts/test_rtl", "sim/test_compiled"),
+    *("sim/test_blocks", "scripts/test_demo", "boards/host/test_job", "hw/test_verilog", "sim/test_mutation"),
+    *("scripts/test_cli", "sim/cores/test_instantft", "scripts/test_rtl", "sim/compiled/test_simulation"),
 )
 """Files of a minute and more, which begin first: one that began last would leave the other worker idle."""
 

@@ -40,11 +40,11 @@ def test_a_dead_link_is_seen(tmp_path):
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_one_name_four_rooms(name):
-    for file in (f"golden/{name}.py", f"hw/{name}.py", f"sim/tb_{name}.py"):
+    area = BLOCKS[name].area()
+    page = (ROOT / "docs" / "blocks" / area / f"{name}.md").read_text()
+    for file in (f"golden/{area}/{name}.py", f"hw/{area}/{name}.py", f"sim/{area}/tb_{name}.py"):
         assert (ROOT / file).exists()
-    page = (ROOT / "docs" / "blocks" / f"{name}.md").read_text()
-    for file in (f"golden/{name}.py", f"hw/{name}.py", f"sim/tb_{name}.py"):
-        assert f"(../../{file})" in page
+        assert f"(../../../{file})" in page
     for field in dataclasses.fields(BLOCKS[name]):
         assert f"| `{field.name}` |" in page, f"{field.name} is not in the table of {name}'s parameters"
     for preset in BLOCKS[name].presets:
@@ -73,7 +73,7 @@ def extended(tmp_path_factory):
     registry = package / "golden" / "registry.py"
     text, count = re.subn(r",?\s*\)\s*\n\}", ", ReluSpec)\n}", registry.read_text())
     assert count == 1, "the registry's tuple is not where the page says"
-    registry.write_text(text.replace("\nfrom .scale ", "\nfrom .relu import ReluSpec\nfrom .scale ", 1))
+    registry.write_text(text.replace("\nfrom .nn.softmax ", "\nfrom .nn.relu import ReluSpec\nfrom .nn.softmax ", 1))
     return root, os.environ | {"PYTHONPATH": str(root)}
 
 
@@ -89,8 +89,8 @@ def fabtune(extended, *arguments):
 
 
 def test_the_copy_is_what_is_imported(extended):
-    found = Path(python(extended, "-c", "import fabtune.golden.relu as relu; print(relu.__file__)").strip())
-    assert found == extended[0] / "fabtune" / "golden" / "relu.py"
+    found = Path(python(extended, "-c", "import fabtune.golden.nn.relu as relu; print(relu.__file__)").strip())
+    assert found == extended[0] / "fabtune" / "golden" / "nn" / "relu.py"
 
 
 def test_the_added_block_is_listed(extended):
@@ -107,7 +107,7 @@ def test_the_added_block_verifies(extended, fast_simulator):
 
 def test_the_added_block_costs_what_its_page_says(extended):
     resources = json.loads(fabtune(extended, "estimate", "relu", "--json"))["resources"]
-    page = (extended[0] / "fabtune" / "docs" / "blocks" / "relu.md").read_text()
+    page = (extended[0] / "fabtune" / "docs" / "blocks" / "nn" / "relu.md").read_text()
     assert f"{resources['lut']} LUT, {resources['ff']} FF." in page
     assert (resources["dsp"], resources["bram36"]) == (0, 0)
 
@@ -118,9 +118,9 @@ def test_the_added_block_is_emitted_for_a_board(extended):
 
 
 def test_the_added_blocks_own_test_passes(extended):
-    test = extended[0] / "fabtune" / "tests" / "golden" / "test_relu.py"
+    test = extended[0] / "fabtune" / "tests" / "golden" / "nn" / "test_relu.py"
     assert "2 passed" in python(extended, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test))
 
 
 def test_the_added_blocks_page_has_no_dead_link(extended):
-    assert missing(extended[0] / "fabtune" / "docs" / "blocks" / "relu.md") == []
+    assert missing(extended[0] / "fabtune" / "docs" / "blocks" / "nn" / "relu.md") == []

@@ -6,8 +6,8 @@ Run with `make bench`; times vary with the machine, so this is outside the timed
 import pytest
 
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.rng.perturbation import draw_perturbation
 from fabtune.golden.settings import build
-from fabtune.golden.train.rng.perturbation import draw_perturbation
 
 COUNT = 8_000_000
 FLOOR = 300e6

@@ -104,7 +104,7 @@ def test_a_wrong_latency_is_an_objection(fast_simulator):
 
 @pytest.mark.parametrize("block", ["urng", "scale", "pool"])
 def test_a_block_that_runs_on_in_a_gap_of_a_load_is_seen(block, fast_simulator, monkeypatch):
-    module = importlib.import_module(f"fabtune.hw.{block}")
+    module = importlib.import_module(f"fabtune.hw.rng.{block}")
     monkeypatch.setattr(module, "withheld", lambda m, load: load.valid)
     monkeypatch.setattr(verify_module, "emit", verify_module.emit.__wrapped__)  # what was kept is of the right block
     verdict = verify(build(BLOCKS[block]), fast_simulator, words=50)

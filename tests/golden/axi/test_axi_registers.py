@@ -8,7 +8,7 @@ from fabtune.golden.axi.axi_registers import OKAY, SLVERR, AxiRegistersSpec, Mod
 from fabtune.golden.axi.register_map import REGISTERS, markdown
 from fabtune.golden.block import Step
 
-PAGE = Path(__file__).parents[2] / "docs" / "blocks" / "axi_registers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "blocks" / "axi" / "axi_registers.md"
 
 
 def test_the_page_has_the_tables_of_the_map():

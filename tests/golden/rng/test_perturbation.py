@@ -5,10 +5,10 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.rng.perturbation import cycles_of, draw_perturbation, over_lanes, walk
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.settings import build
-from fabtune.golden.train.rng.perturbation import cycles_of, draw_perturbation, over_lanes, walk
 from fabtune.golden.zo.tile_job import TileSpec
 
 SOURCES = [PezoSpec(), PezoSpec(strategy="pool"), build(BLOCKS["pezo"], [], "otf14")]

@@ -12,9 +12,9 @@ from torch.nn import functional
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.rng.perturbation import draw_perturbation
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
-from fabtune.golden.train.rng.perturbation import draw_perturbation
 from fabtune.golden.train.zo import Gaussian, MeZO, Periodic, PeZO, Rademacher, Uniform, ZerothOrder
 
 Q4_28 = Format(4, 28)

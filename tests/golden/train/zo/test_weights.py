@@ -9,12 +9,12 @@ import torch
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.rng.perturbation import draw_perturbation
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.rng.scale import ScaleSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
-from fabtune.golden.train.rng.perturbation import draw_perturbation
 from fabtune.golden.train.zo import Periodic
 from fabtune.golden.train.zo.weights import FloatWeights, IntegerWeights
 
