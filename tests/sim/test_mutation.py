@@ -12,9 +12,9 @@ from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.rng.scale import ScaleSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
-from fabtune.golden.train.zo.perturb import PerturbSpec
-from fabtune.golden.train.zo.weight_path import WeightPathSpec
-from fabtune.golden.zo.tile_job import TileSpec
+from fabtune.golden.zo.perturb import PerturbSpec
+from fabtune.golden.zo.tile import TileSpec
+from fabtune.golden.zo.weight_path import WeightPathSpec
 from fabtune.sim import verify as verify_module
 from fabtune.sim.verify import verify, verify_phases
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fabtune.boards.estimate.estimate.estimate import estimate_verilog
+from fabtune.boards.estimate.estimate import estimate_verilog
 
 VARIABLE = "FABTUNE_CALIBRATION"
 PICORV32 = ("picorv32.v", "synth_area_top.v")

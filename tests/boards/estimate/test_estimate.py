@@ -8,14 +8,14 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
-from fabtune.boards.estimate.estimate.estimate import (
+from fabtune.boards.estimate.estimate import (
     Estimate,
     estimate_netlist,
     estimate_rtlil,
     estimate_spec,
     estimate_verilog,
 )
-from fabtune.boards.estimate.estimate.netlist import Bit, Cell, Netlist
+from fabtune.boards.estimate.netlist import Bit, Cell, Netlist
 from fabtune.golden.errors import UserError
 from fabtune.golden.rng.urng import UrngSpec
 

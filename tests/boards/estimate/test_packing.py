@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from fabtune.boards.estimate.estimate.packing import MAX_INPUTS, pair_luts
+from fabtune.boards.estimate.packing import MAX_INPUTS, pair_luts
 
 
 def nets(*names: str) -> frozenset[str]:

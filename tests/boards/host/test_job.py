@@ -20,11 +20,11 @@ from fabtune.golden.fixed import of_pixels
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, Words
 from fabtune.golden.lora.job import Job
-from fabtune.golden.nf4.codec.codec import Layout
+from fabtune.golden.nf4.codec import Layout
 from fabtune.golden.nn.forward import StageIntegers
 from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.simulation.core import SimulatedCore
-from fabtune.sim.compiled.simulation.simulation import Dram, build
+from fabtune.sim.compiled.core import SimulatedCore
+from fabtune.sim.compiled.simulation import Dram, build
 
 SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "places": 64}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fabtune.boards.vivado.project import package as module
-from fabtune.boards.vivado.project.package import write
+from fabtune.boards.vivado import package as module
+from fabtune.boards.vivado.package import write
 from fabtune.golden.errors import UserError
 
 FILES = {"a.txt": "a", "b.txt": "b"}

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.vivado.project.project import board_xdc, flow, ooc_xdc, period_ns
+from fabtune.boards.vivado.project import board_xdc, flow, ooc_xdc, period_ns
 from fabtune.golden.errors import UserError
 
 BASE = {

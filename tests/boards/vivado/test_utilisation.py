@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.vivado.project.project import read_utilisation
+from fabtune.boards.vivado.project import read_utilisation
 from fabtune.golden.errors import UserError
 
 ULTRASCALE = """\

@@ -13,7 +13,7 @@ from fabtune.golden.lora.forward_cache import ForwardCache, Words
 from fabtune.golden.lora.job import Job
 from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
 from fabtune.golden.models.presets import preset
-from fabtune.golden.nf4.codec.codec import Layout
+from fabtune.golden.nf4.codec import Layout
 from fabtune.golden.nn.forward import StageIntegers
 from fabtune.golden.rng.urng import UrngSpec
 

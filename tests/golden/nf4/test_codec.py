@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.presets import preset
-from fabtune.golden.nf4.codec.codec import (
+from fabtune.golden.nf4.codec import (
     CODES,
     LEVELS,
     MIDPOINTS,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.nf4.codec.codec import LEVELS, dequantise
-from fabtune.golden.nf4.codec.nf4_dequant import Nf4DequantSpec
+from fabtune.golden.nf4.codec import LEVELS, dequantise
+from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 
 
 def values(spec, **word):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.nf4.codec.codec import quantise
-from fabtune.golden.nf4.codec.nf4_quant import Nf4QuantSpec
+from fabtune.golden.nf4.codec import quantise
+from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.golden.packets import last_flags, packets_of
 
 

@@ -9,7 +9,7 @@ from fabtune.golden.rng.perturbation import cycles_of, draw_perturbation, over_l
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.settings import build
-from fabtune.golden.zo.tile_job import TileSpec
+from fabtune.golden.zo.tile import TileSpec
 
 SOURCES = [PezoSpec(), PezoSpec(strategy="pool"), build(BLOCKS["pezo"], [], "otf14")]
 

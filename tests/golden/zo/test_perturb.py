@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.train.zo.perturb import PerturbSpec
+from fabtune.golden.zo.perturb import PerturbSpec
 
 SCALED = PerturbSpec(lanes=4, numbers=4, number="Q1.7", odd=True, scale="U2.2")
 weights = st.integers(-32768, 32767)

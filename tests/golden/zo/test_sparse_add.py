@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.packets import last_flags
-from fabtune.golden.train.zo.sparse_add import SparseAddSpec
+from fabtune.golden.zo.sparse_add import SparseAddSpec
 
 SPEC = SparseAddSpec(lanes=8, index_bits=6)
 NOTHING = np.zeros(0, np.int64)

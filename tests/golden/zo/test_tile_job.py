@@ -5,8 +5,8 @@ import numpy as np
 from fabtune.golden.fixed import Q4_12
 from fabtune.golden.rng.perturbation import draw_perturbation
 from fabtune.golden.train.zo.digits_job import prepare
-from fabtune.golden.train.zo.tile_job import fine_tune
-from fabtune.golden.zo.tile_job import TileSpec
+from fabtune.golden.zo.tile import TileSpec
+from fabtune.golden.zo.tile_job import fine_tune
 
 
 def test_a_quadratic_is_descended():

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.nf4.codec.codec import quantise
+from fabtune.golden.nf4.codec import quantise
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
-from fabtune.golden.train.zo.weight_path import WeightPathSpec
-from fabtune.golden.zo.tile_job import TileSpec
+from fabtune.golden.zo.tile import TileSpec
+from fabtune.golden.zo.weight_path import WeightPathSpec
 
 BLOCK = 64
 LAST_PLACES = 4096

@@ -6,10 +6,10 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
-from fabtune.boards.estimate.estimate.estimate import estimate_rtlil
+from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.axi.axi_registers import AxiRegistersSpec
 from fabtune.golden.axi.register_map import REGISTERS, Command
-from fabtune.hw.axi.bus.axi_registers import AxiRegisters
+from fabtune.hw.axi.axi_registers import AxiRegisters
 
 OKAY, SLVERR = 0, 2
 SIGNATURE = 0xFAB7C0DE

@@ -13,12 +13,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from fabtune.boards.estimate.estimate.estimate import estimate_rtlil
+from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.axi.axi_read import AxiReadSpec
 from fabtune.golden.axi.axi_write import AxiWriteSpec
-from fabtune.hw.axi.bus import bus as axi
-from fabtune.hw.axi.bus.axi_read import AxiRead
-from fabtune.hw.axi.bus.axi_write import AxiWrite
+from fabtune.hw.axi import bus as axi
+from fabtune.hw.axi.axi_read import AxiRead
+from fabtune.hw.axi.axi_write import AxiWrite
 from fabtune.hw.primitives.fifo import Queue
 
 BEAT, PAGE = 16, 4096

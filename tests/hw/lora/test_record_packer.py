@@ -3,7 +3,7 @@
 from amaranth.sim import Simulator
 
 from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.nf4.codec.nf4_quant import Nf4QuantSpec
+from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.hw.lora.record_packer import Recorder
 
 PLAN = InstantftSpec(columns=8).plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.block import Phase
-from fabtune.golden.nf4.codec.nf4_quant import Nf4QuantSpec
+from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.golden.packets import last_flags
 from fabtune.sim.verify import verify_phases
 

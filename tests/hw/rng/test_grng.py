@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from fabtune.boards.estimate.estimate.estimate import estimate_rtlil
+from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.rng.grng import WIDTHS, GrngSpec
 from fabtune.hw.verilog import emit
 from fabtune.sim.verify import verify

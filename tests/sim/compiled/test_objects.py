@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabtune.sim.compiled.simulation.objects import compile_once
+from fabtune.sim.compiled.objects import compile_once
 
 COMPILER = """#!/bin/sh
 echo "$@" >> log

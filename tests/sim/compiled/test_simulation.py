@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.sim.compiled.simulation import simulation as compiled
-from fabtune.sim.compiled.simulation.simulation import Dram, Session, build
+from fabtune.sim.compiled import simulation as compiled
+from fabtune.sim.compiled.simulation import Dram, Session, build
 from fabtune.sim.simulator import find
 
 VERILOG = Path(__file__).with_name("memcopy.v").read_text()

@@ -13,7 +13,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, Words
 from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, cache_bytes, cache_image, logits_image
-from fabtune.golden.nf4.codec.codec import Layout
+from fabtune.golden.nf4.codec import Layout
 from fabtune.hw.top import ports_of
 from fabtune.hw.verilog import emit
 from fabtune.sim.captures.capture import read_capture

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.nf4.codec import codec as nf4
+from fabtune.golden.nf4 import codec as nf4
 from fabtune.golden.train.sparse.blocks import BLOCK, BLOCK_BYTES, dequantise, quantise, unpack
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.nf4.codec import codec as nf4
+from fabtune.golden.nf4 import codec as nf4
 from fabtune.golden.train.sparse.linear import SparseLinear
 
 SHAPES = [(96, 80), (64, 1), (7, 5), (1, 200), (130, 37)]

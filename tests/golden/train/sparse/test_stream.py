@@ -10,7 +10,7 @@ from fabtune.golden.fixed import Q4_12
 from fabtune.golden.settings import build
 from fabtune.golden.train.sparse import SparseLinear, random_mask
 from fabtune.golden.train.sparse.stream import packet_of
-from fabtune.golden.train.zo.weight_path import WeightPathSpec
+from fabtune.golden.zo.weight_path import WeightPathSpec
 
 
 def sparse_layer(inputs=96, outputs=33, scale=1.0, dtype=torch.float16):
