@@ -16,8 +16,8 @@ from torch import nn
 
 from ..golden.datasets.dataset import Samples, Task
 from ..golden.models.checkpoint import refuse_existing
-from ..golden.models.network import Network
-from ..golden.models.sequential import deployed, deployed_module
+from ..golden.models.network import Network, deployed
+from ..golden.models.sequential import deployed_module
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.defaults import OTHER, RECIPES
 from ..golden.train.adapters.methods import METHODS

@@ -12,9 +12,8 @@ import numpy as np
 from ..axi.register_map import REGISTERS, c_header, markdown
 from ..block import BusSpec, Phase
 from ..errors import UserError
-from ..models.network import Network
+from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
-from ..models.sequential import deployed
 from ..models.text import network_from, text_of
 from ..nn.mapping import Plan
 from .scenario import Scenario

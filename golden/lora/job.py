@@ -73,7 +73,7 @@ class Job:
     def _check(self) -> None:
         stages = self.network.stages
         if any(stage.batch_norm for stage in stages):
-            raise UserError(f"{self.network.name} has batch norm: fold it first (networks.sequential.deployed)")
+            raise UserError(f"{self.network.name} has batch norm: fold it first (golden.models.network.deployed)")
         for stage, own in zip(stages, self.frozen, strict=True):
             if own.weight.shape != stage.weight_shape or own.bias.shape != (stage.biases,):
                 raise UserError(f"weights {own.weight.shape}, {own.bias.shape} do not fit {stage.weight_shape}")

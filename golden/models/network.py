@@ -209,6 +209,12 @@ class Network:
         return sum(stage.parameters for stage in self.stages)
 
 
+def deployed(network: Network) -> Network:
+    """Return the description as the hardware runs it: without batch norm, which is folded into the layers."""
+    layers = tuple(layer for layer in network.layers if not isinstance(layer, BatchNorm))
+    return Network(network.name, network.input_shape, layers)
+
+
 def _applied(layer: Convolution | Linear, shape: Shape, flat: bool, where: str) -> Shape:
     if isinstance(layer, Linear):
         if not flat:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..errors import UserError
-from .network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, Shape, Stage
+from .network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, Shape, Stage, deployed
 from .torch_layers import Leaf, described, leaves
 
 
@@ -119,12 +119,6 @@ def _check_sizes(leaf: Leaf, stage: Stage, name: str) -> None:
     if declared != given:
         shape = "" if what in ("channels", "features") else f" ({' x '.join(map(str, stage.input_shape))})"
         raise UserError(f"{where} is declared with {declared} {what}, but what comes before it gives {given}{shape}")
-
-
-def deployed(network: Network) -> Network:
-    """The description as the hardware runs it: without batch norm, which is folded."""
-    layers = tuple(layer for layer in network.layers if not isinstance(layer, BatchNorm))
-    return Network(network.name, network.input_shape, layers)
 
 
 def folded(network: Network, module: nn.Module) -> Parameters:

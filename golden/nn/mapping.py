@@ -141,7 +141,7 @@ class Plan:
     def __post_init__(self) -> None:
         name = self.network.name
         if any(stage.batch_norm for stage in self.network.stages):
-            raise UserError(f"{name} has batch norm: fold it first (networks.sequential.deployed)")
+            raise UserError(f"{name} has batch norm: fold it first (golden.models.network.deployed)")
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
             if value & (value - 1):
                 raise UserError(f"{what} = {value} is not a power of two")

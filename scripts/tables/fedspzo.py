@@ -12,8 +12,9 @@ import numpy as np
 
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
+from ...golden.models.network import deployed
 from ...golden.models.presets import preset
-from ...golden.models.sequential import deployed, deployed_module, module_of
+from ...golden.models.sequential import deployed_module, module_of
 from ...golden.train.adapters.defaults import RECIPES
 from ...golden.train.federated.configuration import Plan
 from ...golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops

@@ -29,7 +29,7 @@ class SkipEngine:
     network : Network
         Without batch norm.
     module : torch.nn.Sequential
-        The frozen network; see `networks.sequential.deployed_module`.
+        The frozen network; see `golden.models.sequential.deployed_module`.
     a : sequence of array, (rank, inputs)
         For the input of each stage.
     rate : float

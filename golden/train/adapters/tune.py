@@ -14,8 +14,8 @@ from ...datasets.dataset import Samples, Task
 from ...errors import UserError
 from ...fixed import Integers
 from ...lora.adapters import rate_of
-from ...models.network import Network
-from ...models.sequential import deployed, deployed_module, folded
+from ...models.network import Network, deployed
+from ...models.sequential import deployed_module, folded
 from ...models.torch_layers import leaves
 from ...rng.urng import UrngSpec
 from ..pretrain import batches

@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn.utils import prune
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.models.network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, deployed
 from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.sequential import deployed, deployed_module, folded, module_of, network_of
+from fabtune.golden.models.sequential import deployed_module, folded, module_of, network_of
 
 RELU_FIRST = Network(
     "relu-first",

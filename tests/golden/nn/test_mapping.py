@@ -8,9 +8,8 @@ import pytest
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, narrow
 from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu, deployed
 from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.sequential import deployed
 from fabtune.golden.nn.forward import PRODUCT_FRACTION, StageIntegers, forward
 from fabtune.golden.nn.mapping import Plan
 from fabtune.golden.nn.products import product_of

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.network import Linear, Network
+from fabtune.golden.models.network import Linear, Network, deployed
 from fabtune.golden.models.presets import NETWORKS, preset
-from fabtune.golden.models.sequential import deployed, module_of
+from fabtune.golden.models.sequential import module_of
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
