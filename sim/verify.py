@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..golden.block import HOST, Phase, Spec, Words
+from ..golden.block import Spec, Words
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .captures.compare import Comparison
+from .phase import HOST, Phase
+from .scenario import scenario
 from .simulator import simulate
 
 
@@ -70,7 +72,7 @@ def verify(
     waves : Path, optional
         Where to keep the waveforms.
     """
-    phases = spec.scenario(np.random.default_rng(seed), words)
+    phases = scenario(spec, np.random.default_rng(seed), words)
     return verify_phases(spec, phases, simulator, seed, rtl, waves)
 
 
