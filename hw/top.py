@@ -1,4 +1,4 @@
-"""The outer edge of an emitted block: conventional names for its wires, and which of them carry what.
+"""The outer wrapper of an emitted block: conventional names for its wires, and which of them carry what.
 
 Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per
 field. A core has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``,
@@ -102,7 +102,7 @@ def _lanes(value: Any, field: Field) -> list[Value]:
     return [value[first : first + width] for first in range(0, len(value), width)]
 
 
-class Edge(wiring.Component):
+class TopWrapper(wiring.Component):
     """A top module around a block.
 
     Parameters

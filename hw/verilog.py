@@ -19,7 +19,7 @@ from .. import __version__
 from ..golden.block import Spec
 from ..golden.errors import UserError
 from . import yosys
-from .top import Edge, Port
+from .top import Port, TopWrapper
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,14 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
     top = top or spec.name
     if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
         raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
-    edge = Edge(component(spec), spec)
-    text = rtlil.convert(edge, name=top, emit_src=False)
-    return Emitted(top, _verilog(text, edge, spec, top), text, edge.ports, edge.clock, edge.reset, edge.reset_level)
+    wrapper = TopWrapper(component(spec), spec)
+    text = rtlil.convert(wrapper, name=top, emit_src=False)
+    return Emitted(
+        top, _verilog(text, wrapper, spec, top), text, wrapper.ports, wrapper.clock, wrapper.reset, wrapper.reset_level
+    )
 
 
-def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
+def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(text, encoding="utf-8")
@@ -102,7 +104,7 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
                 "splitnets -driver",
                 "opt_clean -purge",
                 yosys.WIDEN,
-                f"{yosys.ORDER} {' '.join(edge.signature.members)}",
+                f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
                 "write_verilog -noattr design.v",
             ],
             folder,
@@ -124,9 +126,9 @@ def _verilog(text: str, edge: Edge, spec: Spec, top: str) -> str:
         body,
         flags=re.MULTILINE,
     )
-    for wire, attributes in edge.attributes.items():
+    for wire, attributes in wrapper.attributes.items():
         body = body.replace(f"  input {wire};", f"  {attributes}\n  input {wire};", 1)
-    if unused := edge.unused(body):
+    if unused := wrapper.unused(body):
         # by this name Verilator knows that the bits are left over on purpose
         body = body.replace("\nendmodule", f"\n  wire unused = &{{1'b0, {', '.join(unused)}}};\nendmodule", 1)
     settings = json.dumps(dataclasses.asdict(spec))

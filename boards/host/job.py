@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden.axi.bus import BEAT
 from ...golden.axi.register_map import REGISTERS, Command
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.errors import UserError
@@ -15,7 +16,7 @@ from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.memory_layout import cache_bytes
 from ...golden.nn.forward import StageIntegers
-from ...golden.nn.mapping import BEAT, order_image
+from ...golden.nn.mapping import order_image
 from .driver import Buffer, Core, Finished
 
 Bytes = NDArray[np.uint8]

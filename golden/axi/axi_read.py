@@ -10,33 +10,10 @@ import numpy as np
 from ..block import HOST, Field, Phase, Spec, Step, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
+from .bus import check_bus, command_stream, data_field
 
-PAGE = 4096
-"""No burst crosses a multiple of this many bytes."""
-BEATS = 16
-"""Bits of a command's number of beats."""
 REGION = 1 << 15
 """Bytes of the memory that a scenario uses."""
-
-
-def check_bus(data: int, address: int, burst: int) -> None:
-    """Refuse a bus or a longest burst that AXI does not allow, or that is no power of two."""
-    if data & (data - 1) or not 32 <= data <= 1024:
-        raise UserError(f"data = {data} bits: give a power of two from 32 to 1024")
-    if not 16 <= address <= 62:
-        raise UserError(f"address = {address} is not in 16 to 62")
-    if burst & (burst - 1) or not 2 <= burst <= 256 or burst * data // 8 > PAGE:
-        raise UserError(f"bursts of {burst} beats: give a power of two from 2 to 256, at most {PAGE} bytes")
-
-
-def command_stream(address: int) -> Stream:
-    """What `axi_read` and `axi_write` are told."""
-    return Stream("in", (Field("address", Format(address, 0, False)), Field("beats", Format(BEATS, 0, False))))
-
-
-def data_field(data: int) -> Field:
-    """A beat, byte by byte, the one at the lowest address first."""
-    return Field("data", Format(8, 0, False), data // 8)
 
 
 def random_commands(rng: np.random.Generator, base: int, size: int, beats: int) -> Words:

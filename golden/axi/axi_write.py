@@ -13,13 +13,11 @@ from .axi_read import (
     QUIET,
     QUIET_ANSWERS,
     REGION,
-    check_bus,
-    command_stream,
-    data_field,
     places_of,
     random_base,
     random_commands,
 )
+from .bus import check_bus, command_stream, data_field
 
 PATIENCE = 10_000
 """Cycles that a scenario waits for the last answer."""

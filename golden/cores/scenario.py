@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..axi.bus import BEAT
 from ..axi.register_map import REGISTERS, Command
 from ..block import ANSWERING, HOST, Phase, Step
 from ..fixed import Q4_12, Integers, of_pixels
@@ -17,7 +18,7 @@ from ..lora.memory_layout import JobMemory, cache_bytes, cache_image, logits_ima
 from ..models.network import Network
 from ..nf4.codec import Layout
 from ..nn.forward import StageIntegers
-from ..nn.mapping import BEAT, Bytes, order_image
+from ..nn.mapping import Bytes, order_image
 
 if TYPE_CHECKING:
     from .instantft import InstantftSpec

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..axi.bus import BEAT
 from ..fixed import Integers
 from ..nf4.codec import Layout
-from ..nn.mapping import BEAT, SCALES, ZERO_CODE, Bytes, Plan
+from ..nn.mapping import SCALES, ZERO_CODE, Bytes, Plan
 from .forward_cache import ForwardCache
 
 ALIGNMENT = 4096

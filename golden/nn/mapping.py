@@ -17,6 +17,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ..axi.bus import BEAT
 from ..errors import UserError
 from ..fixed import Integers
 from ..lora.adapters import Adapters, Shape
@@ -25,8 +26,6 @@ from .forward import StageIntegers
 
 Bytes = NDArray[np.uint8]
 
-BEAT = 16
-"""Bytes of a beat on the memory bus."""
 SCALES = 4
 """Most blocks, and so scales, that a word of a record has a part of."""
 ZERO_CODE = 7

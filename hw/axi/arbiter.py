@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..primitives.fifo import Queue
+from ..primitives.fifo import Fifo
 from .axi_read import beats_read
 from .bursts import command
 
@@ -15,7 +15,7 @@ _COMMANDS = 16
 """That a reader may be given ahead."""
 
 
-class Readers(wiring.Component):
+class ReadArbiter(wiring.Component):
     """Commands in order of rank, the first one's first; what comes goes to whoever asked for it.
 
     Parameters
@@ -38,7 +38,7 @@ class Readers(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.turns = turns = Queue(unsigned((len(self.names) - 1).bit_length() or 1), _COMMANDS)
+        m.submodules.turns = turns = Fifo(unsigned((len(self.names) - 1).bit_length() or 1), _COMMANDS)
         asked = [getattr(self, f"{name}_read") for name in self.names]
         m.d.comb += [
             self.command.valid.eq(Cat(ask.valid for ask in asked).any() & turns.i.ready),
@@ -60,7 +60,7 @@ class Readers(wiring.Component):
         return m
 
 
-class Writers(wiring.Component):
+class WriteArbiter(wiring.Component):
     """A command in order of rank, the first one's first, then its beats, then the next command.
 
     Parameters

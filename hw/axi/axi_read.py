@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
-from ..primitives.fifo import Queue
+from ..primitives.fifo import Fifo
 from .bursts import AxiBursts, command
 from .bus import Read
 
@@ -53,10 +53,10 @@ class AxiRead(wiring.Component):
         m = Module()
         spec = self.spec
         m.submodules.bursts = bursts = AxiBursts(spec.address, spec.data, spec.burst)
-        m.submodules.beats = beats = Queue(self.o.payload.shape(), spec.depth)
+        m.submodules.beats = beats = Fifo(self.o.payload.shape(), spec.depth)
         # of the bursts outstanding, never more than the beats that they reserved
         place_bits = spec.address - bursts.beat_bits
-        m.submodules.places = places = Queue(data.StructLayout({"place": place_bits, "last": 1}), spec.depth)
+        m.submodules.places = places = Fifo(data.StructLayout({"place": place_bits, "last": 1}), spec.depth)
         stopped, issue, free = Signal(), Signal(), Signal(range(spec.depth + 1), init=spec.depth)
         with m.If(self.stop):
             m.d.sync += stopped.eq(1)

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_write import AxiWriteSpec
-from ..primitives.fifo import Queue
+from ..primitives.fifo import Fifo
 from .bursts import AxiBursts, command
 from .bus import Write
 
@@ -52,8 +52,8 @@ class AxiWrite(wiring.Component):
         m = Module()
         spec = self.spec
         m.submodules.bursts = bursts = AxiBursts(spec.address, spec.data, spec.burst)
-        m.submodules.beats = beats = Queue(_layout(spec.data), spec.depth)
-        m.submodules.places = places = Queue(spec.address - bursts.beat_bits, spec.outstanding)
+        m.submodules.beats = beats = Fifo(_layout(spec.data), spec.depth)
+        m.submodules.places = places = Fifo(spec.address - bursts.beat_bits, spec.outstanding)
         stopped, room, issue = Signal(), Signal(), Signal()
         with m.If(self.stop):
             m.d.sync += stopped.eq(1)
@@ -98,7 +98,7 @@ class AxiWrite(wiring.Component):
             ]
         return m
 
-    def _send(self, m: Module, beats: Queue, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
+    def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
         """The data of announced bursts, which are in the FIFO: one burst that is being sent and one that waits."""
         w = self.bus.w
         sending, left = Signal(), Signal.like(following)

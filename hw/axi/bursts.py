@@ -6,12 +6,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.axi_read import BEATS
+from ...golden.axi.bus import BEAT_COUNT_BITS
 
 
 def command(address: int) -> stream.Signature:
     """What `AxiRead` and `AxiWrite` are told: a byte address, aligned to a beat, and a number of beats from 1 up."""
-    return stream.Signature(data.StructLayout({"address": address, "beats": BEATS}))
+    return stream.Signature(data.StructLayout({"address": address, "beats": BEAT_COUNT_BITS}))
 
 
 def bursts(address: int) -> stream.Signature:
@@ -51,7 +51,7 @@ class AxiBursts(wiring.Component):
         bits, beat_bits, burst = self.length_bits, self.beat_bits, self.o.payload
         valid = Signal()
         place = Signal(self._address - beat_bits)
-        beyond = Signal(BEATS)  # beats still to go, less one
+        beyond = Signal(BEAT_COUNT_BITS)  # beats still to go, less one
         to_end = ~place[:bits]  # the same up to the next multiple of the longest burst
         more, step = Signal(), Signal()
         m.d.comb += [

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import BEAT
-from ..primitives.fifo import Queue
+from ...golden.axi.bus import BEAT
+from ..primitives.fifo import Fifo
 from ..primitives.pipeline import delayed
 from .axi_read import beats_read
 from .bursts import command
@@ -14,7 +14,7 @@ _ROOM = 8
 """Beats that have been read and not been taken."""
 
 
-class Store(wiring.Component):
+class CacheRam(wiring.Component):
     """Reads and writes, a beat a cycle each; what is written may be read in the cycle after `idle`.
 
     Parameters
@@ -66,7 +66,7 @@ class Store(wiring.Component):
         with m.Elif(into.en):
             m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
 
-        m.submodules.ready = ready = Queue(self.o.payload.shape(), _ROOM)
+        m.submodules.ready = ready = Fifo(self.o.payload.shape(), _ROOM)
         wiring.connect(m, ready.o, wiring.flipped(self.o))
         row, more = Signal.like(port.addr), Signal.like(self.read.payload.beats)
         room, issue = Signal(range(_ROOM + 1), init=_ROOM), Signal()

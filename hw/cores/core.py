@@ -13,7 +13,7 @@ from ..lora.logit_writer import Logits
 from ..lora.parameter_transfer import Transfer
 from ..lora.sample_scheduler import Visits
 from ..nn.sample_writer import Image
-from ..primitives.fifo import Queue
+from ..primitives.fifo import Fifo
 from .memory_system import Memories, buses
 
 CONFIGURATION = (
@@ -81,12 +81,12 @@ class Core(wiring.Component):
         m.submodules.loader = loader = Loader(self.plan, self.most)
         m.submodules.logits = logits = Logits(self.plan)
         m.submodules.transfer = transfer = Transfer(self.plan)
-        m.submodules.addresses = records = Queue(32, 4)
+        m.submodules.addresses = records = Fifo(32, 4)
         # short queues, so that nobody's ready depends on another's
         taken = {}
         streams = {"image": image.i, "samples": loader.samples, "records": loader.records, "order": visits.order_beats}
         for name, stream in streams.items():
-            m.submodules[f"{name}_queue"] = queue = Queue(128, 4)
+            m.submodules[f"{name}_queue"] = queue = Fifo(128, 4)
             wiring.connect(m, queue.o, stream)
             taken[name] = queue.i
         for bus in buses(self.ports):
@@ -161,7 +161,7 @@ class Core(wiring.Component):
             m.d.sync += half.eq(0)
         return waiting != 0
 
-    def _record(self, m: Module, image: Image, records: Queue, running: Signal, waiting: Value) -> None:
+    def _record(self, m: Module, image: Image, records: Fifo, running: Signal, waiting: Value) -> None:
         """New samples through the frozen network; while it runs the next one comes."""
         engine, visits, places = self.engine, self.visits, self.plan.images
         held, arrived = Signal(2), Signal(2)
@@ -221,7 +221,7 @@ class Core(wiring.Component):
         ]
 
     def _memories(
-        self, m: Module, records: Queue, taken: dict[str, wiring.PureInterface], logits: Logits, transfer: Transfer
+        self, m: Module, records: Fifo, taken: dict[str, wiring.PureInterface], logits: Logits, transfer: Transfer
     ) -> None:
         """Who asks for what."""
         engine, visits, batches, memories = self.engine, self.visits, self.batches, self.memories

@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
 from ...golden.axi.register_map import Error
-from ..axi.arbiter import BEATS, Readers, Writers
+from ..axi.arbiter import BEATS, ReadArbiter, WriteArbiter
 from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
 from ..axi.bursts import command
 from ..axi.bus import Read, Write
-from ..axi.cache_ram import Store
-from ..primitives.fifo import Queue
+from ..axi.cache_ram import CacheRam
+from ..primitives.fifo import Fifo
 
 READS = ("order", "image", "samples", "records", "parameters")
 WRITES = ("records", "logits", "parameters")
@@ -86,8 +86,8 @@ class Memories(wiring.Component):
             quiet += [read.idle, write.idle]
             self._failures(m, read, write)
         if self.store:
-            m.submodules.store = store = Store(self.store)
-            m.submodules.keep = keep = Writers(["records"])
+            m.submodules.store = store = CacheRam(self.store)
+            m.submodules.keep = keep = WriteArbiter(["records"])
             self._reads(m, "kept", ["records"], store.read, store.o)
             self._connect(m, keep, ["records"])
             wiring.connect(m, keep.command, store.write)
@@ -100,23 +100,23 @@ class Memories(wiring.Component):
     def _reads(
         self, m: Module, name: str, names: Sequence[str], commands: stream.Interface, beats: stream.Interface
     ) -> None:
-        m.submodules[name] = readers = Readers(names)
+        m.submodules[name] = readers = ReadArbiter(names)
         for asks in names:
             wiring.connect(m, wiring.flipped(getattr(self, f"{asks}_read")), getattr(readers, f"{asks}_read"))
             wiring.connect(m, getattr(readers, f"{asks}_beats"), wiring.flipped(getattr(self, f"{asks}_beats")))
         wiring.connect(m, readers.command, commands)
         wiring.connect(m, beats, readers.i)
 
-    def _connect(self, m: Module, writers: Writers, names: Sequence[str]) -> None:
+    def _connect(self, m: Module, writers: WriteArbiter, names: Sequence[str]) -> None:
         for asks in names:
             for what in ("write", "data"):
                 wiring.connect(m, wiring.flipped(getattr(self, f"{asks}_{what}")), getattr(writers, f"{asks}_{what}"))
 
     def _writes(self, m: Module, port: int, names: Sequence[str], write: AxiWrite) -> Value:
         """Short queues before a writer, so that nobody's ready depends on another's; whether they are empty."""
-        m.submodules[f"writers{port}"] = writers = Writers(names)
-        m.submodules[f"commands{port}"] = commands = Queue(write.command.payload.shape(), 4)
-        m.submodules[f"beats{port}"] = beats = Queue(128, 4)
+        m.submodules[f"writers{port}"] = writers = WriteArbiter(names)
+        m.submodules[f"commands{port}"] = commands = Fifo(write.command.payload.shape(), 4)
+        m.submodules[f"beats{port}"] = beats = Fifo(128, 4)
         self._connect(m, writers, names)
         wiring.connect(m, writers.command, commands.i)
         wiring.connect(m, writers.o, beats.i)

@@ -4,9 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import BEAT, Plan
+from ...golden.axi.bus import BEAT
+from ...golden.nn.mapping import Plan
 from ..axi.bursts import command
-from ..primitives.address_generator import Place
+from ..primitives.address_generator import AddressGenerator
 from .sample_scheduler import COUNTED, ENTRY
 
 
@@ -66,7 +67,7 @@ class Batches(wiring.Component):
         raw_beats = plan.raw_beats - skipped * plan.lanes // 4
         begin = Mux(self.raw, skipped * plan.lanes * 4, skipped * BEAT)
 
-        m.submodules.where = where = Place()
+        m.submodules.where = where = AddressGenerator()
         place, goal, recorded, missing = Signal(24), Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
         m.d.sync += [recorded.eq(recorded + self.recorded), missing.eq(goal - recorded)]
         read = self.records_read.payload

@@ -13,9 +13,9 @@ from ...golden.nn.softmax import SoftmaxSpec
 from ..nn.celoss import Celoss
 from ..nn.mac import ACTIVATION, PARAMETER, PRODUCT
 from ..nn.softmax import Softmax
-from ..primitives.adder_tree import added
+from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
-from ..primitives.rounding import Narrow
+from ..primitives.rounding import RoundSaturate
 
 LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
 
@@ -169,18 +169,18 @@ class Head(wiring.Component):
                     m.next = "WAIT"
         products = [Signal(signed(PRODUCT), name=f"raise{rank}") for rank in range(ranks)]
         m.d.sync += [p.eq(b_port.data[r] * h_port.data[r]) for r, p in enumerate(products)]
-        total, levels = added(m, products, "raised"), exact_log2(ranks)
+        total, levels = adder_tree(m, products, "raised"), exact_log2(ranks)
         step = delayed(m, issue, 2 + levels, "raise_step")
         first = delayed(m, adapter == 0, 2 + levels, "raise_first")
         last = delayed(m, issue & end, 2 + levels, "raise_last")
-        final = delayed(m, number == classes - 1, 3 + levels + Narrow.LATENCY, "raise_final")
+        final = delayed(m, number == classes - 1, 3 + levels + RoundSaturate.LATENCY, "raise_final")
         logit = Signal(signed(max(len(total), PRODUCT) + adapters.bit_length() + 1))
         with m.If(step):
             m.d.sync += logit.eq(Mux(first, left[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
             with m.If(first):
                 m.d.sync += left.eq(left >> ACTIVATION.width)
-        m.submodules.narrow_logit = narrow = Narrow(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
-        valid = delayed(m, last, 1 + Narrow.LATENCY, "logit_valid")
+        m.submodules.narrow_logit = narrow = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
+        valid = delayed(m, last, 1 + RoundSaturate.LATENCY, "logit_valid")
         m.d.comb += [
             narrow.i.eq(logit),
             queue.w_en.eq(valid),
@@ -243,7 +243,7 @@ class Head(wiring.Component):
         before = Signal.like(old.data)
         m.d.sync += before.eq(old.data)
         sums = []
-        valid = delayed(m, over, 1 + Narrow.LATENCY, "dh_valid")
+        valid = delayed(m, over, 1 + RoundSaturate.LATENCY, "dh_valid")
         for rank in range(ranks):
             lower, outer = Signal(signed(32), name=f"lower{rank}"), Signal(signed(PRODUCT), name=f"outer{rank}")
             total = Signal(signed(32 + classes.bit_length()), name=f"dh_sum{rank}")
@@ -253,7 +253,7 @@ class Head(wiring.Component):
                 total.eq(Mux(beginning, 0, total) + lower),
             ]
             sums.append(Mux(first_sample, 0, before[rank]) + outer)
-            m.submodules[f"narrow_dh{rank}"] = narrow = Narrow(len(total), Q4_12.fraction, Q4_12)
+            m.submodules[f"narrow_dh{rank}"] = narrow = RoundSaturate(len(total), Q4_12.fraction, Q4_12)
             m.d.comb += [narrow.i.eq(total), dh_in.data[rank].eq(narrow.o)]
             clipped.append(narrow.clipped & valid)
         written = Signal.like(new.data)

@@ -4,7 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import BEAT, Plan
+from ...golden.axi.bus import BEAT
+from ...golden.nn.mapping import Plan
 from ..axi.bursts import command
 from .logit_head import LOGIT
 

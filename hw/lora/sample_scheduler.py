@@ -4,10 +4,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.bus import BEAT
 from ...golden.axi.register_map import Error
-from ...golden.nn.mapping import BEAT, Plan
+from ...golden.nn.mapping import Plan
 from ..axi.bursts import command
-from ..primitives.address_generator import Place
+from ..primitives.address_generator import AddressGenerator
 
 WORD = 32
 """Bits of a word of marks, of which each says whether a record is in the cache."""
@@ -79,7 +80,7 @@ class Visits(wiring.Component):
         store, fetch, shown = order.write_port(), order.read_port(), order.read_port()
         m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=max(-(-self.places // WORD), 2), init=[])
         mark, look = marks.write_port(), marks.read_port()
-        m.submodules.where = where = Place()
+        m.submodules.where = where = AddressGenerator()
 
         left, epochs = Signal(32), Signal(32)
         order_at, beats = Signal(32), Signal(range(half_rows + 1))

@@ -9,7 +9,7 @@ from ...golden.lora.adapters import BATCH_GRADIENT, MAXIMUM_RATE, NOISE_BITS
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ..nn.mac import PARAMETER
 from ..primitives.pipeline import delayed
-from ..primitives.rounding import Narrow
+from ..primitives.rounding import RoundSaturate
 
 VALUES = 8
 """Of a beat."""
@@ -55,7 +55,7 @@ class Updater(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        found = Narrow.LATENCY
+        found = RoundSaturate.LATENCY
         rate = Signal(signed(len(self.rate) + 1))
         m.d.sync += rate.eq(self.rate)
         old = delayed(m, self.parameters, found + 2, "old")
@@ -63,7 +63,7 @@ class Updater(wiring.Component):
         m.d.comb += self.done.eq(delayed(m, gradient_valid, self.LATENCY - found, "done"))
         clipped_gradients, clipped = [], []
         for at in range(VALUES):
-            m.submodules[f"gradient{at}"] = gradient = Narrow(
+            m.submodules[f"gradient{at}"] = gradient = RoundSaturate(
                 self.width, PRODUCT_FRACTION - BATCH_GRADIENT.fraction, BATCH_GRADIENT
             )
             m.d.comb += gradient.i.eq(self.sums[at])
@@ -75,7 +75,7 @@ class Updater(wiring.Component):
                 product.eq(operand * rate),
                 stepped.eq((old[at] << NOISE_BITS) - product),
             ]
-            m.submodules[f"parameter{at}"] = parameter = Narrow(len(stepped), NOISE_BITS, Q4_12)
+            m.submodules[f"parameter{at}"] = parameter = RoundSaturate(len(stepped), NOISE_BITS, Q4_12)
             m.d.comb += [parameter.i.eq(stepped), self.o[at].eq(parameter.o)]
             clipped_gradients.append(gradient.clipped & gradient_valid)
             clipped.append(parameter.clipped & self.done)

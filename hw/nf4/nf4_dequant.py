@@ -7,7 +7,7 @@ from ...golden.fixed import Q8_16
 from ...golden.nf4.codec import LEVEL_FRACTION, LEVELS
 from ...golden.nf4.nf4_dequant import Nf4DequantSpec
 from ..ports import elements, members
-from ..primitives.mux_tree import chosen
+from ..primitives.mux_tree import mux_tree
 
 
 class Nf4Dequant(wiring.Component):
@@ -28,7 +28,7 @@ class Nf4Dequant(wiring.Component):
         with m.If(move):
             m.d.sync += valid.eq(Cat(self.i.valid, valid[:-1]))
         for j, (code, result) in enumerate(zip(given["code"], results, strict=True)):
-            scale = chosen(given["select"][j], given["scale"]) if spec.select_bits else given["scale"][0]
+            scale = mux_tree(given["select"][j], given["scale"]) if spec.select_bits else given["scale"][0]
             m.d.comb += result.eq(self._lane(m, move, code, scale, j))
         if spec.tag:
             tag = self.i.payload.tag
@@ -52,7 +52,7 @@ class Nf4Dequant(wiring.Component):
         rounded = total[LEVEL_FRACTION:][: Q8_16.width]
         with m.If(move):
             m.d.sync += [
-                level.eq(chosen(code, [Const(entry, level.shape()) for entry in LEVELS.tolist()])),
+                level.eq(mux_tree(code, [Const(entry, level.shape()) for entry in LEVELS.tolist()])),
                 factor.eq(scale),
                 product.eq(level * factor),
                 total.eq(product + half),

@@ -8,8 +8,8 @@ from ...golden.nf4.codec import THRESHOLD_FRACTION, THRESHOLDS
 from ...golden.nf4.nf4_dequant import SCALE
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
 from ..ports import members
-from ..primitives.fifo import Queue
-from ..primitives.mux_tree import chosen
+from ..primitives.fifo import Fifo
+from ..primitives.mux_tree import mux_tree
 
 _LOW = 17
 """Bits of a threshold that the first DSP takes, as many as its narrow operand has beside the sign."""
@@ -34,7 +34,7 @@ class Nf4Quant(wiring.Component):
         m.submodules.values = values = memory.Memory(shape=Q8_16.width, depth=1 << bits, init=[])
         write, read = values.write_port(), values.read_port()
         block = data.StructLayout({"scale": SCALE.width, "rest": bits})
-        m.submodules.ends = ends = Queue(block, self.spec.waiting)
+        m.submodules.ends = ends = Fifo(block, self.spec.waiting)
         self._take(m, write, read.en, ends)
 
         # of the block whose thresholds are worked out, and of the one whose codes are given
@@ -85,7 +85,7 @@ class Nf4Quant(wiring.Component):
         ]
         return m
 
-    def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Queue) -> None:
+    def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
         """Values to the memory; a cycle after a block's last one its scale, and how many followed its first."""
         bits = self.spec.address_bits
         given = self.i.payload
@@ -118,7 +118,7 @@ class Nf4Quant(wiring.Component):
             with m.If(first | (doubled > largest)):
                 m.d.sync += largest.eq(doubled)
 
-    def _thresholds(self, m: Module, ends: Queue, take_over: Value, derived: data.View) -> tuple[list[Signal], Value]:
+    def _thresholds(self, m: Module, ends: Fifo, take_over: Value, derived: data.View) -> tuple[list[Signal], Value]:
         """Scale times each constant, one a cycle: floor((scale high + floor(scale low / 2**17)) / 2**11).
 
         They move into a chain behind the DSPs. When all are there, all wait until those of the block before are no
@@ -146,12 +146,12 @@ class Nf4Quant(wiring.Component):
             m.d.sync += [
                 step.eq(step + ends.o.valid),
                 low_factor.eq(ends.o.payload.scale),
-                low_constant.eq(chosen(step, [entry & ((1 << _LOW) - 1) for entry in constants])),
+                low_constant.eq(mux_tree(step, [entry & ((1 << _LOW) - 1) for entry in constants])),
                 low_product.eq(low_factor * low_constant),
                 low.eq(low_product),
                 later.eq(step),
                 high_factor.eq(low_factor),
-                high_constant.eq(chosen(later, [entry >> _LOW for entry in constants])),
+                high_constant.eq(mux_tree(later, [entry >> _LOW for entry in constants])),
                 high_product.eq(high_factor * high_constant),
                 total.eq(high_product + (low >> _LOW)),
                 arrives.eq(Cat(ends.o.valid & ~last, arrives[:-1])),

@@ -9,9 +9,9 @@ from ...golden.fixed import Q4_12, Q8_16, accumulator_width
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ...golden.nn.mac import MacSpec
 from ..ports import elements, members
-from ..primitives.adder_tree import added
+from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
-from ..primitives.rounding import Narrow
+from ..primitives.rounding import RoundSaturate
 
 ACTIVATION, PARAMETER = signed(Q8_16.width), signed(Q4_12.width)
 PRODUCT = Q8_16.width + Q4_12.width
@@ -58,7 +58,7 @@ class MacArray(wiring.Component):
         self.within_width = accumulator_width(Q8_16, Q4_12, batch)
         self.levels = exact_log2(lanes)
         self.ahead = 2 + self.levels + (together == 2)
-        self.latency = self.ahead + 1 + Narrow.LATENCY
+        self.latency = self.ahead + 1 + RoundSaturate.LATENCY
         super().__init__(
             {
                 "x": In(data.ArrayLayout(ACTIVATION, lanes * together)),
@@ -99,8 +99,8 @@ class MacArray(wiring.Component):
         bias = delayed(m, self.bias, ahead, "bias")
         valid = Signal()
         m.d.sync += valid.eq(last)
-        m.d.comb += self.valid.eq(delayed(m, valid, Narrow.LATENCY, "valid"))
-        trees = [added(m, products[column :: self.columns], f"tree{column}") for column in range(self.columns)]
+        m.d.comb += self.valid.eq(delayed(m, valid, RoundSaturate.LATENCY, "valid"))
+        trees = [adder_tree(m, products[column :: self.columns], f"tree{column}") for column in range(self.columns)]
         if self.together == 2:
             trees = self._paired(m, trees)
         clipped = []
@@ -109,7 +109,9 @@ class MacArray(wiring.Component):
             start = Cat(Value.cast(0)[:1].replicate(Q8_16.fraction), bias[column]).as_signed()
             with m.If(step):
                 m.d.sync += total.eq(Mux(first, start, total) + tree)
-            m.submodules[f"narrow{column}"] = narrow = Narrow(self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
+            m.submodules[f"narrow{column}"] = narrow = RoundSaturate(
+                self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16
+            )
             m.d.comb += [narrow.i.eq(total), self.o[column].eq(narrow.o)]
             clipped.append(narrow.clipped)
         m.d.comb += self.clipped.eq(Cat(clipped))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Module, Signal, Value, signed
 
 
-def added(m: Module, values: Sequence[Value], name: str) -> Value:
+def adder_tree(m: Module, values: Sequence[Value], name: str) -> Value:
     """The sum of 2**k signed values of one width, k cycles later and k bits wider."""
     level = 0
     while len(values) > 1:

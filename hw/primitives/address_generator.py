@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .pipeline import delayed
 
 
-class Place(wiring.Component):
+class AddressGenerator(wiring.Component):
     """A multiplication at a time, in a DSP with its registers.
 
     Attributes

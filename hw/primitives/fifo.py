@@ -10,7 +10,7 @@ _BLOCK_RAM_DEPTH = 128
 """Queues this deep or deeper are block RAM."""
 
 
-class Queue(wiring.Component):
+class Fifo(wiring.Component):
     """Holds up to ``depth + 1`` payloads; `o` follows `i` by two cycles, one payload a cycle.
 
     Parameters

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Mux, Value, ValueLike
 
 
-def chosen(index: Value, entries: Sequence[ValueLike]) -> Value:
+def mux_tree(index: Value, entries: Sequence[ValueLike]) -> Value:
     """The entry at an index, or the last one for an index beyond it.
 
     An array of constants would become a memory in Verilog, whose register does not move into a DSP; one of many values
@@ -15,5 +15,5 @@ def chosen(index: Value, entries: Sequence[ValueLike]) -> Value:
         return Value.cast(entries[0])
     half = 1 << (len(index) - 1)
     if len(entries) <= half:
-        return Mux(index[-1], entries[-1], chosen(index[:-1], entries))
-    return Mux(index[-1], chosen(index[:-1], entries[half:]), chosen(index[:-1], entries[:half]))
+        return Mux(index[-1], entries[-1], mux_tree(index[:-1], entries))
+    return Mux(index[-1], mux_tree(index[:-1], entries[half:]), mux_tree(index[:-1], entries[:half]))

@@ -7,14 +7,14 @@ from amaranth.lib.wiring import In, Out
 from ...golden.fixed import Format
 
 
-def saturated(value: Signal, width: int) -> Value:
+def saturate(value: Signal, width: int) -> Value:
     """A signed number in fewer bits, at the end of their range where it lies beyond."""
     top = value[width - 1 :]
     end = Cat((~value[-1]).replicate(width - 1), value[-1])
     return Mux(~top.any() | top.all(), value[:width], end).as_signed()
 
 
-class Narrow(wiring.Component):
+class RoundSaturate(wiring.Component):
     """Three registers deep, one number a cycle, no handshake.
 
     Parameters

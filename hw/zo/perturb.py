@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from ...golden.fixed import Q4_12
 from ...golden.zo.perturb import PerturbSpec
 from ..ports import elements, layout, members
-from ..primitives.rounding import saturated
+from ..primitives.rounding import saturate
 
 
 class Perturb(wiring.Component):
@@ -90,7 +90,7 @@ class Perturb(wiring.Component):
         return _extended(weight, width) + operand + carry
 
     def _fit(self, total: Signal) -> Value:
-        return total[: Q4_12.width] if self.spec.overflow == "wrap" else saturated(total, Q4_12.width)
+        return total[: Q4_12.width] if self.spec.overflow == "wrap" else saturate(total, Q4_12.width)
 
 
 def _extended(value: Value, width: int) -> Value:

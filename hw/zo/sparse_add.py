@@ -7,9 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ...golden.fixed import Q4_12
 from ...golden.zo.sparse_add import SparseAddSpec
 from ..ports import elements, layout, members
-from ..primitives.fifo import Queue
-from ..primitives.mux_tree import chosen
-from ..primitives.rounding import saturated
+from ..primitives.fifo import Fifo
+from ..primitives.mux_tree import mux_tree
+from ..primitives.rounding import saturate
 
 
 class Corrections(wiring.Component):
@@ -41,7 +41,7 @@ class Corrections(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.queue = queue = Queue(layout(spec.streams()["sparse"]), spec.queue)
+        m.submodules.queue = queue = Fifo(layout(spec.streams()["sparse"]), spec.queue)
         wiring.connect(m, wiring.flipped(self.i), queue.i)
         given = queue.o.payload
 
@@ -134,13 +134,13 @@ class SparseAdd(wiring.Component):
         exact, total = Signal(signed(Q4_12.width + 1)), Signal(signed(Q4_12.width), reset_less=True)
         lane = Signal(spec.lane_bits, reset_less=True)
         first, hit, dropped, complete = Signal(), Signal(), Signal(), Signal()
-        picked = chosen(corrections.lane, elements(given.weight, lanes)).as_signed()
+        picked = mux_tree(corrections.lane, elements(given.weight, lanes)).as_signed()
         m.d.comb += exact.eq(picked + corrections.value)
         good = corrections.here & corrections.rising & ~beyond
         with m.If(move):
             m.d.sync += [
                 beat.eq(given),
-                total.eq(saturated(exact, Q4_12.width)),
+                total.eq(saturate(exact, Q4_12.width)),
                 lane.eq(corrections.lane),
                 first.eq(step & ~again),
                 hit.eq(step & due & good),

@@ -19,7 +19,7 @@ from fabtune.golden.axi.axi_write import AxiWriteSpec
 from fabtune.hw.axi import bus as axi
 from fabtune.hw.axi.axi_read import AxiRead
 from fabtune.hw.axi.axi_write import AxiWrite
-from fabtune.hw.primitives.fifo import Queue
+from fabtune.hw.primitives.fifo import Fifo
 
 BEAT, PAGE = 16, 4096
 LIMIT = 20_000
@@ -460,7 +460,7 @@ def test_wrong_sizes_are_refused(wrong):
 
 
 def test_queue_holds_what_it_says():
-    dut, held = Queue(8, 4), []
+    dut, held = Fifo(8, 4), []
 
     async def bench(ctx):
         ctx.set(dut.i.valid, 1)

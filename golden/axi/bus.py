@@ -1,0 +1,49 @@
+"""Facts about the memory bus that blocks, memory images and drivers share: beat, page, commands, limits."""
+
+from __future__ import annotations
+
+from ..block import Field, Stream
+from ..errors import UserError
+from ..fixed import Format
+
+BEAT = 16
+"""Bytes of a beat of the cores' memory bus (128 bits)."""
+PAGE = 4096
+"""Bytes of a page: AXI allows no burst across a multiple of this address."""
+BEAT_COUNT_BITS = 16
+"""Width of a command's number of beats."""
+
+
+def check_bus(data: int, address: int, burst: int) -> None:
+    """Check a bus's widths and its longest burst against the limits of AXI4.
+
+    Parameters
+    ----------
+    data, address : int
+        Width of a beat and of a byte address, in bits.
+    burst : int
+        Most beats of a burst.
+
+    Raises
+    ------
+    UserError
+        If AXI4 does not allow a value, or `data` or `burst` is not a power of two.
+    """
+    if data & (data - 1) or not 32 <= data <= 1024:
+        raise UserError(f"data = {data} bits: give a power of two from 32 to 1024")
+    if not 16 <= address <= 62:
+        raise UserError(f"address = {address} is not in 16 to 62")
+    if burst & (burst - 1) or not 2 <= burst <= 256 or burst * data // 8 > PAGE:
+        raise UserError(f"bursts of {burst} beats: give a power of two from 2 to 256, at most {PAGE} bytes")
+
+
+def command_stream(address: int) -> Stream:
+    """Input stream of transfer commands: a byte address of that many bits and a number of beats."""
+    return Stream(
+        "in", (Field("address", Format(address, 0, False)), Field("beats", Format(BEAT_COUNT_BITS, 0, False)))
+    )
+
+
+def data_field(data: int) -> Field:
+    """Stream field of one beat of `data` bits: an array of bytes, the one at the lowest address first."""
+    return Field("data", Format(8, 0, False), data // 8)
