@@ -129,8 +129,8 @@ def spec_for(network: Network, settings: Settings, samples: int, pixels: bool, c
         raise UserError(f"there is no core {core!r}; there are: {', '.join(InstantftSpec.presets)}")
     chosen: dict[str, Any] = dict(InstantftSpec.presets[core])
     chosen["columns"] = max(chosen["columns"], 1 << (settings.rank - 1).bit_length())
-    chosen["places"] = max(32, 1 << (samples - 1).bit_length())
-    return InstantftSpec.of(network, rank=settings.rank, pixels=pixels, batch=max(settings.batch, 2), **chosen)
+    chosen["cache_entries"] = max(32, 1 << (samples - 1).bit_length())
+    return InstantftSpec.of(network, rank=settings.rank, byte_inputs=pixels, batch=max(settings.batch, 2), **chosen)
 
 
 def tune_rtl(

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden.axi.register_map import REGISTERS, Command, Error, Register
+from ...golden.axi.register_map import Register
+from ...golden.cores.instantft_registers import REGISTERS, Command, Error
 from ...golden.errors import UserError
 
 ALIGNMENT = 16

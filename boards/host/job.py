@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.axi.bus import BEAT
-from ...golden.axi.register_map import REGISTERS, Command
 from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.instantft_registers import REGISTERS, Command
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
@@ -48,14 +48,14 @@ class FineTuner:
     spec : InstantftSpec
         With which it was generated.
     samples : int
-        Places in the cache, one for each sample of a tuning set.
+        Entries of the cache that are used, one for each sample of a tuning set.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
 
     Raises
     ------
     UserError
-        If the core was generated with another spec, has not so many places, or cannot keep Q8.16.
+        If the core was generated with another spec, has fewer cache entries, or cannot keep Q8.16.
     """
 
     def __init__(self, core: Core, spec: InstantftSpec, samples: int, raw: bool = False) -> None:
@@ -64,8 +64,8 @@ class FineTuner:
                 f"the core's signature is {core.signature:#010x}, this configuration's {spec.signature:#010x}: "
                 "load the bitstream that was built for it"
             )
-        if not 1 <= samples <= spec.places:
-            raise UserError(f"{samples} samples: this core was generated for 1 to {spec.places}")
+        if not 1 <= samples <= spec.cache_entries:
+            raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
         if raw and spec.store_beats:
             raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
         self.core, self.spec, self.plan, self.samples, self.raw = core, spec, spec.plan, samples, raw
@@ -126,7 +126,7 @@ class FineTuner:
             inputs,
             batches,
             logits,
-            places=self.samples,
+            cache_entries=self.samples,
             epochs=len(epochs),
             samples_per_epoch=sum(sizes[0]),
             batch=max(sizes[0]),

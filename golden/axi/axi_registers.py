@@ -1,46 +1,50 @@
-"""`axi_registers`: the core's registers on AXI4-Lite."""
+"""`axi_registers`: a core's registers on AXI4-Lite, from a register map."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..block import ANSWERING, HOST, BusSpec, Phase, Step
 from ..errors import UserError
-from .register_map import REGISTERS, WORD
+from .register_map import SIGNATURE, WORD, RegisterMap
 
 OKAY, SLVERR = 0, 2
-SHOWN = tuple(register.name for register in REGISTERS if register.access == "R" and register.name != "signature")
-"""Registers that the core drives."""
-KEPT = tuple(register.name for register in REGISTERS if register.access == "RW")
-"""Registers that the host writes and the core reads."""
 STROBES = (0b1111, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
 
 
 class Model:
     """The registers, one access at a time.
 
+    Parameters
+    ----------
+    registers : RegisterMap
+    signature : int
+        Value of the register of this name.
+
     Attributes
     ----------
     wires : dict of str to int
-        What the core sees, and what it drives.
+        Inputs and outputs on the core's side, by port name.
     strobes : Counter
-        Cycles in which `command_strobe` was high.
+        Cycles in which each ``NAME_strobe`` was high.
     """
 
-    def __init__(self, signature: int) -> None:
-        self._signature = signature
-        self._by_word = {register.offset // WORD: register for register in REGISTERS}
+    def __init__(self, registers: RegisterMap, signature: int) -> None:
+        self._registers, self._signature = registers, signature
+        self._by_word = {register.offset // WORD: register for register in registers}
         self.reset()
 
     def reset(self) -> None:
-        """Forget all."""
-        self.wires = dict.fromkeys((*KEPT, *SHOWN, "command", "finished"), 0)
-        self._pending = 0
-        self.strobes = Counter({"command_strobe": 0})
+        """Return to the state after reset."""
+        self.wires = {item.name: item.reset for item in self._registers.accessed("RW", "R", "W")} | {"locked": 0}
+        self._pending = {item.name: 0 for item in self._registers.accessed("W1C")}
+        self.strobes = Counter({f"{item.name}_strobe": 0 for item in self._registers.accessed("W")})
 
     def step(self, step: Step) -> tuple[int, int]:
         """Response and value of a step, 0 where it has none."""
@@ -48,39 +52,47 @@ class Model:
             return self.read(step.at) if step.kind == "read" else (self.write(step.at, step.value, step.strobe), 0)
         if step.kind == "set":
             self.wires[step.at] = step.value
-        elif step.kind == "pulse" and step.at == "finished":
-            self._pending = 1
+        elif step.kind == "pulse":
+            for register, event in self._registers.events:
+                self._pending[register.name] |= event.mask * (event.name == step.at)
         elif step.kind == "count":
             return 0, self.strobes[step.at]
-        elif step.at == "interrupt_line":
-            return 0, self._pending & self.wires["interrupt_enable"]
-        return 0, self.wires[step.at]
+        elif step.at.endswith("_line"):
+            return 0, self._line(step.at.removesuffix("_line"))
+        return 0, self.wires.get(step.at, 0)
 
     def write(self, address: int, value: int, strobe: int) -> int:
-        """The response."""
+        """Write a word, bytes by `strobe`; returns the response."""
         register = self._by_word.get(address // WORD)
         if register is None or register.access == "R":
             return SLVERR
+        if register.locked and self.wires["locked"]:
+            return OKAY
         mask = sum(0xFF << 8 * lane for lane in range(WORD) if strobe >> lane & 1)
         if register.access == "W":
             self.wires[register.name] = value & mask
-            self.strobes["command_strobe"] += 1
+            self.strobes[f"{register.name}_strobe"] += 1
         elif register.access == "RW":
             self.wires[register.name] = self.wires[register.name] & ~mask | value & mask
         else:
-            self._pending &= ~(value & mask)
+            self._pending[register.name] &= ~(value & mask)
         return OKAY
 
     def read(self, address: int) -> tuple[int, int]:
-        """Response and value."""
+        """Response and value of a read."""
         register = self._by_word.get(address // WORD)
         if register is None:
             return SLVERR, 0
-        if register.name == "signature":
+        if register.name == SIGNATURE:
             return OKAY, self._signature
         if register.access == "W1C":
-            return OKAY, self._pending
+            return OKAY, self._pending[register.name]
         return OKAY, 0 if register.access == "W" else self.wires[register.name]
+
+    def _line(self, name: str) -> int:
+        enable = self._registers.enable(self._registers[name])
+        enabled = self.wires[enable.name] if enable else -1
+        return int(self._pending[name] & enabled != 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,31 +101,61 @@ class AxiRegistersSpec(BusSpec):
 
     Parameters
     ----------
+    registers : RegisterMap or str
+        The map, or the name of a core whose map it is: `REGISTERS` of ``golden/cores/NAME_registers.py``.
     signature : int
-        What the register of this name reads as.
+        Value of the register of this name.
     """
 
     name: ClassVar[str] = "axi_registers"
-    summary: ClassVar[str] = "the fine-tuning core's registers on AXI4-Lite"
+    summary: ClassVar[str] = "a core's registers on AXI4-Lite, from its register map"
     buses: ClassVar[dict[str, str]] = {"bus": "s_axi_control"}
-    wires: ClassVar[tuple[str, ...]] = (*KEPT, "command", "command_strobe", "interrupt_line")
-    input_wires: ClassVar[tuple[str, ...]] = (*SHOWN, "finished")
 
+    registers: RegisterMap | str = "instantft"
     signature: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.signature < 1 << 32:
             raise UserError(f"signature = {self.signature} does not fit into 32 bits")
+        self.map  # noqa: B018 (an unknown name is refused here)
+
+    @cached_property
+    def map(self) -> RegisterMap:
+        """The register map."""
+        if isinstance(self.registers, RegisterMap):
+            return self.registers
+        try:
+            module = import_module(f"...cores.{self.registers}_registers", __name__)
+        except ModuleNotFoundError:
+            raise UserError(
+                f"registers = {self.registers!r}: there is no core of this name with registers; instantft is one"
+            ) from None
+        found: RegisterMap = module.REGISTERS
+        return found
+
+    @property
+    def wires(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Outputs: settings, what is only written with its strobe, interrupt lines."""
+        written = [name for item in self.map.accessed("W") for name in (item.name, f"{item.name}_strobe")]
+        lines = [f"{item.name}_line" for item in self.map.accessed("W1C")]
+        return (*(item.name for item in self.map.accessed("RW")), *written, *lines)
+
+    @property
+    def input_wires(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Inputs: words that the host only reads, events, and the lock."""
+        events = [event.name for _, event in self.map.events]
+        return (*(item.name for item in self.map.accessed("R")), *events, "locked")
 
     def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
         """Random accesses, one in ten to no register, while what the core drives changes; a second time unreset."""
-        model = Model(self.signature)
+        model = Model(self.map, self.signature)
         return [self._phase(rng, model, max(words // 4, 8), reset) for reset in (True, False)]
 
     def _phase(self, rng: np.random.Generator, model: Model, count: int, reset: bool) -> Phase:
         model.strobes.clear()
-        known = [register.offset for register in REGISTERS]
+        known = [register.offset for register in self.map]
+        shown, settings = ([item.name for item in self.map.accessed(access)] for access in ("R", "RW"))
         steps: list[Step] = [Step("read", offset) for offset in known]
         kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
         while len(steps) < count:
@@ -123,11 +165,11 @@ class AxiRegistersSpec(BusSpec):
             if kind in ("write", "read"):
                 steps.append(Step(kind, offset, value, int(rng.choice(STROBES))))
             elif kind == "set":
-                steps.append(Step(kind, str(rng.choice(SHOWN)), value))
+                steps.append(Step(kind, str(rng.choice(shown)), value))
             elif kind == "pulse":
                 steps.append(Step(kind, "finished"))
             else:
-                steps.append(Step(kind, str(rng.choice([*KEPT, "command", "interrupt_line"]))))
+                steps.append(Step(kind, str(rng.choice([*settings, "command", "interrupt_line"]))))
         steps.append(Step("count", "command_strobe"))
         answers = [answer for step in steps for answer in [model.step(step)] if step.kind in ANSWERING]
         responses, values = np.array(answers).T

@@ -1,4 +1,4 @@
-"""The core's registers as a host sees them: the one definition that RTL, driver, C header and documentation read."""
+"""Registers of a core as data: RTL, model, driver, C header and documentation are made from one map."""
 
 from __future__ import annotations
 
@@ -7,42 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 WORD = 4
 """Bytes of a register."""
+SIGNATURE = "signature"
+"""Name of the register that identifies a configuration: its value is a constant of the RTL."""
+ENABLE = "_enable"
+"""Suffix of the RW register whose bits choose which bits of a W1C register raise that register's interrupt line."""
 
 Access = Literal["R", "W", "RW", "W1C"]
-"""As a host may: read, write, both, or read and clear a bit by writing a 1 to it."""
-
-
-class Command(IntEnum):
-    """What `command` starts."""
-
-    LOAD = 1
-    LOAD_ADAPTERS = 2
-    TUNE = 3
-    INFER = 4
-    SAVE_ADAPTERS = 5
-    FORGET = 6
-
-
-class Error(IntEnum):
-    """Why a command ended early: the code in `status`."""
-
-    BAD_COMMAND = 1
-    ZERO_LENGTH = 2
-    MISALIGNED = 3
-    BAD_BATCH = 4
-    BAD_RATE = 5
-    BAD_INDEX = 6
-    BAD_LABEL = 7
-    READ_SLVERR = 8
-    READ_DECERR = 9
-    WRITE_SLVERR = 10
-    WRITE_DECERR = 11
-    BAD_MODE = 12
-    BAD_PLACES = 13
+"""What a host may do: read, write, both, or read and clear a bit by writing a 1 to it."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +41,11 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """Its bits, in place."""
+        """Bits of the field, in place."""
         return ((1 << self.width) - 1) << self.low
 
     def of(self, word: int) -> int:
-        """Its value in a register's."""
+        """Extract the field from a register's word."""
         return (word & self.mask) >> self.low
 
 
@@ -89,7 +64,11 @@ class Register:
     summary : str
         One line.
     fields : tuple of Field
-        Where a register is more than one number.
+        Where a register is more than one number. Each field of a W1C register is one bit, set by an event of its name.
+    reset : int
+        Value after reset of a register that the host writes and reads.
+    locked : bool
+        Writes are ignored while a command runs.
     """
 
     name: str
@@ -97,10 +76,17 @@ class Register:
     access: Access
     summary: str
     fields: tuple[Field, ...] = ()
+    reset: int = 0
+    locked: bool = False
 
     def field(self, name: str) -> Field:
-        """A field by its name."""
+        """Find a field by its name."""
         return next(item for item in self.fields if item.name == name)
+
+    def canonical(self) -> list[Any]:
+        """All that a host depends on, and no prose, as JSON has it."""
+        fields = [[item.name, item.low, item.width] for item in self.fields]
+        return [self.name, self.offset, self.access, fields, self.reset, self.locked]
 
 
 @dataclass(frozen=True)
@@ -116,7 +102,13 @@ class RegisterMap:
     codes : tuple of types of IntEnum
         Commands, errors.
     address_bits : int
-        Of a byte address.
+        Bits of a byte address.
+
+    Raises
+    ------
+    ValueError
+        If two registers share a name or an offset, if they are out of order, between words or beyond the address bits,
+        if fields overlap, or if a reset value does not belong to its register.
     """
 
     name: str
@@ -125,7 +117,6 @@ class RegisterMap:
     address_bits: int = 8
 
     def __post_init__(self) -> None:
-        """Refuse a map in which a name or a place means two things."""
         names = [register.name for register in self.registers]
         offsets = [register.offset for register in self.registers]
         if len(set(names)) < len(names) or sorted(set(offsets)) != offsets:
@@ -136,81 +127,41 @@ class RegisterMap:
             masks = [item.mask for item in register.fields]
             if sum(masks) != reduce(operator.or_, masks, 0) or sum(masks) >> (8 * WORD):
                 raise ValueError(f"fields of {register.name} overlap or are beyond bit {8 * WORD - 1}")
+            if not 0 <= register.reset < 1 << 8 * WORD or (register.reset and register.access != "RW"):
+                raise ValueError(
+                    f"reset value {register.reset} of {register.name}: only RW registers have one, of 32 bits"
+                )
+            if register.access == "W1C" and any(item.width > 1 for item in register.fields):
+                raise ValueError(f"a field of {register.name} has more than one bit: one event sets one bit")
 
     def __iter__(self) -> Iterator[Register]:
         """All registers, by offset."""
         return iter(self.registers)
 
     def __getitem__(self, name: str) -> Register:
-        """A register by its name."""
+        """Find a register by its name."""
         for register in self.registers:
             if register.name == name:
                 return register
         raise KeyError(name)
 
+    def accessed(self, *access: Access) -> tuple[Register, ...]:
+        """Registers with one of these accesses; `SIGNATURE`, a constant, is left out."""
+        return tuple(item for item in self.registers if item.access in access and item.name != SIGNATURE)
 
-REGISTERS = RegisterMap(
-    "fabtune_core",
-    (
-        Register("command", 0x00, "W", "a code starts a command"),
-        Register(
-            "status",
-            0x04,
-            "R",
-            "where the core is",
-            (
-                Field("busy", 0, 1, "a command is running"),
-                Field("done", 1, 1, "the last command has ended"),
-                Field("error", 2, 1, "it ended with an error"),
-                Field("error_code", 8, 8, "which one"),
-            ),
-        ),
-        Register(
-            "interrupt_enable",
-            0x08,
-            "RW",
-            "what raises the interrupt",
-            (Field("finished", 0, 1, "the end of a command, done or error"),),
-        ),
-        Register(
-            "interrupt",
-            0x0C,
-            "W1C",
-            "what has happened, whether it raises the interrupt or not",
-            (Field("finished", 0, 1, "a command has ended; write 1 to clear"),),
-        ),
-        Register("error_address", 0x10, "R", "byte address of the failing burst, or the offending value"),
-        Register("signature", 0x14, "R", "identifies the configuration the core was generated with"),
-        Register("parameters", 0x18, "RW", "byte address (16-byte aligned) of the frozen parameters' image"),
-        Register("adapters", 0x1C, "RW", "byte address of the adapters' image"),
-        Register("samples", 0x20, "RW", "byte address of the samples"),
-        Register("order", 0x24, "RW", "byte address of the order list: 4 bytes a visit, 23:0 index, 31:24 label"),
-        Register("cache", 0x28, "RW", "byte address of the forward cache"),
-        Register("logits", 0x2C, "RW", "byte address to which logits go, in order of visit"),
-        Register("places", 0x30, "RW", "places in the cache (samples)"),
-        Register("samples_per_epoch", 0x34, "RW", "visits in an epoch"),
-        Register("epochs", 0x38, "RW", "epochs of a tuning"),
-        Register("batch", 0x3C, "RW", "samples a batch, from 1 to the generated maximum"),
-        Register("rate", 0x40, "RW", "a sample's learning rate, 17 bits"),
-        Register(
-            "mode",
-            0x44,
-            "RW",
-            "how to run",
-            (
-                Field("raw", 0, 1, "the cache holds Q8.16 words and not NF4"),
-                Field("write_logits", 1, 1, "write logits while tuning"),
-            ),
-        ),
-        Register("cycles_low", 0x48, "R", "clock cycles of the last command, bits 31:0"),
-        Register("cycles_high", 0x4C, "R", "clock cycles of the last command, bits 63:32"),
-        Register("batches", 0x50, "R", "batches of the last command"),
-        Register("misses", 0x54, "R", "cache misses of the last command"),
-        Register("saturations", 0x58, "R", "numbers that the last command saturated"),
-    ),
-    (Command, Error),
-)
-"""The fine-tuning core's registers."""
+    @property
+    def events(self) -> tuple[tuple[Register, Field], ...]:
+        """Events that the hardware reports: the fields of all W1C registers."""
+        return tuple((register, item) for register in self.accessed("W1C") for item in register.fields)
+
+    def enable(self, register: Register) -> Register | None:
+        """Find the register that enables the interrupt of a W1C register, if there is one."""
+        return next((item for item in self.registers if item.name == register.name + ENABLE), None)
+
+    def canonical(self) -> dict[str, Any]:
+        """All that a host depends on, and no prose, as JSON has it."""
+        codes = {kind.__name__.lower(): {code.name.lower(): code.value for code in kind} for kind in self.codes}
+        return {"registers": [register.canonical() for register in self.registers], "codes": codes}
 
 
 def c_header(registers: RegisterMap) -> str:

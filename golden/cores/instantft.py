@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..axi.register_map import REGISTERS, c_header, markdown
+from ..axi.register_map import c_header, markdown
 from ..block import BusSpec, Phase
 from ..errors import UserError
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
 from ..nn.mapping import Plan
+from .instantft_registers import REGISTERS
 from .scenario import Scenario
+from .shell import signature_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +32,13 @@ class InstantftSpec(BusSpec):
         Of the adapters.
     last_only : bool
         One adapter, beside the last layer, and not one from every stage's input.
-    pixels : bool
+    byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
         Multipliers: as many values, times as many outputs, a cycle.
     batch : int
         Most samples of a batch.
-    places : int
+    cache_entries : int
         Most samples in the cache.
     ports : int
         To the memory outside: with 2 the cache has the second one for itself.
@@ -52,17 +53,17 @@ class InstantftSpec(BusSpec):
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "small": {"columns": 4},
         "fast": {"columns": 8, "ports": 2},
-        "chip": {"columns": 8, "cache": "chip", "places": 1024},
+        "chip": {"columns": 8, "cache": "chip", "cache_entries": 1024},
     }
 
     network: str = "lenet5-mnist"
     rank: int = 4
     last_only: bool = False
-    pixels: bool = True
+    byte_inputs: bool = True
     lanes: int = 32
     columns: int = 4
     batch: int = 20
-    places: int = 16384
+    cache_entries: int = 16384
     ports: int = 1
     cache: Literal["dram", "chip"] = "dram"
 
@@ -70,8 +71,8 @@ class InstantftSpec(BusSpec):
         super().__post_init__()
         if not 2 <= self.batch <= 256:
             raise UserError(f"batch = {self.batch} is not in 2 to 256")
-        if not 1 <= self.places <= 1 << 20:
-            raise UserError(f"places = {self.places} is not in 1 to {1 << 20}")
+        if not 1 <= self.cache_entries <= 1 << 20:
+            raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
         if self.ports not in (1, 2):
             raise UserError(f"ports = {self.ports}: give 1 or 2")
         if self.cache == "chip" and self.ports == 2:
@@ -92,7 +93,7 @@ class InstantftSpec(BusSpec):
         """How the network lies in the core."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
-        return Plan(network, first, self.rank, self.lanes, self.columns, self.pixels)
+        return Plan(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
@@ -105,7 +106,7 @@ class InstantftSpec(BusSpec):
         """Of the cache on the chip, 0 where it is outside; an inference keeps two batches in Q8.16 there."""
         if self.cache == "dram":
             return 0
-        return max(self.places * self.plan.record_beats, 2 * self.batch * self.plan.raw_beats)
+        return max(self.cache_entries * self.plan.record_beats, 2 * self.batch * self.plan.raw_beats)
 
     @cached_property
     def described(self) -> Network:
@@ -114,8 +115,8 @@ class InstantftSpec(BusSpec):
 
     @cached_property
     def signature(self) -> int:
-        """What the register of this name reads: a checksum of the parameters."""
-        return zlib.crc32(repr((self, self.plan)).encode())
+        """Value of the register of this name: a digest of parameters, network, registers and layout version."""
+        return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
 
     def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
         """Jobs with random numbers: see `golden.cores.scenario`."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..axi.bus import BEAT
-from ..axi.register_map import REGISTERS, Command
 from ..block import ANSWERING, HOST, Phase, Step
 from ..fixed import Q4_12, Integers, of_pixels
 from ..lora.adapters import Adapters
@@ -19,6 +18,7 @@ from ..models.network import Network
 from ..nf4.codec import Layout
 from ..nn.forward import StageIntegers
 from ..nn.mapping import Bytes, order_image
+from .instantft_registers import REGISTERS, Command
 
 if TYPE_CHECKING:
     from .instantft import InstantftSpec
@@ -95,7 +95,7 @@ class Scenario:
         self._spec, self._plan, self._rng = spec, spec.plan, rng
         self._outside = spec.cache == "dram"
         network = self._plan.network
-        self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.places)))
+        self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.cache_entries)))
         self._frozen = random_parameters(network, rng)
         if self._plan.pixels:
             self._given = rng.integers(0, 256, (self._samples, *network.input_shape))
@@ -140,7 +140,7 @@ class Scenario:
         addresses, host = self._memory.addresses, Host(self._patience)
         host.read(signature=self._spec.signature)
         host.write(**{name: address for name, address in addresses.items() if "_" not in name and name != "scratch"})
-        host.write(places=self._samples, samples_per_epoch=self._samples, epochs=EPOCHS, batch=batch, rate=RATE)
+        host.write(cache_entries=self._samples, samples_per_epoch=self._samples, epochs=EPOCHS, batch=batch, rate=RATE)
         host.write(mode=SHOW, interrupt_enable=1)
         host.run(Command.LOAD)
         host.run(Command.LOAD_ADAPTERS)

@@ -1,4 +1,4 @@
-"""The core's registers as an AXI4-Lite subordinate, generated from the map in golden."""
+"""A core's registers as an AXI4-Lite subordinate, generated from a register map."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_registers import AxiRegistersSpec
-from ...golden.axi.register_map import REGISTERS
+from ...golden.axi.register_map import SIGNATURE, Register
 from .bus import Lite, Response
 
 _WORD = 32
@@ -16,52 +16,68 @@ _WORD = 32
 class AxiRegisters(wiring.Component):
     """Registers between a host and the core.
 
-    Address and data of a write may come in either order. Two cycles after the later of the two the register has its new
-    value and the answer is there; so is a read's two cycles after its address. An address without a register and a
-    write to a register that is only read are answered SLVERR; a register that is only written reads as 0.
+    Address and data of a write may come in either order. `LATENCY` cycles after the later of the two the register has
+    its new value and the answer is there; so is a read's `LATENCY` cycles after its address. An address without a
+    register and a write to a register that is only read are answered SLVERR; a register that is only written reads
+    as 0.
 
-    Ports
-    -----
-    bus : In `Lite`
-    NAME : In(32) for each R register but ``signature``; Out(32) for each RW register
-    command : Out(32), bytes that the host did not write are 0
-    command_strobe : Out, in the first cycle of a new `command`
-    finished : In, sets the interrupt's pending bit, and wins over a write that clears it
-    interrupt_line : Out, pending and enabled
+    Parameters
+    ----------
+    spec : AxiRegistersSpec
+        With the map, and the value of the register `signature`.
+
+    Attributes
+    ----------
+    bus : In, `Lite`
+        The host's AXI4-Lite bus.
+    NAME : In(32), for each R register but `signature`
+        The word that the host reads, as it is when the read's address has been taken.
+    NAME : Out(32), for each RW register
+        The word that the host wrote; the register's reset value after reset.
+    NAME, NAME_strobe : Out(32), Out(1), for each W register
+        The last word written, bytes that the host did not write 0; 1 in the first cycle of a new word.
+    EVENT : In(1), for each field of each W1C register
+        Sets its bit, and wins over a write that clears it.
+    NAME_line : Out(1), for each W1C register
+        Whether a bit is set that the register NAME_enable has set too; any bit where there is no such register.
+    locked : In(1)
+        Writes to the map's locked registers are answered OKAY and ignored.
     """
 
+    LATENCY = 2
+    """Cycles from a write's second half, or a read's address, to its answer."""
+
     def __init__(self, spec: AxiRegistersSpec) -> None:
-        self.spec = spec
-        ports = {
-            register.name: (In if register.access == "R" else Out)(_WORD)
-            for register in REGISTERS
-            if register.access in ("R", "RW") and register.name != "signature"
-        }
-        super().__init__(
-            {
-                "bus": In(Lite(REGISTERS.address_bits)),
-                **ports,
-                "command": Out(_WORD),
-                "command_strobe": Out(1),
-                "finished": In(1),
-                "interrupt_line": Out(1),
-            }
-        )
+        self.spec, self.map = spec, spec.map
+        ports = {item.name: In(_WORD) for item in self.map.accessed("R")}
+        ports |= {item.name: Out(_WORD, init=item.reset) for item in self.map.accessed("RW")}
+        for item in self.map.accessed("W"):
+            ports |= {item.name: Out(_WORD), f"{item.name}_strobe": Out(1)}
+        ports |= {event.name: In(1) for _, event in self.map.events}
+        ports |= {f"{item.name}_line": Out(1) for item in self.map.accessed("W1C")}
+        super().__init__({"bus": In(Lite(self.map.address_bits)), **ports, "locked": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self._pending = Signal()
-        m.d.comb += self.interrupt_line.eq(self._pending & self.interrupt_enable[0])
+        self._pending = {
+            item.name: Signal(max(event.low for event in item.fields) + 1, name=f"{item.name}_pending")
+            for item in self.map.accessed("W1C")
+        }
+        for item in self.map.accessed("W1C"):
+            pending, enable = self._pending[item.name], self.map.enable(item)
+            enabled = getattr(self, enable.name)[: len(pending)] if enable else Const(-1, len(pending))
+            m.d.comb += getattr(self, f"{item.name}_line").eq((pending & enabled).any())
         self._write(m)
         self._read(m)
-        with m.If(self.finished):
-            m.d.sync += self._pending.eq(1)
+        for item, event in self.map.events:
+            with m.If(getattr(self, event.name)):
+                m.d.sync += self._pending[item.name][event.low].eq(1)
         return m
 
     def _write(self, m: Module) -> None:
         bus = self.bus
         have_address, have_data, act = Signal(), Signal(), Signal()
-        word = Signal(REGISTERS.address_bits - 2)
+        word = Signal(self.map.address_bits - 2)
         write = Signal(bus.w.payload.shape())
         m.d.comb += [
             bus.aw.ready.eq(~have_address),
@@ -74,9 +90,9 @@ class AxiRegisters(wiring.Component):
             m.d.sync += [have_data.eq(1), write.eq(bus.w.payload)]
         with m.If(bus.b.ready):
             m.d.sync += bus.b.valid.eq(0)
-        m.d.sync += self.command_strobe.eq(0)
+        for item in self.map.accessed("W"):
+            m.d.sync += getattr(self, f"{item.name}_strobe").eq(0)
 
-        strobed = Cat(bit.replicate(8) for bit in write.strobe)
         with m.If(act):
             m.d.sync += [
                 have_address.eq(0),
@@ -84,46 +100,56 @@ class AxiRegisters(wiring.Component):
                 bus.b.valid.eq(1),
                 bus.b.payload.response.eq(Response.SLVERR),
             ]
-            for register in REGISTERS:
-                if register.access == "R":
-                    continue
-                with m.If(word == register.offset >> 2):
+            for item in self.map.accessed("W", "RW", "W1C"):
+                with m.If(word == item.offset >> 2):
                     m.d.sync += bus.b.payload.response.eq(Response.OKAY)
-                    if register.access == "RW":
-                        port = getattr(self, register.name)
-                        for lane, strobe in enumerate(write.strobe):
-                            with m.If(strobe):  # a clock enable for each byte, and no multiplexer
-                                m.d.sync += port.word_select(lane, 8).eq(write.data.word_select(lane, 8))
-                    elif register.name == "command":
-                        m.d.sync += [self.command.eq(write.data & strobed), self.command_strobe.eq(write.strobe.any())]
-                    else:
-                        with m.If(write.data[0] & write.strobe[0]):
-                            m.d.sync += self._pending.eq(0)
+                with m.If((word == item.offset >> 2) & (~self.locked if item.locked else 1)):
+                    self._store(m, item, write.data, write.strobe)
+
+    def _store(self, m: Module, item: Register, data: Value, strobe: Value) -> None:
+        """Write a word to a register, with a clock enable for each byte and no multiplexer where it is kept."""
+        if item.access == "RW":
+            port = getattr(self, item.name)
+            for lane, enable in enumerate(strobe):
+                with m.If(enable):
+                    m.d.sync += port.word_select(lane, 8).eq(data.word_select(lane, 8))
+        elif item.access == "W":
+            strobed = Cat(bit.replicate(8) for bit in strobe)
+            m.d.sync += [
+                getattr(self, item.name).eq(data & strobed),
+                getattr(self, f"{item.name}_strobe").eq(strobe.any()),
+            ]
+        else:
+            pending = self._pending[item.name]
+            for event in item.fields:
+                with m.If(data[event.low] & strobe[event.low // 8]):
+                    m.d.sync += pending[event.low].eq(0)
 
     def _read(self, m: Module) -> None:
         bus = self.bus
-        asked, word = Signal(), Signal(REGISTERS.address_bits - 2)
+        asked, word = Signal(), Signal(self.map.address_bits - 2)
         m.d.comb += bus.ar.ready.eq(~asked & ~bus.r.valid)
         with m.If(bus.ar.valid & bus.ar.ready):
             m.d.sync += [asked.eq(1), word.eq(bus.ar.payload.address[2:])]
         with m.If(bus.r.ready):
             m.d.sync += bus.r.valid.eq(0)
         words: list[Value] = [Const(0, _WORD)] * (1 << len(word))
-        for register in REGISTERS:
-            words[register.offset >> 2] = self._shown(register.name)
-        with m.If(~bus.r.valid):  # what is read before `asked` does no harm, and the multiplexer needs no hold
+        for item in self.map:
+            words[item.offset >> 2] = self._shown(item)
+        with m.If(~bus.r.valid):  # a word selected before `asked` does no harm, and the multiplexer needs no hold
             m.d.sync += bus.r.payload.data.eq(Array(words)[word])
             with m.Switch(word):
-                with m.Case(*(register.offset >> 2 for register in REGISTERS)):
+                with m.Case(*(item.offset >> 2 for item in self.map)):
                     m.d.sync += bus.r.payload.response.eq(Response.OKAY)
                 with m.Default():
                     m.d.sync += bus.r.payload.response.eq(Response.SLVERR)
         with m.If(asked):
             m.d.sync += [asked.eq(0), bus.r.valid.eq(1)]
 
-    def _shown(self, name: str) -> Value:
-        if name == "signature":
+    def _shown(self, item: Register) -> Value:
+        """The word that a read gives."""
+        if item.name == SIGNATURE:
             return Const(self.spec.signature, _WORD)
-        if name == "interrupt":
-            return self._pending
-        return Const(0, _WORD) if REGISTERS[name].access == "W" else getattr(self, name)
+        if item.access == "W1C":
+            return self._pending[item.name]
+        return Const(0, _WORD) if item.access == "W" else getattr(self, item.name)

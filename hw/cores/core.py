@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.register_map import Command
+from ...golden.cores.instantft_registers import Command
 from ...golden.nn.mapping import Plan
 from ..lora.batch_scheduler import Batches
 from ..lora.batch_unpacker import Loader
@@ -18,7 +18,7 @@ from .memory_system import Memories, buses
 
 CONFIGURATION = (
     *("parameters", "adapters", "samples", "order", "cache", "logits"),
-    *("places", "samples_per_epoch", "epochs", "batch", "rate", "mode"),
+    *("cache_entries", "samples_per_epoch", "epochs", "batch", "rate", "mode"),
 )
 """Registers that a command reads."""
 
@@ -264,7 +264,7 @@ class Core(wiring.Component):
             *(one.samples.eq(self.samples) for one in (visits, batches)),
             *(one.cache.eq(cache) for one in (visits, batches)),
             *(one.start.eq(self.start & job) for one in (visits, batches)),
-            visits.places_used.eq(self.places),
+            visits.places_used.eq(self.cache_entries),
             visits.batch_size.eq(self.batch),
             *(getattr(visits, name).eq(getattr(self, name)) for name in ("order", "samples_per_epoch", "epochs")),
             batches.next.eq(visits.next),

@@ -5,8 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_registers import AxiRegistersSpec
-from ...golden.axi.register_map import Command, Error
 from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.instantft_registers import REGISTERS, Command, Error
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
@@ -37,8 +37,10 @@ class Instantft(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.registers = registers = AxiRegisters(AxiRegistersSpec(signature=spec.signature))
-        inner = Core(spec.plan, spec.batch, spec.places, spec.ports, spec.store_beats)
+        m.submodules.registers = registers = AxiRegisters(
+            AxiRegistersSpec(registers=REGISTERS, signature=spec.signature)
+        )
+        inner = Core(spec.plan, spec.batch, spec.cache_entries, spec.ports, spec.store_beats)
         clear = Signal()
         m.submodules.core = ResetInserter(clear)(inner)
         wiring.connect(m, wiring.flipped(self.control), registers.bus)
@@ -63,6 +65,7 @@ class Instantft(wiring.Component):
         m.d.comb += [
             inner.command.eq(command),
             inner.abort.eq(abort),
+            registers.locked.eq(busy),
             registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
         ]
         with m.FSM():
@@ -135,8 +138,8 @@ class Instantft(wiring.Component):
                 for name in ADDRESSES
             ),
             (job & empty, Error.ZERO_LENGTH, registers.epochs),
-            (tune & (registers.places == 0), Error.ZERO_LENGTH, registers.places),
-            (tune & (registers.places > spec.places), Error.BAD_PLACES, registers.places),
+            (tune & (registers.cache_entries == 0), Error.ZERO_LENGTH, registers.cache_entries),
+            (tune & (registers.cache_entries > spec.cache_entries), Error.BAD_CACHE_ENTRIES, registers.cache_entries),
             (job & ((registers.batch == 0) | (registers.batch > spec.batch)), Error.BAD_BATCH, registers.batch),
             (tune & ((registers.rate == 0) | (registers.rate > MAXIMUM_RATE)), Error.BAD_RATE, registers.rate),
             (job & (registers.mode > 3), Error.BAD_MODE, registers.mode),

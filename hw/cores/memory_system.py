@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
-from ...golden.axi.register_map import Error
+from ...golden.cores.instantft_registers import Error
 from ..axi.arbiter import BEATS, ReadArbiter, WriteArbiter
 from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite

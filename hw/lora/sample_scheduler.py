@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.axi.register_map import Error
+from ...golden.cores.instantft_registers import Error
 from ...golden.nn.mapping import Plan
 from ..axi.bursts import command
 from ..primitives.address_generator import AddressGenerator

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import Allocated, Core, CoreError, Finished
-from fabtune.golden.axi.register_map import REGISTERS, Command, Error
+from fabtune.golden.cores.instantft_registers import REGISTERS, Command, Error
 from fabtune.golden.errors import UserError
 
 

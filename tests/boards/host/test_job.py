@@ -12,8 +12,8 @@ import pytest
 
 from fabtune.boards.host.driver import Core, CoreError
 from fabtune.boards.host.job import FineTuner
-from fabtune.golden.axi.register_map import Command, Error
 from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.instantft_registers import Command, Error
 from fabtune.golden.cores.scenario import random_parameters
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import of_pixels
@@ -26,7 +26,7 @@ from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.core import SimulatedCore
 from fabtune.sim.compiled.simulation import Dram, build
 
-SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "places": 64}
+SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "cache_entries": 64}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -61,7 +61,7 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     flat = 1500 * rng.normal(0, 1, plan.shape.parameters)
     start = Adapters(plan.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
     shape = (samples, *network.input_shape)
-    if spec.pixels:
+    if spec.byte_inputs:
         inputs = rng.integers(0, 256, shape)
         values = of_pixels(inputs)
     else:
@@ -115,7 +115,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "base": ({}, False, 1.0),
     "raw": ({}, True, 1.0),
     "saturating": ({}, False, 60.0),
-    "vector": ({"network": "70 fc40 relu fc9 relu fc4", "pixels": False}, True, 1.0),
+    "vector": ({"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False}, True, 1.0),
     "last": ({"last_only": True}, False, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"columns": 8, "rank": 6, "batch": 7}, False, 1.0),
@@ -123,7 +123,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "two ports, raw": ({"columns": 8, "ports": 2}, True, 1.0),
     "on the chip": ({"cache": "chip"}, False, 1.0),
     "narrow": ({"lanes": 16, "columns": 2, "rank": 1}, False, 1.0),
-    "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "pixels": False}, False, 1.0),
+    "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
 }
 LONG = ("two words at once", "wide", "narrow", "image in words", "last", "two ports, raw")
 """Other cores of the same kind, each with a build of its own."""
@@ -265,8 +265,8 @@ def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str,
     [
         (Error.ZERO_LENGTH, {"epochs": 0}),
         (Error.ZERO_LENGTH, {"samples_per_epoch": 0}),
-        (Error.ZERO_LENGTH, {"places": 0}),
-        (Error.BAD_PLACES, {"places": 65}),
+        (Error.ZERO_LENGTH, {"cache_entries": 0}),
+        (Error.BAD_CACHE_ENTRIES, {"cache_entries": 65}),
         (Error.MISALIGNED, {"samples": 4104}),
         (Error.MISALIGNED, {"cache": 8193}),
         (Error.BAD_BATCH, {"batch": 0}),
@@ -274,7 +274,7 @@ def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str,
         (Error.BAD_RATE, {"rate": 0}),
         (Error.BAD_RATE, {"rate": 1 << 17}),
         (Error.BAD_MODE, {"mode": 4}),
-        (Error.BAD_INDEX, {"places": 3}),
+        (Error.BAD_INDEX, {"cache_entries": 3}),
     ],
 )
 def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, settings: dict[str, int]) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from fabtune.golden.axi.axi_registers import OKAY, SLVERR, AxiRegistersSpec, Model
-from fabtune.golden.axi.register_map import REGISTERS, markdown
+from fabtune.golden.axi.register_map import markdown
 from fabtune.golden.block import Step
+from fabtune.golden.cores.instantft_registers import REGISTERS
 
 PAGE = Path(__file__).parents[3] / "docs" / "blocks" / "axi" / "axi_registers.md"
 
@@ -18,7 +19,7 @@ def test_the_page_has_the_tables_of_the_map():
 
 
 def test_by_hand():
-    model = Model(0x1234)
+    model = Model(REGISTERS, 0x1234)
     rate, status = REGISTERS["rate"].offset, REGISTERS["status"].offset
     assert model.write(rate, 0x11223344, 0b1111) == OKAY
     assert model.write(rate, 0xAABBCCDD, 0b0110) == OKAY
@@ -32,7 +33,7 @@ def test_by_hand():
 
 
 def test_the_interrupt_waits_to_be_cleared():
-    model, pending = Model(0), REGISTERS["interrupt"].offset
+    model, pending = Model(REGISTERS, 0), REGISTERS["interrupt"].offset
     line = Step("get", "interrupt_line")
     model.step(Step("pulse", "finished"))
     assert (model.read(pending), model.step(line)) == ((OKAY, 1), (0, 0))

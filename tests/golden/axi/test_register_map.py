@@ -6,21 +6,13 @@ import subprocess
 
 import pytest
 
-from fabtune.golden.axi.register_map import (
-    REGISTERS,
-    Command,
-    Error,
-    Field,
-    Register,
-    RegisterMap,
-    c_header,
-    markdown,
-)
+from fabtune.golden.axi.register_map import Field, Register, RegisterMap, c_header, markdown
+from fabtune.golden.cores.instantft_registers import REGISTERS, Command, Error
 
 PUBLISHED = """
 00 command W          04 status R           08 interrupt_enable RW  0C interrupt W1C  10 error_address R
 14 signature R        18 parameters RW      1C adapters RW          20 samples RW     24 order RW
-28 cache RW           2C logits RW          30 places RW            34 samples_per_epoch RW
+28 cache RW           2C logits RW          30 cache_entries RW     34 samples_per_epoch RW
 38 epochs RW          3C batch RW           40 rate RW              44 mode RW        48 cycles_low R
 4C cycles_high R      50 batches R          54 misses R             58 saturations R
 """

@@ -8,11 +8,13 @@ from amaranth.sim import Simulator
 
 from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.axi.axi_registers import AxiRegistersSpec
-from fabtune.golden.axi.register_map import REGISTERS, Command
+from fabtune.golden.axi.register_map import Field, Register, RegisterMap
+from fabtune.golden.cores.instantft_registers import REGISTERS, Command
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
 OKAY, SLVERR = 0, 2
 SIGNATURE = 0xFAB7C0DE
+SPEC = AxiRegistersSpec(signature=SIGNATURE)
 FREE = next(offset for offset in range(0, 256, 4) if offset not in [register.offset for register in REGISTERS])
 BY_ACCESS = {access: [item for item in REGISTERS if item.access == access] for access in ("R", "W", "RW", "W1C")}
 
@@ -25,9 +27,10 @@ class Host:
         self.strobes = []
 
     async def tick(self, *signals):
-        strobe, command, *values = (await self.ctx.tick().sample(self.dut.command_strobe, self.dut.command, *signals))[
-            2:
-        ]
+        if not hasattr(self.dut, "command"):
+            return (await self.ctx.tick().sample(*signals))[2:]
+        sampled = await self.ctx.tick().sample(self.dut.command_strobe, self.dut.command, *signals)
+        strobe, command, *values = sampled[2:]
         self.strobes += [command] * strobe
         return values
 
@@ -73,9 +76,9 @@ class Host:
         return answer.data, answer.response
 
 
-def simulate(body, stall=0.0):
+def simulate(body, stall=0.0, spec=SPEC):
     """Run ``body(ctx, dut, host)``."""
-    dut = AxiRegisters(AxiRegistersSpec(signature=SIGNATURE))
+    dut = AxiRegisters(spec)
 
     async def bench(ctx):
         await body(ctx, dut, Host(ctx, dut, stall))
@@ -147,6 +150,41 @@ def test_a_command_strobes_once():
         assert host.strobes == [*Command, 3]
 
     simulate(body, 0.3)
+
+
+def test_locked_registers_ignore_writes():
+    async def body(ctx, dut, host):
+        await host.write(REGISTERS["rate"].offset, 5)
+        ctx.set(dut.locked, 1)
+        for name in ("rate", "command", "interrupt_enable"):
+            assert await host.write(REGISTERS[name].offset, 9) == OKAY
+        assert (ctx.get(dut.rate), ctx.get(dut.interrupt_enable), host.strobes) == (5, 9, [])
+        ctx.set(dut.locked, 0)
+        await host.write(REGISTERS["rate"].offset, 7)
+        assert ctx.get(dut.rate) == 7
+
+    simulate(body)
+
+
+def test_a_map_of_ones_own_has_its_ports_and_reset_values():
+    events = Register("event", 0, "W1C", "", (Field("early", 0, 1, ""), Field("late", 9, 1, "")))
+    registers = RegisterMap("own", (events, Register("limit", 4, "RW", "", reset=0x1234), Register("now", 8, "R", "")))
+
+    async def body(ctx, dut, host):
+        assert await host.read(4) == (0x1234, OKAY)
+        ctx.set(dut.now, 77)
+        assert await host.read(8) == (77, OKAY)
+        ctx.set(dut.late, 1)
+        await host.tick()
+        ctx.set(dut.late, 0)
+        assert await host.read(0) == (1 << 9, OKAY)
+        assert ctx.get(dut.event_line)
+        await host.write(0, 1)
+        assert ctx.get(dut.event_line)
+        await host.write(0, 1 << 9)
+        assert not ctx.get(dut.event_line)
+
+    simulate(body, spec=AxiRegistersSpec(registers=registers))
 
 
 def test_the_interrupt_is_kept_and_cleared():

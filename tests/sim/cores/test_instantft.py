@@ -7,8 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from fabtune.golden.axi.register_map import Command
 from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.instantft_registers import Command
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, Words
@@ -32,7 +32,7 @@ def test_jobs_in_a_row_are_bit_exact():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memories", [{"ports": 2}, {"cache": "chip", "places": 64}])
+@pytest.mark.parametrize("memories", [{"ports": 2}, {"cache": "chip", "cache_entries": 64}])
 def test_other_memories_are_bit_exact(memories):
     verdict = verify(InstantftSpec(network="digits", **memories))
     assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
@@ -45,7 +45,7 @@ def test_other_memories_are_bit_exact(memories):
         ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip"),
         ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
         ({"batch": 1}, "batch = 1"),
-        ({"places": 0}, "places = 0"),
+        ({"cache_entries": 0}, "cache_entries = 0"),
     ],
 )
 def test_memories_that_make_no_sense_are_refused(memories, refusal):

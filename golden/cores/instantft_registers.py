@@ -1,0 +1,76 @@
+"""InstantFT's commands, error codes, settings and counters."""
+
+from enum import IntEnum
+
+from ..axi.register_map import Field
+from .shell import CoreRegisters, Counter, Setting
+
+
+class Command(IntEnum):
+    """Codes that `command` takes."""
+
+    LOAD = 1
+    LOAD_ADAPTERS = 2
+    TUNE = 3
+    INFER = 4
+    SAVE_ADAPTERS = 5
+    FORGET = 6
+
+
+class Error(IntEnum):
+    """Codes in `status` of a command that ended early."""
+
+    BAD_COMMAND = 1
+    ZERO_LENGTH = 2
+    MISALIGNED = 3
+    BAD_BATCH = 4
+    BAD_RATE = 5
+    BAD_INDEX = 6
+    BAD_LABEL = 7
+    READ_SLVERR = 8
+    READ_DECERR = 9
+    WRITE_SLVERR = 10
+    WRITE_DECERR = 11
+    BAD_MODE = 12
+    BAD_CACHE_ENTRIES = 13
+
+
+ADDRESSES = (
+    Setting("parameters", "byte address (16-byte aligned) of the frozen parameters' image"),
+    Setting("adapters", "byte address of the adapters' image"),
+    Setting("samples", "byte address of the samples"),
+    Setting("order", "byte address of the order list: 4 bytes an entry, 23:0 index, 31:24 label"),
+    Setting("cache", "byte address of the forward cache"),
+    Setting("logits", "byte address to which logits go, in the order of the order list"),
+)
+"""Settings that are byte addresses of images, each a multiple of a beat's 16 bytes."""
+
+CORE = CoreRegisters(
+    "fabtune_core",
+    Command,
+    Error,
+    settings=(
+        *ADDRESSES,
+        Setting("cache_entries", "entries of the cache (samples)"),
+        Setting("samples_per_epoch", "order entries in an epoch"),
+        Setting("epochs", "epochs of a tuning"),
+        Setting("batch", "samples a batch, from 1 to the generated maximum"),
+        Setting("rate", "a sample's learning rate, 17 bits"),
+        Setting(
+            "mode",
+            "how to run",
+            (
+                Field("raw", 0, 1, "the cache holds Q8.16 words and not NF4"),
+                Field("write_logits", 1, 1, "write logits while tuning"),
+            ),
+        ),
+    ),
+    counters=(
+        Counter("batches", "batches of the last command"),
+        Counter("misses", "cache misses of the last command"),
+        Counter("saturations", "numbers that the last command saturated", width=8),
+    ),
+)
+"""InstantFT's registers, commands and errors."""
+REGISTERS = CORE.map
+"""InstantFT's register map."""

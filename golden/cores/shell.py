@@ -1,0 +1,179 @@
+"""Registers, errors and signature that all cores have in common, around those that a core declares."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+from ..axi.register_map import SIGNATURE, WORD, Field, Register, RegisterMap
+
+LAYOUT_VERSION = 1
+"""Version of what host and core agree on beside parameters and registers: images in memory, meaning of commands."""
+
+BUS_ERRORS = ("READ_SLVERR", "READ_DECERR", "WRITE_SLVERR", "WRITE_DECERR")
+"""Errors that a core with a memory system declares."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A register that a host writes before a command and that the trainer reads while the command runs.
+
+    Parameters
+    ----------
+    name : str
+        An identifier.
+    summary : str
+        One line.
+    fields : tuple of Field
+        Where it is more than one number.
+    reset : int
+        Value after reset.
+    """
+
+    name: str
+    summary: str
+    fields: tuple[Field, ...] = ()
+    reset: int = 0
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A register that counts during a command, from 0.
+
+    Parameters
+    ----------
+    name : str
+        An identifier.
+    summary : str
+        One line.
+    width : int
+        Bits of what the trainer adds in one cycle.
+    """
+
+    name: str
+    summary: str
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class CoreRegisters:
+    """Registers, commands and error codes of a core.
+
+    Parameters
+    ----------
+    name : str
+        Prefix in C.
+    commands : type of IntEnum
+        Codes from 1 up, without gaps.
+    errors : type of IntEnum
+        Codes from 1 up; one of them is ``BAD_COMMAND``, which the shell reports.
+    settings : tuple of Setting
+    counters : tuple of Counter
+
+    Raises
+    ------
+    ValueError
+        If commands have gaps, ``BAD_COMMAND`` is missing, or the map that results is refused.
+    """
+
+    name: str
+    commands: type[IntEnum]
+    errors: type[IntEnum]
+    settings: tuple[Setting, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    map: RegisterMap = field(init=False, repr=False)
+    """All registers: the shell's first, then settings, the two words of the cycle counter, and counters."""
+
+    def __post_init__(self) -> None:
+        codes = [code.value for code in self.commands]
+        if sorted(codes) != list(range(1, len(codes) + 1)):
+            raise ValueError(f"commands of {self.name} are {codes}: give codes from 1 up, without gaps")
+        if "BAD_COMMAND" not in self.errors.__members__:
+            raise ValueError(f"errors of {self.name} lack BAD_COMMAND, which the shell reports")
+        object.__setattr__(self, "map", RegisterMap(self.name, self._registers(), (self.commands, self.errors)))
+
+    @cached_property
+    def setting_names(self) -> tuple[str, ...]:
+        """Names of the registers that a command reads."""
+        return tuple(item.name for item in self.settings)
+
+    @cached_property
+    def counter_names(self) -> tuple[str, ...]:
+        """Names of the counters that the core declares."""
+        return tuple(item.name for item in self.counters)
+
+    @property
+    def error_bits(self) -> int:
+        """Bits of an error code."""
+        return max(self.errors).bit_length()
+
+    def _registers(self) -> tuple[Register, ...]:
+        rows: list[Register] = []
+
+        def add(register: Register) -> None:
+            rows.append(register)
+
+        for own in SHELL:
+            add(own)
+        for item in self.settings:
+            add(Register(item.name, WORD * len(rows), "RW", item.summary, item.fields, item.reset, locked=True))
+        for name, bits in (("cycles_low", "31:0"), ("cycles_high", "63:32")):
+            add(Register(name, WORD * len(rows), "R", f"clock cycles of the last command, bits {bits}"))
+        for one in self.counters:
+            add(Register(one.name, WORD * len(rows), "R", one.summary))
+        return tuple(rows)
+
+
+SHELL = (
+    Register("command", 0x00, "W", "a code starts a command", locked=True),
+    Register(
+        "status",
+        0x04,
+        "R",
+        "where the core is",
+        (
+            Field("busy", 0, 1, "a command is running"),
+            Field("done", 1, 1, "the last command has ended"),
+            Field("error", 2, 1, "it ended with an error"),
+            Field("error_code", 8, 8, "which one"),
+        ),
+    ),
+    Register(
+        "interrupt_enable",
+        0x08,
+        "RW",
+        "what raises the interrupt",
+        (Field("finished", 0, 1, "the end of a command, done or error"),),
+    ),
+    Register(
+        "interrupt",
+        0x0C,
+        "W1C",
+        "what has happened, whether it raises the interrupt or not",
+        (Field("finished", 0, 1, "a command has ended; write 1 to clear"),),
+    ),
+    Register("error_address", 0x10, "R", "byte address of the failing burst, or the offending value"),
+    Register(SIGNATURE, 0x14, "R", "identifies the configuration the core was generated with"),
+)
+"""Registers that every core has, before those that it declares."""
+
+
+def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_version: int = LAYOUT_VERSION) -> int:
+    """Digest of all that host and core must agree on: 32 bits of SHA-256 over canonical JSON.
+
+    Parameters
+    ----------
+    parameters : dict
+        Of the core, as JSON has them; a network as its description.
+    registers : RegisterMap
+        Offsets, fields, codes; not the prose.
+    layout_version : int
+        Of images in memory and the meaning of commands.
+    """
+    data = {"layout": layout_version, "parameters": parameters, "registers": registers.canonical()}
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
