@@ -16,6 +16,7 @@ from ..golden.datasets.dataset import Samples, Task
 from ..golden.errors import UserError
 from ..golden.fixed import Integers
 from ..golden.lora.adapters import Adapters
+from ..golden.lora.images import adapters_image
 from ..golden.models.network import Network
 from ..golden.train.adapters.engine import Floats, Tensors
 from ..golden.train.adapters.integer import IntegerEngine
@@ -177,7 +178,7 @@ def tune_rtl(
     stage("tune in integers")
     result = tune(network, module, task, settings, progress, watch, engine=watched)
 
-    plan = spec.plan
+    mapping = spec.mapping
     stage("emit the core")
     verilog = emit(spec).verilog
     stage("compile the simulator")
@@ -186,19 +187,26 @@ def tune_rtl(
     order = orders(len(task.tune), settings)
     raw = method_of(settings.method).cache is Cache.FULL
     visits = len(task.tune) * settings.epochs
-    room = 16 * (plan.frozen_beats + 2 * plan.adapter_beats + visits + (len(tuning) + 2 * spec.batch) * plan.raw_beats)
-    room += 16 * (plan.sample_beats * (len(tuning) + len(held_out)) + plan.logit_beats * len(held_out) + visits)
+    room = 16 * (
+        mapping.forward.frozen_beats
+        + 2 * mapping.adapter_beats
+        + visits
+        + (len(tuning) + 2 * spec.batch) * mapping.raw_beats
+    )
+    room += 16 * (
+        mapping.forward.sample_beats * (len(tuning) + len(held_out)) + mapping.logit_beats * len(held_out) + visits
+    )
     simulated = SimulatedCore(program, room + 64 * PAGE, dram, seed)
     tuner = FineTuner(Core(simulated, simulated, simulated.interrupt), spec, len(tuning), raw)
     stage("simulate the job")
     tuner.load(engine.job.frozen)
     tuner.load_adapters(start)
-    simulated.watch(plan.adapters_image(start))
+    simulated.watch(adapters_image(mapping, start))
     finished = tuner.tune(tuning, task.tune.labels.astype(np.int64), order, engine.job.rate).finished
     traces = simulated.traces
     found = tuner.adapters()
     stage("compare")
-    expected = np.stack([plan.adapters_image(Adapters(start.shape, flat)) for flat in watched.after])
+    expected = np.stack([adapters_image(mapping, Adapters(start.shape, flat)) for flat in watched.after])
     wrong = len(expected) if traces.shape != expected.shape else int((traces != expected).any(axis=1).sum())
     wrong += not np.array_equal(found.flat, engine.job.adapters.flat)
     wrong += finished.saturations != engine.job.saturations

@@ -14,9 +14,10 @@ from ...golden.cores.instantft_registers import REGISTERS, Command
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
+from ...golden.lora.images import adapters_image, adapters_of, order_image
 from ...golden.lora.memory_layout import cache_bytes
 from ...golden.nn.forward import StageIntegers
-from ...golden.nn.mapping import order_image
+from ...golden.nn.images import frozen_image, samples_image
 from .driver import Buffer, Core, Finished
 
 Bytes = NDArray[np.uint8]
@@ -68,18 +69,18 @@ class FineTuner:
             raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
         if raw and spec.store_beats:
             raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
-        self.core, self.spec, self.plan, self.samples, self.raw = core, spec, spec.plan, samples, raw
-        self._cache = core.allocate(BEAT if spec.store_beats else cache_bytes(self.plan, raw, samples))
-        self._adapters = core.allocate(self.plan.adapter_beats * BEAT)
+        self.core, self.spec, self.mapping, self.samples, self.raw = core, spec, spec.mapping, samples, raw
+        self._cache = core.allocate(BEAT if spec.store_beats else cache_bytes(self.mapping, raw, samples))
+        self._adapters = core.allocate(self.mapping.adapter_beats * BEAT)
 
     def load(self, frozen: Sequence[StageIntegers]) -> Finished:
         """Load the frozen network."""
-        image = self._given(self.plan.frozen_image(frozen))
+        image = self._given(frozen_image(self.mapping.forward, frozen))
         return self.core.run(Command.LOAD, parameters=image.device_address)
 
     def load_adapters(self, adapters: Adapters) -> Finished:
         """Load adapters; they stay until the next load."""
-        self._adapters.array[:] = self.plan.adapters_image(adapters)
+        self._adapters.array[:] = adapters_image(self.mapping, adapters)
         self._adapters.flush()
         return self.core.run(Command.LOAD_ADAPTERS, adapters=self._adapters.device_address)
 
@@ -87,7 +88,7 @@ class FineTuner:
         """The adapters as they are now."""
         self.core.run(Command.SAVE_ADAPTERS, adapters=self._adapters.device_address)
         self._adapters.invalidate()
-        return self.plan.adapters_of(self._adapters.array.copy())
+        return adapters_of(self.mapping, self._adapters.array.copy())
 
     def forget(self) -> Finished:
         """Empty the cache: for another frozen network, or other samples."""
@@ -139,7 +140,7 @@ class FineTuner:
         size = self.spec.batch
         indices = np.arange(len(inputs))
         batches = [(batch, np.zeros_like(batch)) for batch in np.split(indices, range(size, len(indices), size))]
-        room = self.core.allocate(cache_bytes(self.plan, True, 2 * size))
+        room = self.core.allocate(cache_bytes(self.mapping, True, 2 * size))
         tuned = self._run(
             Command.INFER,
             inputs,
@@ -162,10 +163,10 @@ class FineTuner:
         logits: bool,
         **settings: int,
     ) -> Tuned:
-        samples = self._given(self.plan.samples_image(inputs).reshape(-1))
+        samples = self._given(samples_image(self.mapping.forward, inputs).reshape(-1))
         order = self._given(order_image(batches))
         visits = sum(len(indices) for indices, _ in batches)
-        room = self.core.allocate(visits * self.plan.logit_beats * BEAT if logits else BEAT)
+        room = self.core.allocate(visits * self.mapping.logit_beats * BEAT if logits else BEAT)
         settings = {"cache": self._cache.device_address, **settings}
         finished = self.core.run(
             command,
@@ -177,7 +178,7 @@ class FineTuner:
         if not logits:
             return Tuned(finished, None)
         room.invalidate()
-        words = room.array.view("<i4").reshape(visits, -1)[:, : self.plan.network.classes]
+        words = room.array.view("<i4").reshape(visits, -1)[:, : self.mapping.classes]
         return Tuned(finished, words.astype(np.int64))
 
     def _mode(self, logits: bool) -> int:

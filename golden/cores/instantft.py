@@ -11,10 +11,10 @@ import numpy as np
 from ..axi.register_map import c_header, markdown
 from ..block import BusSpec, Phase
 from ..errors import UserError
+from ..lora.mapping import AdapterMapping
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
-from ..nn.mapping import Plan
 from .instantft_registers import REGISTERS
 from .scenario import Scenario
 from .shell import signature_of
@@ -77,8 +77,8 @@ class InstantftSpec(BusSpec):
             raise UserError(f"ports = {self.ports}: give 1 or 2")
         if self.cache == "chip" and self.ports == 2:
             raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
-        plan = self.plan
-        if max(plan.frozen_beats, plan.adapter_beats) >= 1 << 16:
+        mapping = self.mapping
+        if max(mapping.forward.frozen_beats, mapping.adapter_beats) >= 1 << 16:
             raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
 
     @classmethod
@@ -89,11 +89,11 @@ class InstantftSpec(BusSpec):
         return cls(network=name, **settings)
 
     @cached_property
-    def plan(self) -> Plan:
+    def mapping(self) -> AdapterMapping:
         """How the network lies in the core."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
-        return Plan(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
+        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
@@ -106,7 +106,7 @@ class InstantftSpec(BusSpec):
         """Of the cache on the chip, 0 where it is outside; an inference keeps two batches in Q8.16 there."""
         if self.cache == "dram":
             return 0
-        return max(self.cache_entries * self.plan.record_beats, 2 * self.batch * self.plan.raw_beats)
+        return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
 
     @cached_property
     def described(self) -> Network:

@@ -12,12 +12,13 @@ from ..block import ANSWERING, HOST, Phase, Step
 from ..fixed import Q4_12, Integers, of_pixels
 from ..lora.adapters import Adapters
 from ..lora.forward_cache import ForwardCache, Words
+from ..lora.images import adapters_image, adapters_of, order_image
 from ..lora.job import Job
 from ..lora.memory_layout import JobMemory, cache_bytes, cache_image, logits_image
 from ..models.network import Network
 from ..nf4.codec import Layout
 from ..nn.forward import StageIntegers
-from ..nn.mapping import Bytes, order_image
+from ..nn.images import Bytes, frozen_image, samples_image
 from .instantft_registers import REGISTERS, Command
 
 if TYPE_CHECKING:
@@ -92,20 +93,26 @@ class Scenario:
     """
 
     def __init__(self, spec: InstantftSpec, rng: np.random.Generator, words: int) -> None:
-        self._spec, self._plan, self._rng = spec, spec.plan, rng
+        self._spec, self._mapping, self._rng = spec, spec.mapping, rng
         self._outside = spec.cache == "dram"
-        network = self._plan.network
+        network = spec.described
         self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.cache_entries)))
         self._frozen = random_parameters(network, rng)
-        if self._plan.pixels:
+        if self._mapping.forward.byte_inputs:
             self._given = rng.integers(0, 256, (self._samples, *network.input_shape))
             self._x = of_pixels(self._given)
         else:
             self._x = self._given = rng.integers(-60000, 60000, (self._samples, *network.input_shape))
         self._labels = rng.integers(0, network.classes, self._samples)
-        self._work = sum(stage.cycles for stage in self._plan.stages)
-        beats = self._plan.frozen_beats + self._plan.adapter_beats * 4
-        sample = self._work + self._plan.raw_beats * 2 + self._plan.sample_beats * 2 + self._plan.tiles * 8 + 500
+        self._work = sum(stage.cycles for stage in self._mapping.forward.stages)
+        beats = self._mapping.forward.frozen_beats + self._mapping.adapter_beats * 4
+        sample = (
+            self._work
+            + self._mapping.raw_beats * 2
+            + self._mapping.forward.sample_beats * 2
+            + self._mapping.adapter_rows * 8
+            + 500
+        )
         self._patience = 20 * (beats + 3 * self._samples * sample)
         self._memory = JobMemory(int(rng.integers(1 << 16)) << 12)
 
@@ -114,24 +121,24 @@ class Scenario:
 
         A cache on the chip is not compared, and is in NF4 in the second job, too.
         """
-        memory, plan, network = self._memory, self._plan, self._plan.network
+        memory, mapping, network = self._memory, self._mapping, self._spec.described
         batch = min(BATCH, self._spec.batch)
         first = self._batches(EPOCHS, batch)
         second = self._batches(1, batch)
         third = self._batches(EPOCHS, min(3, self._spec.batch))
         visits = EPOCHS * self._samples
-        memory.put("parameters", plan.frozen_image(self._frozen))
-        memory.put("adapters", plan.adapters_image(self._adapters()))
-        memory.put("samples", plan.samples_image(self._given))
+        memory.put("parameters", frozen_image(mapping.forward, self._frozen))
+        memory.put("adapters", adapters_image(mapping, self._adapters()))
+        memory.put("samples", samples_image(mapping.forward, self._given))
         memory.put("order", order_image(self._labelled(first)))
         memory.put("order_again", order_image(self._labelled(second)))
         memory.put("order_raw", order_image(self._labelled(third)))
         for name, raw in (("cache", False), ("cache_raw", True)):
-            memory.reserve(name, cache_bytes(plan, raw, self._samples) if self._outside else BEAT)
-        memory.reserve("scratch", cache_bytes(plan, True, 2 * self._spec.batch))
+            memory.reserve(name, cache_bytes(mapping, raw, self._samples) if self._outside else BEAT)
+        memory.reserve("scratch", cache_bytes(mapping, True, 2 * self._spec.batch))
         for name in ("logits", "logits_again", "logits_infer", "logits_raw"):
-            memory.reserve(name, visits * plan.logit_beats * BEAT)
-        adapters = plan.adapters_of(memory.images[memory.addresses["adapters"]])
+            memory.reserve(name, visits * mapping.logit_beats * BEAT)
+        adapters = adapters_of(mapping, memory.images[memory.addresses["adapters"]])
         cache = ForwardCache(network, Layout.of(network), self._samples)
         job = Job(network, self._frozen, adapters, RATE, cache)
         return [self._first(job, first, batch), self._second(job, second), self._third(third)]
@@ -147,9 +154,9 @@ class Scenario:
         logits = self._tune(job, host, batches, self._samples)
         tuning = next(at for at, step in enumerate(host.steps) if step.value == Command.TUNE and step.at == 0) + 1
         host.run(Command.SAVE_ADAPTERS)
-        kept = {"adapters": self._plan.adapters_image(job.adapters), "logits": logits}
+        kept = {"adapters": adapters_image(self._mapping, job.adapters), "logits": logits}
         if job.cache and self._outside:
-            kept["cache"] = cache_image(self._plan, job.cache)
+            kept["cache"] = cache_image(self._mapping, job.cache)
         inside = (tuning, self._work, self._work * self._samples)
         return self._phase(host, kept, reset=True, midway=inside)
 
@@ -158,18 +165,18 @@ class Scenario:
         host.write(order=addresses["order_again"], logits=addresses["logits_again"], epochs=1)
         again = self._tune(job, host, batches, 0)
         host.write(logits=addresses["logits_infer"], cache=addresses["scratch"])
-        inferred = logits_image(self._plan, np.concatenate([job.logits(self._x[batch]) for batch in batches]))
+        inferred = logits_image(self._mapping, np.concatenate([job.logits(self._x[batch]) for batch in batches]))
         host.run(Command.INFER, batches=len(batches))
         host.write(cache=addresses["cache"])
         host.run(Command.SAVE_ADAPTERS)
-        adapters = self._plan.adapters_image(job.adapters)
+        adapters = adapters_image(self._mapping, job.adapters)
         return self._phase(host, {"adapters": adapters, "logits_again": again, "logits_infer": inferred})
 
     def _third(self, batches: list[Integers]) -> Phase:
         """Other adapters, another size of batches, and a raw cache, which is new."""
-        addresses, host, network = self._memory.addresses, Host(self._patience), self._plan.network
+        addresses, host, network = self._memory.addresses, Host(self._patience), self._spec.described
         adapters = self._adapters()
-        image = self._plan.adapters_image(adapters)
+        image = adapters_image(self._mapping, adapters)
         host.run(Command.FORGET)
         host.run(Command.LOAD_ADAPTERS)
         host.write(order=addresses["order_raw"], logits=addresses["logits_raw"], cache=addresses["cache_raw"])
@@ -179,9 +186,9 @@ class Scenario:
         job = Job(network, self._frozen, adapters, RATE, cache)
         logits = self._tune(job, host, batches, self._samples)
         host.run(Command.SAVE_ADAPTERS)
-        kept = {"adapters": self._plan.adapters_image(adapters), "logits_raw": logits}
+        kept = {"adapters": adapters_image(self._mapping, adapters), "logits_raw": logits}
         if self._outside:
-            kept["cache_raw"] = cache_image(self._plan, cache)
+            kept["cache_raw"] = cache_image(self._mapping, cache)
         return self._phase(host, kept, {addresses["adapters"]: image})
 
     def _tune(self, job: Job, host: Host, batches: list[Integers], misses: int) -> Bytes:
@@ -189,7 +196,7 @@ class Scenario:
         before = job.saturations
         logits = [job.batch(self._x[batch], self._labels[batch], batch).logits for batch in batches]
         host.run(Command.TUNE, batches=len(batches), misses=misses, saturations=job.saturations - before)
-        return logits_image(self._plan, np.concatenate(logits))
+        return logits_image(self._mapping, np.concatenate(logits))
 
     def _phase(
         self,
@@ -211,7 +218,7 @@ class Scenario:
         )
 
     def _adapters(self) -> Adapters:
-        shape, rng = self._plan.shape, self._rng
+        shape, rng = self._mapping.shape, self._rng
         a = [rng.normal(0, inputs**-0.5, inputs * shape.rank) for inputs in shape.inputs]
         b = rng.normal(0, 0.05, shape.classes * len(shape.inputs) * shape.rank)
         return Adapters(shape, np.rint(np.concatenate([*a, b]) * 4096).astype(np.int64))

@@ -19,12 +19,13 @@ from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..models.network import Linear, Network
 from ..nn.celoss import LABEL
 from ..nn.layer_block import VALUES, check_beats, random_activations
-from ..nn.mapping import Plan
 from ..nn.products import product_of
 from ..nn.softmax import Softmax
 from ..packets import last_flags
 from ..rng.urng import BIT
 from .adapters import MAXIMUM_RATE, Adapters
+from .images import adapters_image, adapters_of
+from .mapping import AdapterMapping
 
 RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
 
@@ -79,30 +80,34 @@ class AdapterSpec(Spec):
             raise UserError(f"classes = {self.classes} is not 2 or more")
         if self.columns > VALUES:
             raise UserError(f"columns = {self.columns} is more than {VALUES}: a class's part of B is one beat")
-        check_beats(self.plan.adapter_beats)
+        check_beats(self.mapping.adapter_beats)
 
     @cached_property
-    def plan(self) -> Plan:
-        """How inputs and parameters lie in the memories: those of fully connected layers of these sizes."""
+    def mapping(self) -> AdapterMapping:
+        """Mapping of inputs and parameters onto the memories."""
+        return AdapterMapping.of(self.network, 0, self.rank, self.lanes, self.columns, byte_inputs=False)
+
+    @cached_property
+    def network(self) -> Network:
+        """The network to which these adapters belong: fully connected layers with these inputs."""
         first, *others = self.inputs
-        layers = (*(Linear(count) for count in others), Linear(self.classes))
-        return Plan(Network(self.name, (first,), layers), 0, self.rank, self.lanes, self.columns, pixels=False)
+        return Network(self.name, (first,), (*(Linear(count) for count in others), Linear(self.classes)))
 
     @property
     def rows(self) -> int:
         """Of a sample: the adapters' inputs, then the base logits."""
-        return self.plan.tiles + 1
+        return self.mapping.adapter_rows + 1
 
     @property
     def row(self) -> int:
         """Values of a row."""
-        return self.lanes * self.plan.together
+        return self.lanes * self.mapping.words_per_cycle
 
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
         """`load`, `label`, `i` go in, `logits` and `o` come out."""
-        beats = (Field("parameter", Q4_12, VALUES * self.plan.together),)
+        beats = (Field("parameter", Q4_12, VALUES * self.mapping.words_per_cycle),)
         return {
             "load": Stream("in", beats),
             "label": Stream("in", (Field("label", LABEL), Field("rate", RATE), Field("last", BIT))),
@@ -113,11 +118,11 @@ class AdapterSpec(Spec):
 
     def load_words(self, adapters: Adapters) -> Words:
         """Parameters as `load` takes them and `o` gives them: of A a beat for each word of a row at once; of B one."""
-        together = self.plan.together
-        image = self.plan.adapters_image(adapters).view("<i2").astype(np.int64)
-        a, b = np.split(image, [self.plan.tiles * self.plan.tile_beats * VALUES])
-        b = np.pad(b.reshape(-1, VALUES), ((0, 0), (0, VALUES * (together - 1))))
-        return {"parameter": np.concatenate([a.reshape(-1, VALUES * together), b])}
+        words = self.mapping.words_per_cycle
+        image = adapters_image(self.mapping, adapters).view("<i2").astype(np.int64)
+        a, b = np.split(image, [self.mapping.a_beats * VALUES])
+        b = np.pad(b.reshape(-1, VALUES), ((0, 0), (0, VALUES * (words - 1))))
+        return {"parameter": np.concatenate([a.reshape(-1, VALUES * words), b])}
 
     def batch_words(self, batch: Batch) -> dict[str, Words]:
         """A batch as `label` and `i` take it."""
@@ -138,9 +143,9 @@ class AdapterSpec(Spec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """With the parameters loaded before the batches; a batch that has not ended gives nothing."""
-        a, b = np.split(inputs["load"]["parameter"], [self.plan.tiles * self.plan.tile_beats // self.plan.together])
+        a, b = np.split(inputs["load"]["parameter"], [self.mapping.a_beats // self.mapping.words_per_cycle])
         image = np.concatenate([a.reshape(-1), b[:, :VALUES].reshape(-1)])
-        adapters = self.plan.adapters_of(image.astype("<i2").view(np.uint8))
+        adapters = adapters_of(self.mapping, image.astype("<i2").view(np.uint8))
         ends = (np.flatnonzero(inputs["label"]["last"][:, 0]) + 1).tolist()
         results = [self.tune(adapters, self._batch(inputs, *pair)) for pair in zip([0, *ends], ends, strict=False)]
         joined: dict[str, Words] = {}
@@ -151,7 +156,7 @@ class AdapterSpec(Spec):
     def _batch(self, inputs: dict[str, Words], first: int, end: int) -> Batch:
         """The samples from one to another."""
         rows = inputs["i"]["x"][first * self.rows : end * self.rows].reshape(end - first, -1)
-        places = np.cumsum([count * self.row for count in self.plan.adapter_rows])
+        places = np.cumsum([count * self.row for count in self.mapping.rows_per_adapter])
         *parts, base = np.split(rows, places, axis=1)
         read = [part[:, :count] for part, count in zip(parts, self.inputs, strict=True)]
         label = inputs["label"]
@@ -169,8 +174,8 @@ class AdapterSpec(Spec):
         phases = []
         for number in range(2):
             bound = Q4_12.maximum if number else 600
-            flat = rng.integers(-bound, bound, self.plan.shape.parameters)
-            adapters = Adapters(self.plan.shape, flat)
+            flat = rng.integers(-bound, bound, self.mapping.shape.parameters)
+            adapters = Adapters(self.mapping.shape, flat)
             load = self.load_words(adapters)
             phases.append(Phase({"load": load}, reset=number == 0, cycles=len(load["parameter"])))
             sizes = (self.batch, 1, int(rng.integers(1, self.batch, endpoint=True)))

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from ..axi.bus import BEAT
 from ..fixed import Integers
 from ..nf4.codec import Layout
-from ..nn.mapping import SCALES, ZERO_CODE, Bytes, Plan
+from ..nn.images import Bytes
 from .forward_cache import ForwardCache
+from .mapping import SCALES, ZERO_CODE, AdapterMapping
 
 ALIGNMENT = 4096
 
@@ -48,28 +49,28 @@ class JobMemory:
         self.end += -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def cache_bytes(plan: Plan, raw: bool, places: int) -> int:
+def cache_bytes(mapping: AdapterMapping, raw: bool, places: int) -> int:
     """Bytes of a cache with so many places."""
-    return places * (plan.raw_beats if raw else plan.record_beats) * BEAT
+    return places * (mapping.raw_beats if raw else mapping.record_beats) * BEAT
 
 
-def cache_image(plan: Plan, cache: ForwardCache) -> Bytes:
+def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
     """A cache as the core writes it: every word of a record on a beat of its own, (places, bytes)."""
-    words = [word for tensor in plan.record_words for word in tensor]
+    words = [word for tensor in mapping.record_words for word in tensor]
     if not isinstance(cache.codec, Layout):
-        values = _by_word(cache.codec.dequantise(cache.records), [word.count for word in words], plan.lanes, 0)
+        values = _by_word(cache.codec.dequantise(cache.records), [word.count for word in words], mapping.lanes, 0)
         return np.ascontiguousarray(values, "<i4").view(np.uint8).reshape(len(values), -1)
     codes, scales = cache.codec.unpack(cache.records)
-    width = plan.word_codes * 2 * BEAT
+    width = mapping.word_codes * 2 * BEAT
     nibbles = _by_word(codes.astype(np.int64), [word.count for word in words], width, ZERO_CODE)
     packed = (nibbles[..., ::2] | nibbles[..., 1::2] << 4).astype(np.uint8).reshape(len(codes), -1)
-    padded = np.pad(scales, ((0, 0), (0, plan.scale_beats * SCALES - scales.shape[1])))
+    padded = np.pad(scales, ((0, 0), (0, mapping.scale_beats * SCALES - scales.shape[1])))
     return np.concatenate([packed, np.ascontiguousarray(padded, "<u4").view(np.uint8)], axis=1)
 
 
-def logits_image(plan: Plan, logits: Integers) -> Bytes:
+def logits_image(mapping: AdapterMapping, logits: Integers) -> Bytes:
     """Logits (visits, classes) as the core writes them: four bytes a class, a sample begun on a beat of its own."""
-    padded = np.pad(logits, ((0, 0), (0, plan.logit_beats * BEAT // 4 - logits.shape[1])))
+    padded = np.pad(logits, ((0, 0), (0, mapping.logit_beats * BEAT // 4 - logits.shape[1])))
     return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
 
 

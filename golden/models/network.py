@@ -157,46 +157,10 @@ class Network:
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The normal form."""
-        stages: list[Stage] = []
-        shape, flat = self.input_shape, len(self.input_shape) == 1
-        batch_norm = relu = False
-        pool, open_layer = 1, None
-        start = computed = shape
-
-        def close() -> None:
-            if open_layer is not None:
-                stages.append(Stage(open_layer, start, computed, shape, batch_norm, relu, pool))
-
-        for number, layer in enumerate(self.layers):
-            where = f"{self.name}, layer {number} ({type(layer).__name__})"
-            match layer:
-                case Convolution() | Linear():
-                    close()
-                    open_layer, start = layer, shape
-                    computed = shape = _applied(layer, shape, flat, where)
-                    batch_norm = relu = False
-                    pool = 1
-                case BatchNorm():
-                    if open_layer is None or batch_norm or relu or pool > 1 or flat != (len(computed) == 1):
-                        raise UserError(f"{where}: batch norm must directly follow a convolution or a linear layer")
-                    batch_norm = True
-                case Relu():
-                    if open_layer is None:
-                        raise UserError(f"{where}: a ReLU must follow a layer with weights")
-                    relu = True
-                case MaxPool():
-                    if open_layer is None or flat or pool > 1:
-                        raise UserError(f"{where}: a max-pool must follow a convolution, one at most")
-                    if not 2 <= layer.size <= min(shape[1:]):
-                        raise UserError(f"{where}: windows of {layer.size} x {layer.size} do not fit {shape}")
-                    pool = layer.size
-                    shape = (shape[0], shape[1] // layer.size, shape[2] // layer.size)
-                case Flatten():
-                    flat = True
-        close()
+        stages = stages_of(self.name, self.input_shape, self.layers)
         if not stages or not isinstance(stages[-1].layer, Linear) or stages[-1].relu or stages[-1].batch_norm:
             raise UserError(f"{self.name} must end in a linear layer: its outputs are the logits")
-        return tuple(stages)
+        return stages
 
     @property
     def classes(self) -> int:
@@ -213,6 +177,62 @@ def deployed(network: Network) -> Network:
     """Return the description as the hardware runs it: without batch norm, which is folded into the layers."""
     layers = tuple(layer for layer in network.layers if not isinstance(layer, BatchNorm))
     return Network(network.name, network.input_shape, layers)
+
+
+def stages_of(name: str, input_shape: Shape, layers: tuple[Layer, ...]) -> tuple[Stage, ...]:
+    """Group layers into stages, which may end in any layer.
+
+    Parameters
+    ----------
+    name : str
+        Name for messages.
+    input_shape : tuple of int
+        Shape of a sample: (channels, height, width) or (features,).
+    layers : tuple of Layer
+
+    Raises
+    ------
+    UserError
+        If the layers do not fit each other.
+    """
+    stages: list[Stage] = []
+    shape, flat = input_shape, len(input_shape) == 1
+    batch_norm = relu = False
+    pool, open_layer = 1, None
+    start = computed = shape
+
+    def close() -> None:
+        if open_layer is not None:
+            stages.append(Stage(open_layer, start, computed, shape, batch_norm, relu, pool))
+
+    for number, layer in enumerate(layers):
+        where = f"{name}, layer {number} ({type(layer).__name__})"
+        match layer:
+            case Convolution() | Linear():
+                close()
+                open_layer, start = layer, shape
+                computed = shape = _applied(layer, shape, flat, where)
+                batch_norm = relu = False
+                pool = 1
+            case BatchNorm():
+                if open_layer is None or batch_norm or relu or pool > 1 or flat != (len(computed) == 1):
+                    raise UserError(f"{where}: batch norm must directly follow a convolution or a linear layer")
+                batch_norm = True
+            case Relu():
+                if open_layer is None:
+                    raise UserError(f"{where}: a ReLU must follow a layer with weights")
+                relu = True
+            case MaxPool():
+                if open_layer is None or flat or pool > 1:
+                    raise UserError(f"{where}: a max-pool must follow a convolution, one at most")
+                if not 2 <= layer.size <= min(shape[1:]):
+                    raise UserError(f"{where}: windows of {layer.size} x {layer.size} do not fit {shape}")
+                pool = layer.size
+                shape = (shape[0], shape[1] // layer.size, shape[2] // layer.size)
+            case Flatten():
+                flat = True
+    close()
+    return tuple(stages)
 
 
 def _applied(layer: Convolution | Linear, shape: Shape, flat: bool, where: str) -> Shape:

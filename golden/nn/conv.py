@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from ..errors import UserError
-from ..models.network import Convolution, MaxPool, Relu
-from .layer_block import OneStage, OneStageSpec
+from ..models.network import Convolution, MaxPool, Relu, Stage
+from .layer_block import LayerBlockSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvSpec(OneStageSpec):
+class ConvSpec(LayerBlockSpec):
     """Parameters and model of `conv`.
 
     Parameters
@@ -61,9 +62,9 @@ class ConvSpec(OneStageSpec):
                 raise UserError(f"{name} = {getattr(self, name)} is not in {least} to {most}")
         super().__post_init__()
 
-    @property
-    def network(self) -> OneStage:
+    @cached_property
+    def stage(self) -> Stage:
         """The layer and what follows it."""
         behind = (*((MaxPool(self.pool),) if self.pool > 1 else ()), *((Relu(),) if self.relu else ()))
         shape = (self.channels, self.height, self.width)
-        return self._network(shape, Convolution(self.outputs, self.kernel, self.padding), *behind)
+        return self._stage(shape, Convolution(self.outputs, self.kernel, self.padding), *behind)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from ..errors import UserError
-from ..models.network import Linear, Relu
-from .layer_block import OneStage, OneStageSpec
+from ..models.network import Linear, Relu, Stage
+from .layer_block import LayerBlockSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class FcSpec(OneStageSpec):
+class FcSpec(LayerBlockSpec):
     """Parameters and model of `fc`.
 
     Parameters
     ----------
     inputs, outputs : int
-        Activations.
+        ActivationMemory.
     relu : bool
         Negative outputs become 0.
     lanes : int
@@ -40,7 +41,7 @@ class FcSpec(OneStageSpec):
                 raise UserError(f"{name} = {getattr(self, name)} is not in 1 to {1 << 14}")
         super().__post_init__()
 
-    @property
-    def network(self) -> OneStage:
+    @cached_property
+    def stage(self) -> Stage:
         """The layer."""
-        return self._network((self.inputs,), Linear(self.outputs), *((Relu(),) if self.relu else ()))
+        return self._stage((self.inputs,), Linear(self.outputs), *((Relu(),) if self.relu else ()))

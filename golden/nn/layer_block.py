@@ -12,9 +12,10 @@ import numpy as np
 from ..block import Field, Phase, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
-from ..models.network import Flatten, Layer, Linear, Network, Stage
+from ..models.network import Layer, Stage, stages_of
 from .forward import StageIntegers, forward
-from .mapping import Plan
+from .images import frozen_image
+from .mapping import Mapping
 from .products import product_of
 
 VALUES = 8
@@ -40,23 +41,8 @@ def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Inte
     return np.where(rng.random(shape) < 0.02, ends, values >> shift)
 
 
-class OneStage(Network):
-    """A network of one stage, which ends in anything."""
-
-    @cached_property
-    def stages(self) -> tuple[Stage, ...]:
-        """Without the linear layer with which a network has to end."""
-        whole = Network(self.name, self.input_shape, (*self.layers, Flatten(), Linear(1)))
-        return whole.stages[:1]
-
-    @property
-    def classes(self) -> int:
-        """None: the outputs are no logits, and may be more than lanes."""
-        return 1
-
-
 @dataclass(frozen=True, kw_only=True)
-class OneStageSpec(Spec):
+class LayerBlockSpec(Spec):
     """A block that runs a stage."""
 
     lanes: int = 32
@@ -66,22 +52,17 @@ class OneStageSpec(Spec):
         super().__post_init__()
         if self.columns > VALUES:
             raise UserError(f"columns = {self.columns} is more than {VALUES}: biases come a beat a group")
-        check_beats(self.plan.frozen_beats)
+        check_beats(self.mapping.frozen_beats)
 
     @property
     @abstractmethod
-    def network(self) -> OneStage:
-        """The stage."""
+    def stage(self) -> Stage:
+        """The layer, and the max-pool and ReLU behind it."""
 
     @cached_property
-    def plan(self) -> Plan:
-        """How it lies in the memories."""
-        return Plan(self.network, rank=1, lanes=self.lanes, columns=self.columns, pixels=False)
-
-    @property
-    def stage(self) -> Stage:
-        """The stage alone."""
-        return self.network.stages[0]
+    def mapping(self) -> Mapping:
+        """Mapping of the stage onto the array."""
+        return Mapping(self.name, (self.stage,), self.lanes, self.columns, byte_inputs=False)
 
     @property
     def taken(self) -> int:
@@ -93,8 +74,9 @@ class OneStageSpec(Spec):
         """Activations that it makes of them."""
         return prod(self.stage.output_shape)
 
-    def _network(self, shape: tuple[int, ...], *layers: Layer) -> OneStage:
-        return OneStage(self.name, shape, layers)
+    def _stage(self, shape: tuple[int, ...], *layers: Layer) -> Stage:
+        (stage,) = stages_of(self.name, shape, layers)
+        return stage
 
     # -- the block -------------------------------------------------------------------------------------------------
 
@@ -108,13 +90,13 @@ class OneStageSpec(Spec):
 
     def parameters(self, rng: np.random.Generator) -> StageIntegers:
         """Random ones, small enough that most sums do not saturate."""
-        bound = max(int(Q4_12.maximum / self.plan.stages[0].words / 8), 256)
+        bound = max(int(Q4_12.maximum / self.mapping.stages[0].words / 8), 256)
         weight = rng.integers(-bound, bound, self.stage.weight_shape)
         return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, self.stage.biases, endpoint=True))
 
     def load_words(self, own: StageIntegers) -> dict[str, Words]:
         """The parameters as `load` takes them."""
-        image = self.plan.frozen_image([own]).view("<i2").astype(np.int64)
+        image = frozen_image(self.mapping, [own]).view("<i2").astype(np.int64)
         return {"load": {"parameter": image.reshape(-1, VALUES)}}
 
     def sample_words(self, samples: Integers) -> dict[str, Words]:
@@ -138,14 +120,14 @@ class OneStageSpec(Spec):
         return {"o": {"activation": self.results(own, samples)["o"]["activation"][:words]}}
 
     def _loaded(self, beats: Integers) -> StageIntegers:
-        """Parameters of an image, found by where the plan puts the number of each."""
-        stage, image = self.stage, np.zeros(self.plan.frozen_beats * VALUES, np.int64)
+        """Parameters of an image, found by where the mapping puts the number of each."""
+        stage, image = self.stage, np.zeros(self.mapping.frozen_beats * VALUES, np.int64)
         count, biases = prod(stage.weight_shape), stage.biases
         places = np.zeros(count + biases, np.int64)
         for shift in (0, 12):
             digits = (np.arange(1, count + biases + 1) >> shift) & 0xFFF
             own = StageIntegers(digits[:count].reshape(stage.weight_shape), digits[count:])
-            image += self.plan.frozen_image([own]).view("<i2").astype(np.int64) << shift
+            image += frozen_image(self.mapping, [own]).view("<i2").astype(np.int64) << shift
         used = np.flatnonzero(image)
         places[image[used] - 1] = used
         values = beats.reshape(-1)[places]
@@ -157,10 +139,10 @@ class OneStageSpec(Spec):
         for number in range(2):
             own = self.parameters(rng)
             load = self.load_words(own)
-            phases.append(Phase(load, reset=number == 0, cycles=self.plan.frozen_beats, quiet=True))
+            phases.append(Phase(load, reset=number == 0, cycles=self.mapping.frozen_beats, quiet=True))
             for count in (1, max(words // self.given // 2, 2))[number:]:
                 samples = self.samples(rng, count)
-                follows = count == 1 or (self.plan.images == 2 and self._entry < self.period)
+                follows = count == 1 or (self.mapping.sample_buffers == 2 and self._entry < self.period)
                 cycles = self.latency + self.given + (count - 1) * self.period if follows else None
                 phases.append(Phase(self.sample_words(samples), self.results(own, samples), cycles=cycles, quiet=True))
         return phases
@@ -168,12 +150,12 @@ class OneStageSpec(Spec):
     @property
     def latency(self) -> int:
         """Cycles from a sample's first activation to its first output: it enters, then its words are multiplied."""
-        return self._entry + self.plan.stages[0].cycles + self.lanes.bit_length() - 1 + AROUND
+        return self._entry + self.mapping.stages[0].cycles + self.lanes.bit_length() - 1 + AROUND
 
     @property
     def period(self) -> int:
         """Cycles from a sample's first output to the next one's, where no side waits and a sample enters meanwhile."""
-        return max(self.given, 2) + self.plan.stages[0].cycles + self.lanes.bit_length() - 1 + BETWEEN
+        return max(self.given, 2) + self.mapping.stages[0].cycles + self.lanes.bit_length() - 1 + BETWEEN
 
     @property
     def _entry(self) -> int:

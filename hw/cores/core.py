@@ -5,14 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.cores.instantft_registers import Command
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..lora.batch_scheduler import Batches
 from ..lora.batch_unpacker import Loader
-from ..lora.engine import Engine
+from ..lora.engine import AdapterEngine
 from ..lora.logit_writer import Logits
 from ..lora.parameter_transfer import Transfer
 from ..lora.sample_scheduler import Visits
-from ..nn.sample_writer import Image
+from ..nn.sample_writer import SampleWriter
 from ..primitives.fifo import Fifo
 from .memory_system import Memories, buses
 
@@ -28,7 +28,7 @@ class Core(wiring.Component):
 
     Parameters
     ----------
-    plan : Plan
+    mapping : AdapterMapping
     batch, places : int
         Most samples of a batch, of the cache.
     ports : int
@@ -52,11 +52,11 @@ class Core(wiring.Component):
         See `monitor`.
     """
 
-    def __init__(self, plan: Plan, batch: int, places: int, ports: int = 1, store: int = 0) -> None:
-        self.plan, self.most, self.ports, self.store = plan, batch, ports, store
-        self.engine = Engine(plan, batch)
-        self.visits = Visits(plan, batch, places, shared=store > 0)
-        self.batches = Batches(plan, batch)
+    def __init__(self, mapping: AdapterMapping, batch: int, places: int, ports: int = 1, store: int = 0) -> None:
+        self.mapping, self.most, self.ports, self.store = mapping, batch, ports, store
+        self.engine = AdapterEngine(mapping, batch)
+        self.visits = Visits(mapping, batch, places, shared=store > 0)
+        self.batches = Batches(mapping, batch)
         self.memories = Memories(ports, store)
         super().__init__(
             {
@@ -68,7 +68,7 @@ class Core(wiring.Component):
                 **dict.fromkeys(CONFIGURATION, In(32)),
                 "clipped": Out(8),
                 **buses(ports),
-                **monitor(plan),
+                **monitor(mapping),
             }
         )
 
@@ -77,10 +77,10 @@ class Core(wiring.Component):
         engine, visits, batches, memories = self.engine, self.visits, self.batches, self.memories
         m.submodules.engine, m.submodules.visits = engine, visits
         m.submodules.batches, m.submodules.memories = batches, memories
-        m.submodules.image = image = Image(self.plan)
-        m.submodules.loader = loader = Loader(self.plan, self.most)
-        m.submodules.logits = logits = Logits(self.plan)
-        m.submodules.transfer = transfer = Transfer(self.plan)
+        m.submodules.image = image = SampleWriter(self.mapping.forward)
+        m.submodules.loader = loader = Loader(self.mapping, self.most)
+        m.submodules.logits = logits = Logits(self.mapping)
+        m.submodules.transfer = transfer = Transfer(self.mapping)
         m.submodules.addresses = records = Fifo(32, 4)
         # short queues, so that nobody's ready depends on another's
         taken = {}
@@ -161,9 +161,9 @@ class Core(wiring.Component):
             m.d.sync += half.eq(0)
         return waiting != 0
 
-    def _record(self, m: Module, image: Image, records: Fifo, running: Signal, waiting: Value) -> None:
+    def _record(self, m: Module, image: SampleWriter, records: Fifo, running: Signal, waiting: Value) -> None:
         """New samples through the frozen network; while it runs the next one comes."""
-        engine, visits, places = self.engine, self.visits, self.plan.images
+        engine, visits, places = self.engine, self.visits, self.mapping.forward.sample_buffers
         held, arrived = Signal(2), Signal(2)
         into, used, begin = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -244,7 +244,7 @@ class Core(wiring.Component):
         m.d.comb += [
             given.valid.eq(records.o.valid & engine.record.valid & ~told),
             given.payload.address.eq(records.o.payload),
-            given.payload.beats.eq(Mux(engine.raw, self.plan.raw_beats, self.plan.record_beats)),
+            given.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
             records.o.ready.eq(given.valid & given.ready),
             batches.written.eq(memories.settled),
         ]
@@ -291,11 +291,11 @@ class Core(wiring.Component):
         m.d.comb += self.finished.eq(visits.ended | (forgetting & visits.ready) | (moved & self.memories.settled))
 
 
-def monitor(plan: Plan) -> dict[str, wiring.Member]:
+def monitor(mapping: AdapterMapping) -> dict[str, wiring.Member]:
     """Each beat of the adapters' image that changes, as many at once as are written, and the end of a batch."""
     return {
-        "monitor_valid": Out(plan.together),
+        "monitor_valid": Out(mapping.words_per_cycle),
         "monitor_beat": Out(16),
-        "monitor_data": Out(128 * plan.together),
+        "monitor_data": Out(128 * mapping.words_per_cycle),
         "monitor_done": Out(1),
     }

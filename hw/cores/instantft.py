@@ -30,7 +30,7 @@ class Instantft(wiring.Component):
                 "control": In(Lite()),
                 "interrupt": Out(1),
                 **buses(spec.ports),
-                **monitor(spec.plan),
+                **monitor(spec.mapping),
             }
         )
 
@@ -40,7 +40,7 @@ class Instantft(wiring.Component):
         m.submodules.registers = registers = AxiRegisters(
             AxiRegistersSpec(registers=REGISTERS, signature=spec.signature)
         )
-        inner = Core(spec.plan, spec.batch, spec.cache_entries, spec.ports, spec.store_beats)
+        inner = Core(spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.store_beats)
         clear = Signal()
         m.submodules.core = ResetInserter(clear)(inner)
         wiring.connect(m, wiring.flipped(self.control), registers.bus)
@@ -49,7 +49,7 @@ class Instantft(wiring.Component):
         m.d.comb += [
             self.interrupt.eq(registers.interrupt_line),
             *(getattr(inner, name).eq(getattr(registers, name)) for name in CONFIGURATION),
-            *(getattr(self, name).eq(getattr(inner, name)) for name in monitor(spec.plan)),
+            *(getattr(self, name).eq(getattr(inner, name)) for name in monitor(spec.mapping)),
         ]
         command = Signal(Command)
         busy, done, error = Signal(), Signal(), Signal(4)

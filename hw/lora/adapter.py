@@ -5,14 +5,14 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.lora.adapter import AdapterSpec
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..nn.mac import PARAMETER, MacArray
 from ..nn.pooling import VALUE
-from ..nn.weight_memory import Tiles
+from ..nn.weight_memory import WeightMemory
 from ..ports import elements, members
 from ..primitives.pipeline import delayed
-from .backward_sequencer import Tuner
-from .logit_head import LOGIT, Head
+from .backward_sequencer import BackwardSequencer
+from .logit_head import LOGIT, LogitHead
 from .update import RATE, VALUES
 
 
@@ -30,8 +30,8 @@ class Adapter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        plan = spec.plan
-        inner = Tuning(plan, spec.batch, spec.rows)
+        mapping = spec.mapping
+        inner = Tuning(mapping, spec.batch, spec.rows)
         move = Signal()
         m.submodules.inner = EnableInserter(move)(inner)
         m.d.comb += [
@@ -49,7 +49,7 @@ class Adapter(wiring.Component):
         ]
         count, samples = Signal(range(spec.batch + 1)), Signal(range(spec.batch + 1))
         closed, loaded, busy = Signal(), Signal(), Signal()
-        beat, last_beat = Signal(range(plan.adapter_beats)), Signal()
+        beat, last_beat = Signal(range(mapping.adapter_beats)), Signal()
         address, row, last_row = Signal(range(spec.batch * spec.rows)), Signal(range(spec.rows)), Signal()
         fresh, wanted = Signal(init=1), Signal()
         label, given, load = self.label.payload, self.i.payload, self.load.payload
@@ -68,11 +68,11 @@ class Adapter(wiring.Component):
         # whatever enters does so while the tuner is idle: nothing is on offer, nothing waits
         taken = self.load.valid & self.load.ready
         m.d.sync += [inner.load.eq(taken), inner.place.eq(beat), inner.load_beats.eq(load.parameter)]
-        step = Mux(beat < plan.tiles * plan.tile_beats, 2, 1) if plan.together == 2 else 1
+        step = Mux(beat < mapping.a_beats, 2, 1) if mapping.words_per_cycle == 2 else 1
         with m.If(taken):
             m.d.sync += [
                 beat.eq(Mux(last_beat, 0, beat + step)),
-                last_beat.eq(beat == plan.adapter_beats - 2),
+                last_beat.eq(beat == mapping.adapter_beats - 2),
                 loaded.eq(last_beat),
             ]
         with m.If(inner.label_write):
@@ -112,23 +112,29 @@ class Tuning(wiring.Component):
         Of its samples.
     """
 
-    def __init__(self, plan: Plan, batch: int, rows: int) -> None:
-        self.plan, self.batch, self.rows = plan, batch, rows
-        self.array = MacArray(plan.lanes, plan.columns, plan.tiles * plan.lanes * plan.together, batch, plan.together)
-        beats = data.ArrayLayout(PARAMETER, VALUES * plan.together)
+    def __init__(self, mapping: AdapterMapping, batch: int, rows: int) -> None:
+        self.mapping, self.batch, self.rows = mapping, batch, rows
+        self.array = MacArray(
+            mapping.lanes,
+            mapping.columns,
+            mapping.adapter_rows * mapping.lanes * mapping.words_per_cycle,
+            batch,
+            mapping.words_per_cycle,
+        )
+        beats = data.ArrayLayout(PARAMETER, VALUES * mapping.words_per_cycle)
         super().__init__(
             {
                 **dict.fromkeys(("load", "label_write", "row_write", "start"), In(1)),
-                "place": In(range(plan.adapter_beats)),
+                "place": In(range(mapping.adapter_beats)),
                 "load_beats": In(beats),
                 "label_address": In(range(batch + 1)),
                 "label": In(8),
                 "address": In(range(batch * rows)),
-                "row": In(data.ArrayLayout(VALUE, plan.lanes * plan.together)),
+                "row": In(data.ArrayLayout(VALUE, mapping.lanes * mapping.words_per_cycle)),
                 "count": In(range(batch + 1)),
                 "rate": In(RATE),
                 "done": Out(1),
-                "updated": Out(plan.together),
+                "updated": Out(mapping.words_per_cycle),
                 "beats": Out(beats),
                 "logits": Out(LOGIT),
             }
@@ -136,10 +142,10 @@ class Tuning(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan, array = self.plan, self.array
+        mapping, array = self.mapping, self.array
         m.submodules.array = array
-        m.submodules.tuner = tuner = Tuner(plan, self.batch, array.within_width)
-        m.submodules.head = head = Head(plan, self.batch)
+        m.submodules.tuner = tuner = BackwardSequencer(mapping, self.batch, array.within_width)
+        m.submodules.head = head = LogitHead(mapping, self.batch)
         m.d.comb += [
             head.start.eq(self.start),
             head.label_write.eq(self.label_write),
@@ -147,7 +153,7 @@ class Tuning(wiring.Component):
             head.label.eq(self.label),
             head.show.eq(1),
             head.h_valid.eq(array.valid),
-            *(head.h[rank].eq(array.o[rank]) for rank in range(plan.ranks)),
+            *(head.h[rank].eq(array.o[rank]) for rank in range(mapping.ranks)),
             head.dh_read.eq(tuner.dh),
             head.b_read.eq(tuner.entry),
             tuner.start.eq(self.start),
@@ -167,9 +173,9 @@ class Tuning(wiring.Component):
         self._operands(m, tuner, head)
         return m
 
-    def _operands(self, m: Module, tuner: Tuner, head: Head) -> None:
+    def _operands(self, m: Module, tuner: BackwardSequencer, head: LogitHead) -> None:
         """Inputs and parameters, two registers after the tuner's addresses."""
-        plan, array = self.plan, self.array
+        mapping, array = self.mapping, self.array
         m.submodules.batch = batch = memory.Memory(
             shape=self.row.shape(), depth=self.batch * self.rows, init=[], attrs={"ram_style": "block"}
         )
@@ -181,15 +187,15 @@ class Tuning(wiring.Component):
             fetch.addr.eq(tuner.address),
         ]
         # beats come from outside or from the tuner; A's tiles are first, then B
-        tile_beats = plan.tiles * plan.tile_beats
+        tile_beats = mapping.a_beats
         place, beats, of_b = Signal.like(tuner.beat), Signal(len(Value.cast(tuner.o))), Signal()
         write = self.load | tuner.write[0]
-        m.submodules.a = a = Tiles(plan.tiles, plan.lanes, plan.columns, plan.together)
+        m.submodules.a = a = WeightMemory(mapping.adapter_rows, mapping.lanes, mapping.columns, mapping.words_per_cycle)
         m.d.comb += [
             place.eq(Mux(self.load, self.place, tuner.beat)),
             beats.eq(Mux(self.load, self.load_beats, tuner.o)),
             of_b.eq(place >= tile_beats),
-            a.write.eq((write & ~of_b).replicate(plan.together)),
+            a.write.eq((write & ~of_b).replicate(mapping.words_per_cycle)),
             a.place.eq(place),
             a.beats.eq(beats),
             a.address.eq(tuner.tile),
@@ -202,14 +208,14 @@ class Tuning(wiring.Component):
             x = Signal(VALUE, name=f"x{number}")
             m.d.sync += x.eq(value)
             m.d.comb += array.x[number].eq(x)
-        if plan.together == 2:
+        if mapping.words_per_cycle == 2:
             m.d.comb += array.paired.eq(1)
         within = delayed(m, tuner.within, 1, "own")
-        for number in range(plan.lanes * plan.columns):
+        for number in range(mapping.lanes * mapping.columns):
             w = Signal(PARAMETER, name=f"w{number}")
-            m.d.sync += w.eq(Mux(within, head.dh[number % plan.ranks], a.word[number]))
+            m.d.sync += w.eq(Mux(within, head.dh[number % mapping.ranks], a.word[number]))
             m.d.comb += array.w[number].eq(w)
         for name in ("enable", "within", "first", "last"):
             m.d.comb += getattr(array, name).eq(delayed(m, getattr(tuner, name), 2, name))
         m.d.comb += head.base_valid.eq(delayed(m, tuner.base, 2, "base_logits"))
-        m.d.comb += [head.base[number].eq(array.x[number]) for number in range(plan.network.classes)]
+        m.d.comb += [head.base[number].eq(array.x[number]) for number in range(mapping.classes)]

@@ -5,14 +5,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..nn.mac import PARAMETER
 from ..primitives.pipeline import delayed
-from .batch_unpacker import rows_of
 from .update import RATE, VALUES, Updater
 
 
-class Tuner(wiring.Component):
+class BackwardSequencer(wiring.Component):
     """One row a cycle, which is one word of an adapter's input, or two.
 
     Forward, a sample's rows follow each other, and with the last of an adapter its sum is complete. Backward, the
@@ -39,12 +38,12 @@ class Tuner(wiring.Component):
         How many values were clipped in this cycle.
     """
 
-    def __init__(self, plan: Plan, batch: int, width: int) -> None:
-        self.plan, self.batch, self.width = plan, batch, width
-        self.entries = plan.network.classes * plan.adapters
-        values = plan.lanes * plan.columns
-        self.slices = plan.tile_beats // plan.together
-        self.updaters = [Updater(width) for _ in range(plan.together)]
+    def __init__(self, mapping: AdapterMapping, batch: int, width: int) -> None:
+        self.mapping, self.batch, self.width = mapping, batch, width
+        self.entries = mapping.classes * mapping.adapters
+        values = mapping.lanes * mapping.columns
+        self.slices = mapping.forward.word_beats // mapping.words_per_cycle
+        self.updaters = [Updater(width) for _ in range(mapping.words_per_cycle)]
         super().__init__(
             {
                 **dict.fromkeys(("start", "half", "learn", "complete"), In(1)),
@@ -52,25 +51,25 @@ class Tuner(wiring.Component):
                 "count": In(range(batch + 1)),
                 "rate": In(RATE),
                 "finished": In(range(batch + 1)),
-                "address": Out(range(2 * batch * rows_of(plan))),
-                "tile": Out(range(max(plan.tiles, 2))),
-                "dh": Out(range(batch * plan.adapters)),
+                "address": Out(range(2 * batch * mapping.sample_rows)),
+                "tile": Out(range(max(mapping.adapter_rows, 2))),
+                "dh": Out(range(batch * mapping.adapters)),
                 "sums": In(data.ArrayLayout(signed(width), values)),
                 "parameters": In(data.ArrayLayout(PARAMETER, values)),
                 "entry": Out(range(self.entries)),
-                "b_value": In(data.ArrayLayout(PARAMETER, plan.ranks)),
-                "db_value": In(data.ArrayLayout(signed(width), plan.ranks)),
-                "write": Out(plan.together),
-                "beat": Out(range(plan.adapter_beats)),
-                "o": Out(data.ArrayLayout(PARAMETER, VALUES * plan.together)),
-                "clipped": Out(range(2 * VALUES * plan.together + 1)),
+                "b_value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
+                "db_value": In(data.ArrayLayout(signed(width), mapping.ranks)),
+                "write": Out(mapping.words_per_cycle),
+                "beat": Out(range(mapping.adapter_beats)),
+                "o": Out(data.ArrayLayout(PARAMETER, VALUES * mapping.words_per_cycle)),
+                "clipped": Out(range(2 * VALUES * mapping.words_per_cycle + 1)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
-        rows = rows_of(plan)
+        mapping = self.mapping
+        rows = mapping.sample_rows
         for number, updater in enumerate(self.updaters):
             m.submodules[f"updater{number}"] = updater
             m.d.comb += updater.rate.eq(self.rate)
@@ -121,7 +120,7 @@ class Tuner(wiring.Component):
             with m.State("BACKWARD"):
                 m.d.comb += backward.eq(more)
                 with m.If(more):
-                    m.d.sync += [sample.eq(sample + 1), place.eq(place + rows), dh.eq(dh + plan.adapters)]
+                    m.d.sync += [sample.eq(sample + 1), place.eq(place + rows), dh.eq(dh + mapping.adapters)]
                     m.d.sync += [more.eq(~ending), ending.eq(sample == nearly)]
                 m.d.sync += [pace.eq(pace + 1), paced.eq(pace >= self.slices + 2)]
                 with m.If(paced & (~more | ending)):
@@ -137,7 +136,7 @@ class Tuner(wiring.Component):
                     ]
                     m.d.sync += dh.eq(0)
                     self._next_adapter(m, row, dh)
-                    with m.If(row == plan.tiles - 1):
+                    with m.If(row == mapping.adapter_rows - 1):
                         m.next = "LEAVE"
             with m.State("LEAVE"):
                 # the last row's gradients leave before those of B
@@ -174,7 +173,7 @@ class Tuner(wiring.Component):
     def _ends(self, m: Module, row: Signal) -> tuple[Signal, Signal]:
         """Whether a row is the first, the last of its adapter's input."""
         first, last, begin = Signal(), Signal(), 0
-        for rows in self.plan.adapter_rows:
+        for rows in self.mapping.rows_per_adapter:
             with m.If(row == begin):
                 m.d.comb += first.eq(1)
             begin += rows
@@ -185,7 +184,7 @@ class Tuner(wiring.Component):
     def _next_adapter(self, m: Module, row: Signal, dh: Signal) -> None:
         """The adapter of the row after this one."""
         begin = 0
-        for number, rows in enumerate(self.plan.adapter_rows):
+        for number, rows in enumerate(self.mapping.rows_per_adapter):
             begin += rows
             for_next = [one for one in range(begin - rows - 1, begin - 1) if one >= 0]
             if number and for_next:
@@ -194,10 +193,10 @@ class Tuner(wiring.Component):
 
     def _drain(self, m: Module, column: Signal, entry: Signal) -> Signal:
         """Holds a row's gradients and sends them to the updaters, a beat each a cycle; or those of B, to the first."""
-        plan, slices = self.plan, self.slices
+        mapping, slices = self.mapping, self.slices
         held = Signal(self.sums.shape())
-        tile, part, busy = Signal(range(plan.tiles + 1)), Signal(range(slices)), Signal()
-        number = Signal(range(plan.tiles * slices + 1))
+        tile, part, busy = Signal(range(mapping.adapter_rows + 1)), Signal(range(slices)), Signal()
+        number = Signal(range(mapping.adapter_rows * slices + 1))
         with m.If(self.start):
             m.d.sync += [tile.eq(0), number.eq(0)]
         with m.If(self.complete):
@@ -209,15 +208,15 @@ class Tuner(wiring.Component):
         taken = delayed(m, column, 1, "column")
         place = delayed(m, entry, 1, "entry")
         beat = Signal.like(self.beat)
-        m.d.sync += beat.eq(Mux(taken, plan.tiles * plan.tile_beats + place, number << exact_log2(plan.together)))
+        m.d.sync += beat.eq(Mux(taken, mapping.a_beats + place, number << exact_log2(mapping.words_per_cycle)))
         m.d.comb += self.beat.eq(delayed(m, beat, Updater.LATENCY, "beat"))
-        for at in range(VALUES * plan.together):
+        for at in range(VALUES * mapping.words_per_cycle):
             updater, into = self.updaters[at // VALUES], at % VALUES
-            starts = range(at, plan.lanes * plan.columns, VALUES * plan.together)
+            starts = range(at, mapping.lanes * mapping.columns, VALUES * mapping.words_per_cycle)
             total = Array(held[start] for start in starts)[part]
             value = Array(self.parameters[start] for start in starts)[part]
             if at < VALUES:
-                b_value, db_value = (self.b_value[at], self.db_value[at]) if at < plan.ranks else (0, 0)
+                b_value, db_value = (self.b_value[at], self.db_value[at]) if at < mapping.ranks else (0, 0)
                 total, value = Mux(taken, db_value, total), Mux(taken, b_value, value)
             m.d.sync += [updater.sums[into].eq(total), updater.parameters[into].eq(value)]
         for at, updater in enumerate(self.updaters):

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from ..primitives.address_generator import AddressGenerator
 from .sample_scheduler import COUNTED, ENTRY
@@ -36,8 +36,8 @@ class Batches(wiring.Component):
         Labels.
     """
 
-    def __init__(self, plan: Plan, batch: int) -> None:
-        self.plan, self.batch = plan, batch
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        self.mapping, self.batch = mapping, batch
         count = range(batch + 1)
         super().__init__(
             {
@@ -59,13 +59,13 @@ class Batches(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
-        record_bytes, raw_bytes = plan.record_beats * BEAT, plan.raw_beats * BEAT
+        mapping = self.mapping
+        record_bytes, raw_bytes = mapping.record_beats * BEAT, mapping.raw_beats * BEAT
         # what an adapter beside the last layer alone does not need
-        skipped = sum(len(words) for words in plan.record_words[: max(plan.first - 1, 0)])
-        codes = plan.code_beats - skipped
-        raw_beats = plan.raw_beats - skipped * plan.lanes // 4
-        begin = Mux(self.raw, skipped * plan.lanes * 4, skipped * BEAT)
+        skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
+        codes = mapping.code_beats - skipped
+        raw_beats = mapping.raw_beats - skipped * mapping.lanes // 4
+        begin = Mux(self.raw, skipped * mapping.lanes * 4, skipped * BEAT)
 
         m.submodules.where = where = AddressGenerator()
         place, goal, recorded, missing = Signal(24), Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
@@ -74,7 +74,7 @@ class Batches(wiring.Component):
         m.d.comb += [
             self.label_address.eq(self.number + Mux(self.half, self.batch, 0)),
             self.samples_read.payload.address.eq(where.address),
-            self.samples_read.payload.beats.eq(plan.sample_beats),
+            self.samples_read.payload.beats.eq(mapping.forward.sample_beats),
         ]
         with m.FSM():
             with m.State("IDLE"):
@@ -104,12 +104,12 @@ class Batches(wiring.Component):
                 ]
                 m.d.comb += [
                     where.number.eq(self.entry.index),
-                    where.stride.eq(plan.sample_beats * BEAT),
+                    where.stride.eq(mapping.forward.sample_beats * BEAT),
                     where.origin.eq(self.samples),
-                    where.start.eq(plan.first == 0),
+                    where.start.eq(mapping.first == 0),
                 ]
-                m.next = "SAMPLE" if plan.first == 0 else "PLACE"
-            if plan.first == 0:
+                m.next = "SAMPLE" if mapping.first == 0 else "PLACE"
+            if mapping.first == 0:
                 with m.State("SAMPLE"):
                     m.d.comb += self.samples_read.valid.eq(where.done)
                     with m.If(where.done & self.samples_read.ready):
@@ -125,7 +125,10 @@ class Batches(wiring.Component):
                 ]
                 m.next = "SCALES"
             with m.State("SCALES"):
-                m.d.comb += [read.address.eq(where.address + plan.code_beats * BEAT), read.beats.eq(plan.scale_beats)]
+                m.d.comb += [
+                    read.address.eq(where.address + mapping.code_beats * BEAT),
+                    read.beats.eq(mapping.scale_beats),
+                ]
                 m.d.comb += self.records_read.valid.eq(where.done & ~self.raw)
                 with m.If(where.done & (self.records_read.ready | self.raw)):
                     m.next = "CODES"

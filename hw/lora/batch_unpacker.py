@@ -6,18 +6,11 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q8_16
+from ...golden.lora.mapping import SCALES, AdapterMapping, Word
 from ...golden.nf4.nf4_dequant import Nf4DequantSpec
-from ...golden.nn.mapping import SCALES, Plan, Word
 from ..nf4.nf4_dequant import Nf4Dequant
 from ..nn.pooling import VALUE
-
-PIXELS = 16
-"""Of a beat."""
-
-
-def pixel(value: Value) -> Value:
-    """A byte as Q8.16: the nearest to p / 255."""
-    return Cat(value, value) + value[-1]
+from ..nn.sample_writer import BYTES_PER_BEAT, activation_of_byte
 
 
 class Loader(wiring.Component):
@@ -39,9 +32,9 @@ class Loader(wiring.Component):
         To the batch memory: a row, and which of its words.
     """
 
-    def __init__(self, plan: Plan, batch: int) -> None:
-        self.plan, self.batch = plan, batch
-        self.depth = 2 * batch * rows_of(plan)
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        self.mapping, self.batch = mapping, batch
+        self.depth = 2 * batch * mapping.sample_rows
         beats = stream.Signature(128)
         super().__init__(
             {
@@ -51,20 +44,20 @@ class Loader(wiring.Component):
                 "busy": Out(1),
                 "samples": In(beats),
                 "records": In(beats),
-                "write": Out(plan.together),
+                "write": Out(mapping.words_per_cycle),
                 "write_address": Out(range(self.depth)),
-                "word": Out(data.ArrayLayout(VALUE, plan.lanes * plan.together)),
+                "word": Out(data.ArrayLayout(VALUE, mapping.lanes * mapping.words_per_cycle)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
-        m.submodules.dequant = dequant = Nf4Dequant(Nf4DequantSpec(lanes=plan.lanes, scales=SCALES))
+        mapping = self.mapping
+        m.submodules.dequant = dequant = Nf4Dequant(Nf4DequantSpec(lanes=mapping.lanes, scales=SCALES))
         m.d.comb += dequant.o.ready.eq(1)
         decoded = dequant.o.valid
         # a word that is whole waits here while decoded ones are written
-        assembled = [Signal(VALUE, name=f"assembled{lane}") for lane in range(plan.lanes)]
+        assembled = [Signal(VALUE, name=f"assembled{lane}") for lane in range(mapping.lanes)]
         full, recorded, turn = Signal(), Signal(), Signal()
         room, written = Signal(), Signal()
         m.d.comb += [room.eq(~full | ~decoded), written.eq(full & ~decoded)]
@@ -74,47 +67,51 @@ class Loader(wiring.Component):
             m.d.sync += turn.eq(0)
 
         sampling, at_sample = Const(0, 1), Const(0, len(self.write_address))
-        if plan.first == 0:
+        if mapping.first == 0:
             sampling = self._samples(m, assembled, full, recorded, turn, room)
             at_sample, sample_flags = self._place(
-                m, "sample", [_rows(plan.sample_words, plan.together)], written & ~recorded, 0
+                m, "sample", [_rows(mapping.sample_words, mapping.words_per_cycle)], written & ~recorded, 0
             )
         recording, flying = self._records(m, dequant, assembled, full, recorded, turn, room)
-        kept = record_tensors(plan)
-        groups = [_rows(words, plan.together) for words in kept]
-        skipped = plan.adapter_rows[0] if plan.first == 0 else 0
+        kept = mapping.batch_words
+        groups = [_rows(words, mapping.words_per_cycle) for words in kept]
+        skipped = mapping.rows_per_adapter[0] if mapping.first == 0 else 0
         at_record, record_flags = self._place(m, "record", groups, decoded | (written & recorded), skipped)
         own = decoded | recorded
         second, alone = (
             (Mux(own, a, b) for a, b in zip(record_flags, sample_flags, strict=True))
-            if plan.first == 0
+            if mapping.first == 0
             else record_flags
         )
         m.d.comb += self.busy.eq(sampling | recording | flying.any() | full | self.write.any())
         m.d.sync += self.write.eq(0)
         with m.If(decoded | full):
             m.d.sync += self.write_address.eq(Mux(own, at_record, at_sample))
-            m.d.sync += self.write.eq(1 if plan.together == 1 else Cat(~second, second | alone))
-            for lane in range(plan.lanes):
+            m.d.sync += self.write.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
+            for lane in range(mapping.lanes):
                 value = Mux(decoded, dequant.o.payload.value[lane], assembled[lane])
                 m.d.sync += self.word[lane].eq(value)
-                if plan.together == 2:
-                    m.d.sync += self.word[plan.lanes + lane].eq(Mux(alone, 0, value))
+                if mapping.words_per_cycle == 2:
+                    m.d.sync += self.word[mapping.lanes + lane].eq(Mux(alone, 0, value))
         return m
 
     def _samples(
         self, m: Module, assembled: list[Signal], full: Signal, recorded: Signal, turn: Signal, room: Value
     ) -> Value:
         """A sample's beats; whether there are more to come."""
-        plan = self.plan
-        per_beat = PIXELS if plan.pixels else 4
-        per_word = plan.lanes // per_beat
-        left, beat, slot = Signal.like(self.count), Signal(range(plan.sample_beats)), Signal(range(max(per_word, 2)))
+        mapping = self.mapping
+        per_beat = BYTES_PER_BEAT if mapping.forward.byte_inputs else 4
+        per_word = mapping.lanes // per_beat
+        left, beat, slot = (
+            Signal.like(self.count),
+            Signal(range(mapping.forward.sample_beats)),
+            Signal(range(max(per_word, 2))),
+        )
         more, take, end = Signal(), Signal(), Signal()
         m.d.comb += [
             self.samples.ready.eq(more & room & ~(self.raw & turn)),
             take.eq(self.samples.valid & self.samples.ready),
-            end.eq(beat == plan.sample_beats - 1),
+            end.eq(beat == mapping.forward.sample_beats - 1),
         ]
         with m.If(self.start):
             m.d.sync += [left.eq(self.count - 1), more.eq(1), beat.eq(0), slot.eq(0)]
@@ -138,15 +135,15 @@ class Loader(wiring.Component):
         room: Value,
     ) -> tuple[Value, Signal]:
         """A record's beats; whether there are more to come, and how many codes are on their way."""
-        plan = self.plan
-        words = sum(map(len, record_tensors(plan)))
-        slots = plan.lanes // 4
+        mapping = self.mapping
+        words = sum(map(len, mapping.batch_words))
+        slots = mapping.lanes // 4
         left, slot = Signal.like(self.count), Signal(range(slots))
-        number, word = Signal(range(max(plan.scale_beats, 2))), Signal(range(words + 1))
+        number, word = Signal(range(max(mapping.scale_beats, 2))), Signal(range(words + 1))
         more, take, end, coding = Signal(), Signal(), Signal(), Signal()
         ended = Signal()
         beat = self.records.payload
-        after_sample = turn if plan.first == 0 else Const(1, 1)
+        after_sample = turn if mapping.first == 0 else Const(1, 1)
         m.d.comb += [
             self.records.ready.eq(more & (~self.raw | (room & after_sample))),
             take.eq(self.records.valid & self.records.ready),
@@ -168,7 +165,7 @@ class Loader(wiring.Component):
                 m.d.comb += ended.eq(end)
                 m.d.sync += [word.eq(Mux(end, 0, word + 1)), coding.eq(~end)]
             with m.Else():
-                last = number == plan.scale_beats - 1
+                last = number == mapping.scale_beats - 1
                 m.d.sync += [number.eq(Mux(last, 0, number + 1)), coding.eq(last)]
         with m.If(ended):
             m.d.sync += [left.eq(left - 1), more.eq(left != 0)]
@@ -182,12 +179,12 @@ class Loader(wiring.Component):
         self, m: Module, name: str, groups: list[list[tuple[bool, bool, bool]]], step: Value, skipped: int
     ) -> tuple[Value, tuple[Value, Value]]:
         """Row of a thread's next word; whether it is the row's second word, and whether its only one."""
-        plan = self.plan
+        mapping = self.mapping
         words = [flags for group in groups for flags in group]
         number, row = Signal(range(max(len(words), 2)), name=f"{name}_word"), Signal.like(self.write_address)
         end, second, alone, close = (Signal(name=f"{name}_{what}") for what in ("end", "second", "alone", "close"))
         m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
-        if plan.together > 1:
+        if mapping.words_per_cycle > 1:
             with m.Switch(number):
                 for at, flags in enumerate(words):
                     with m.Case(at):
@@ -198,14 +195,17 @@ class Loader(wiring.Component):
             m.d.sync += [number.eq(0), row.eq(self.address + skipped)]
         with m.Elif(step):
             taken = sum(close for *_, close in words)
-            m.d.sync += [number.eq(Mux(end, 0, number + 1)), row.eq(row + Mux(end, rows_of(plan) - taken + 1, close))]
+            m.d.sync += [
+                number.eq(Mux(end, 0, number + 1)),
+                row.eq(row + Mux(end, mapping.sample_rows - taken + 1, close)),
+            ]
         return row, (second, alone)
 
     def _assemble(self, m: Module, word: list[Signal], slot: Signal, beat: Value, values: int) -> None:
         """A beat's values at their place of the word; the first beat clears the rest."""
         for lane, into in enumerate(word):
             part = beat.word_select(lane % values, 128 // values)
-            value = pixel(part) if values == PIXELS else part[: VALUE.width].as_signed()
+            value = activation_of_byte(part) if values == BYTES_PER_BEAT else part[: VALUE.width].as_signed()
             with m.If(slot == lane // values):
                 m.d.sync += into.eq(value)
             with m.Elif(slot == 0):
@@ -213,13 +213,13 @@ class Loader(wiring.Component):
 
     def _scales(self, m: Module, dequant: Nf4Dequant, store: Value, code: Value, row: Signal, word: Signal) -> None:
         """Four neighbouring scales for each word of codes, and which of them each lane takes."""
-        plan = self.plan
-        records = [word for words in record_tensors(plan) for word in words]
-        block = Signal(range(plan.scales + 1))
-        borders = [Signal(range(plan.lanes + 1), name=f"border{at}") for at in range(SCALES - 1)]
+        mapping = self.mapping
+        records = [word for words in mapping.batch_words for word in words]
+        block = Signal(range(mapping.scales + 1))
+        borders = [Signal(range(mapping.lanes + 1), name=f"border{at}") for at in range(SCALES - 1)]
         with m.Switch(word):
             for number, one in enumerate(records):
-                ends = (*one.borders, *(plan.lanes,) * SCALES)
+                ends = (*one.borders, *(mapping.lanes,) * SCALES)
                 with m.Case(number):
                     m.d.comb += block.eq(one.block)
                     m.d.sync += [border.eq(end) for border, end in zip(borders, ends, strict=False)]
@@ -229,7 +229,7 @@ class Loader(wiring.Component):
             m.d.sync += codes.eq(self.records.payload)
         found = []
         for number in range(SCALES):
-            bank = memory.Memory(shape=unsigned(Q8_16.width - 1), depth=plan.scale_beats + 1, init=[])
+            bank = memory.Memory(shape=unsigned(Q8_16.width - 1), depth=mapping.scale_beats + 1, init=[])
             m.submodules[f"scales{number}"] = bank
             into, port = bank.write_port(), bank.read_port()
             m.d.comb += [
@@ -243,21 +243,11 @@ class Loader(wiring.Component):
         m.d.comb += dequant.i.valid.eq(valid)
         for at in range(SCALES):
             m.d.comb += given.scale[at].eq(Array(found[(at + by) % SCALES] for by in range(SCALES))[turn])
-        for lane in range(plan.lanes):
+        for lane in range(mapping.lanes):
             m.d.comb += [
                 given.code[lane].eq(codes.word_select(lane, 4)),
                 given.select[lane].eq(sum((border <= lane for border in borders), Const(0, 1))),
             ]
-
-
-def record_tensors(plan: Plan) -> tuple[tuple[Word, ...], ...]:
-    """Of a record, what a batch needs: the adapters' inputs and the base logits."""
-    return plan.record_words[max(plan.first - 1, 0) :]
-
-
-def rows_of(plan: Plan) -> int:
-    """Rows of a sample in the batch memory: all adapters' inputs, then the base logits."""
-    return plan.tiles + len(plan.record_words[-1])
 
 
 def _rows(words: tuple[Word, ...], together: int) -> list[tuple[bool, bool, bool]]:

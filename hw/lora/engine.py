@@ -5,21 +5,20 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.nn.mapping import Plan
-from ..nn.activation_memory import Activations
+from ...golden.lora.mapping import AdapterMapping
+from ..nn.activation_memory import ActivationMemory
 from ..nn.mac import PARAMETER, MacArray
-from ..nn.pooling import VALUE, Outputs
+from ..nn.pooling import VALUE, Pooling
 from ..nn.sequencer import Sequencer
-from ..nn.weight_memory import Tiles
+from ..nn.weight_memory import WeightMemory
 from ..primitives.pipeline import delayed
-from .backward_sequencer import Tuner
-from .batch_unpacker import rows_of
-from .logit_head import LOGIT, Head
-from .record_packer import Recorder
+from .backward_sequencer import BackwardSequencer
+from .logit_head import LOGIT, LogitHead
+from .record_packer import RecordPacker
 from .update import RATE, VALUES
 
 
-class Engine(wiring.Component):
+class AdapterEngine(wiring.Component):
     """Everything but the memory outside: runs the frozen network on a sample, and tunes on a batch.
 
     Attributes
@@ -46,27 +45,30 @@ class Engine(wiring.Component):
         Beats of the adapters' image that changed, which of them and the first one's number; values clipped in a cycle.
     """
 
-    def __init__(self, plan: Plan, batch: int) -> None:
-        self.plan = plan
-        terms = max(max(stage.words for stage in plan.stages), plan.tiles * plan.together) * plan.lanes
-        self.array = MacArray(plan.lanes, plan.columns, terms, batch, plan.together)
-        self.activations = Activations(plan)
-        self.tuner = Tuner(plan, batch, self.array.within_width)
-        self.head = Head(plan, batch)
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        self.mapping = mapping
+        terms = (
+            max(max(stage.words for stage in mapping.forward.stages), mapping.adapter_rows * mapping.words_per_cycle)
+            * mapping.lanes
+        )
+        self.array = MacArray(mapping.lanes, mapping.columns, terms, batch, mapping.words_per_cycle)
+        self.activations = ActivationMemory(mapping.forward)
+        self.tuner = BackwardSequencer(mapping, batch, self.array.within_width)
+        self.head = LogitHead(mapping, batch)
         # by then a stage's last outputs are being written, and what follows reads later still
         drain = self.array.latency + 5
-        self.sequencer = Sequencer(plan, drain)
-        self.outputs = Outputs(plan)
-        self.recorder = Recorder(plan)
-        self.depth = 2 * batch * rows_of(plan)
-        self.beats = max(plan.frozen_beats, plan.adapter_beats)
+        self.sequencer = Sequencer(mapping.forward, drain)
+        self.outputs = Pooling(mapping.forward)
+        self.recorder = RecordPacker(mapping)
+        self.depth = 2 * batch * mapping.sample_rows
+        self.beats = max(mapping.forward.frozen_beats, mapping.adapter_beats)
         activations = self.activations.signature.members
         super().__init__(
             {
                 "load": In(4),
                 "load_place": In(range(self.beats)),
                 "load_data": In(128),
-                "a_place": In(range(plan.adapter_beats)),
+                "a_place": In(range(mapping.adapter_beats)),
                 "a_data": Out(128),
                 "image_write": In(self.activations.run),
                 "image_address": In(self.activations.bits),
@@ -77,9 +79,9 @@ class Engine(wiring.Component):
                 **dict.fromkeys(("base_start", "base_image", "raw"), In(1)),
                 **dict.fromkeys(("base_done", "record_done"), Out(1)),
                 "record": Out(stream.Signature(128)),
-                "batch_write": In(plan.together),
+                "batch_write": In(mapping.words_per_cycle),
                 "batch_address": In(range(self.depth)),
-                "batch_word": In(data.ArrayLayout(VALUE, plan.lanes * plan.together)),
+                "batch_word": In(data.ArrayLayout(VALUE, mapping.lanes * mapping.words_per_cycle)),
                 **dict.fromkeys(("start", "half", "learn", "show", "label_write"), In(1)),
                 "count": In(range(batch + 1)),
                 "rate": In(RATE),
@@ -87,16 +89,16 @@ class Engine(wiring.Component):
                 "label_address": In(range(2 * batch)),
                 "label": In(8),
                 "logits": Out(LOGIT),
-                "monitor": Out(plan.together),
-                "beat": Out(range(plan.adapter_beats)),
-                "updated": Out(128 * plan.together),
+                "monitor": Out(mapping.words_per_cycle),
+                "beat": Out(range(mapping.adapter_beats)),
+                "updated": Out(128 * mapping.words_per_cycle),
                 "clipped": Out(8),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan, array, tuner, head = self.plan, self.array, self.tuner, self.head
+        mapping, array, tuner, head = self.mapping, self.array, self.tuner, self.head
         sequencer, outputs, activations = self.sequencer, self.outputs, self.activations
         m.submodules.array, m.submodules.tuner, m.submodules.head = array, tuner, head
         m.submodules.sequencer, m.submodules.outputs = sequencer, outputs
@@ -119,7 +121,7 @@ class Engine(wiring.Component):
         self._operands(m, base)
         self._results(m, base)
         self._adapters(m)
-        clipped = Signal(range(plan.columns + 1))
+        clipped = Signal(range(mapping.columns + 1))
         m.d.sync += clipped.eq(sum((bit & array.valid for bit in array.clipped[1:]), array.clipped[0] & array.valid))
         m.d.sync += self.clipped.eq(clipped + head.clipped + tuner.clipped)
         m.d.comb += [
@@ -142,10 +144,10 @@ class Engine(wiring.Component):
 
     def _operands(self, m: Module, base: Signal) -> None:
         """What the multipliers take, two registers after the tuner's addresses, five after the sequencer's."""
-        plan, array, tuner, sequencer = self.plan, self.array, self.tuner, self.sequencer
+        mapping, array, tuner, sequencer = self.mapping, self.array, self.tuner, self.sequencer
         late = self.activations.LATENCY - 1
         fetched = self._batch(m)
-        m.submodules.weights = weights = Tiles(plan.weight_words, plan.lanes, plan.columns)
+        m.submodules.weights = weights = WeightMemory(mapping.forward.weight_words, mapping.lanes, mapping.columns)
         m.d.comb += [
             self.activations.address.eq(sequencer.address),
             weights.write.eq(self.load[0]),
@@ -154,7 +156,7 @@ class Engine(wiring.Component):
             weights.address.eq(delayed(m, sequencer.weight, late, "weight")),
         ]
         m.submodules.biases = biases = memory.Memory(
-            shape=data.ArrayLayout(PARAMETER, plan.columns), depth=plan.groups, init=[]
+            shape=data.ArrayLayout(PARAMETER, mapping.columns), depth=mapping.forward.groups, init=[]
         )
         bias_in, bias = biases.write_port(), biases.read_port()
         m.d.comb += [
@@ -164,16 +166,16 @@ class Engine(wiring.Component):
             bias.addr.eq(delayed(m, sequencer.bias, late + 1, "bias_place")),
         ]
         # a beat of A comes from outside, or some of them from the tuner
-        tile_beats = plan.tiles * plan.tile_beats
-        m.submodules.a = a = Tiles(plan.tiles, plan.lanes, plan.columns, plan.together)
-        of_row = self.load_place[: exact_log2(plan.together)]
-        loaded = Cat(self.load[2] & (of_row == number) for number in range(plan.together))
-        slice_bits = exact_log2(plan.tile_beats)
+        tile_beats = mapping.a_beats
+        m.submodules.a = a = WeightMemory(mapping.adapter_rows, mapping.lanes, mapping.columns, mapping.words_per_cycle)
+        of_row = self.load_place[: exact_log2(mapping.words_per_cycle)]
+        loaded = Cat(self.load[2] & (of_row == number) for number in range(mapping.words_per_cycle))
+        slice_bits = exact_log2(mapping.forward.word_beats)
         saving = Signal()
         m.d.comb += [
             a.write.eq(Mux(self.load[2], loaded, Mux(tuner.beat < tile_beats, tuner.write, 0))),
             a.place.eq(Mux(self.load[2], self.load_place, tuner.beat)),
-            a.beats.eq(Mux(self.load[2], self.load_data.replicate(plan.together), tuner.o.as_value())),
+            a.beats.eq(Mux(self.load[2], self.load_data.replicate(mapping.words_per_cycle), tuner.o.as_value())),
             a.address.eq(Mux(saving, self.a_place[slice_bits:], tuner.tile)),
             tuner.parameters.eq(a.word),
             array.bias.eq(Mux(base, bias.data.as_value(), 0)),
@@ -192,22 +194,22 @@ class Engine(wiring.Component):
 
         odd = self.activations.odd
         for place, value in enumerate(fetched):
-            lane = place % plan.lanes
-            here, beside = self.activations.word[lane], self.activations.word[(lane + 1) % plan.lanes]
+            lane = place % mapping.lanes
+            here, beside = self.activations.word[lane], self.activations.word[(lane + 1) % mapping.lanes]
             x = Signal(VALUE, name=f"x{place}")
             m.d.sync += x.eq(Mux(base, Mux(odd, beside, here), value))
             m.d.comb += array.x[place].eq(x)
         within = Signal()
         m.d.sync += within.eq(tuner.within)
-        for place in range(plan.lanes * plan.columns):
+        for place in range(mapping.lanes * mapping.columns):
             w = Signal(PARAMETER, name=f"w{place}")
-            own = Mux(within, self.head.dh[place % plan.ranks], a.word[place])
+            own = Mux(within, self.head.dh[place % mapping.ranks], a.word[place])
             m.d.sync += w.eq(Mux(base, weights.word[place], own))
             m.d.comb += array.w[place].eq(w)
         m.d.comb += self.head.dh_read.eq(tuner.dh)
         early = {name: delayed(m, getattr(sequencer, name), late + 2, name) for name in ("issue", "first", "last")}
         own = {name: delayed(m, getattr(tuner, name), 2, name) for name in ("enable", "within", "first", "last")}
-        if plan.together == 2:
+        if mapping.words_per_cycle == 2:
             m.d.comb += array.paired.eq(~base)
         m.d.comb += [
             array.enable.eq(Mux(base, early["issue"], own["enable"])),
@@ -215,24 +217,24 @@ class Engine(wiring.Component):
             array.first.eq(Mux(base, early["first"], own["first"])),
             array.last.eq(Mux(base, early["last"], own["last"])),
             self.head.base_valid.eq(delayed(m, tuner.base, 2, "base_logits")),
-            *(self.head.base[number].eq(array.x[number]) for number in range(plan.network.classes)),
+            *(self.head.base[number].eq(array.x[number]) for number in range(mapping.classes)),
         ]
 
     def _batch(self, m: Module) -> list[Value]:
         """The batch memory, a part for each word of a row; the row at the tuner's address, a cycle later."""
-        plan = self.plan
+        mapping = self.mapping
         values: list[Value] = []
-        for number in range(plan.together):
+        for number in range(mapping.words_per_cycle):
             part = memory.Memory(
-                shape=data.ArrayLayout(VALUE, plan.lanes), depth=self.depth, init=[], attrs={"ram_style": "ultra"}
+                shape=data.ArrayLayout(VALUE, mapping.lanes), depth=self.depth, init=[], attrs={"ram_style": "ultra"}
             )
             m.submodules[f"batch{number}"] = part
             into, fetch = part.write_port(), part.read_port()
-            first = number * plan.lanes
+            first = number * mapping.lanes
             m.d.comb += [
                 into.en.eq(self.batch_write[number]),
                 into.addr.eq(self.batch_address),
-                into.data.eq(Cat(self.batch_word[first + lane] for lane in range(plan.lanes))),
+                into.data.eq(Cat(self.batch_word[first + lane] for lane in range(mapping.lanes))),
                 fetch.addr.eq(self.tuner.address),
             ]
             values.extend(fetch.data)
@@ -251,7 +253,7 @@ class Engine(wiring.Component):
             outputs.begin.eq(sequencer.begin),
             outputs.place.eq(sequencer.outbox),
             self.head.h_valid.eq(array.valid & ~base),
-            *(self.head.h[rank].eq(array.o[rank]) for rank in range(self.plan.ranks)),
+            *(self.head.h[rank].eq(array.o[rank]) for rank in range(self.mapping.ranks)),
         ]
         # a stage's outputs come first; a sample on its way waits
         own = outputs.writes
@@ -277,7 +279,7 @@ class Engine(wiring.Component):
     def _adapters(self, m: Module) -> None:
         """B is written from outside or by the tuner, which also tells what it changed."""
         tuner, head = self.tuner, self.head
-        tile_beats = self.plan.tiles * self.plan.tile_beats
+        tile_beats = self.mapping.a_beats
         own = tuner.write[0] & (tuner.beat >= tile_beats)
         beat = Mux(self.load[3], self.load_data, tuner.o.as_value())
         m.d.comb += [

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q4_12, Q8_16, accumulator_width
+from ...golden.lora.mapping import AdapterMapping
 from ...golden.nn.celoss import CelossSpec
 from ...golden.nn.forward import PRODUCT_FRACTION
-from ...golden.nn.mapping import Plan
 from ...golden.nn.softmax import SoftmaxSpec
 from ..nn.celoss import Celoss
 from ..nn.mac import ACTIVATION, PARAMETER, PRODUCT
@@ -20,7 +20,7 @@ from ..primitives.rounding import RoundSaturate
 LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
 
 
-class Head(wiring.Component):
+class LogitHead(wiring.Component):
     """Follows the adapters' forward pass; three steps work on three samples at a time.
 
     Attributes
@@ -47,21 +47,21 @@ class Head(wiring.Component):
         How many values were clipped in this cycle.
     """
 
-    def __init__(self, plan: Plan, batch: int) -> None:
-        self.plan, self.batch = plan, batch
-        self.entries = plan.network.classes * plan.adapters
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        self.mapping, self.batch = mapping, batch
+        self.entries = mapping.classes * mapping.adapters
         self.sum_width = accumulator_width(Q8_16, Q4_12, batch)
-        ranks = plan.ranks
+        ranks = mapping.ranks
         b = data.ArrayLayout(PARAMETER, ranks)
         super().__init__(
             {
                 **dict.fromkeys(("start", "half", "h_valid", "base_valid", "label_write", "b_write", "show"), In(1)),
                 "h": In(data.ArrayLayout(ACTIVATION, ranks)),
-                "base": In(data.ArrayLayout(ACTIVATION, plan.network.classes)),
+                "base": In(data.ArrayLayout(ACTIVATION, mapping.classes)),
                 "label_address": In(range(2 * batch)),
                 "label": In(8),
                 "finished": Out(range(batch + 1)),
-                "dh_read": In(range(batch * plan.adapters)),
+                "dh_read": In(range(batch * mapping.adapters)),
                 "dh": Out(b),
                 "b_address": In(range(self.entries)),
                 "b_data": In(b),
@@ -75,12 +75,12 @@ class Head(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
+        mapping = self.mapping
         m.submodules.b = b = memory.Memory(shape=self.b_data.shape(), depth=self.entries, init=[])
-        m.submodules.h = h = memory.Memory(shape=self.h.shape(), depth=self.batch * plan.adapters, init=[])
+        m.submodules.h = h = memory.Memory(shape=self.h.shape(), depth=self.batch * mapping.adapters, init=[])
         store, h_in = b.write_port(), h.write_port()
         m.d.comb += [store.en.eq(self.b_write), store.addr.eq(self.b_address), store.data.eq(self.b_data)]
-        place = Signal(range(self.batch * plan.adapters + 1))
+        place = Signal(range(self.batch * mapping.adapters + 1))
         m.d.comb += [h_in.en.eq(self.h_valid), h_in.addr.eq(place), h_in.data.eq(self.h)]
         with m.If(self.start):
             m.d.sync += place.eq(0)
@@ -89,7 +89,7 @@ class Head(wiring.Component):
 
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=len(Value.cast(self.logits.payload)), depth=64)
         logit_clipped = self._logits(m, b, h, place, queue)
-        m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=plan.network.classes))
+        m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=mapping.classes))
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
         given = self.logits.payload.shape()(queue.r_data)
@@ -130,8 +130,8 @@ class Head(wiring.Component):
         self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, queue: fifo.SyncFIFOBuffered
     ) -> Value:
         """Base logits + B h: a class takes as many cycles as there are adapters."""
-        plan = self.plan
-        classes, adapters, ranks = plan.network.classes, plan.adapters, plan.ranks
+        mapping = self.mapping
+        classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         m.submodules.bases = bases = memory.Memory(
             shape=unsigned(len(Value.cast(self.base))), depth=self.batch, init=[]
         )
@@ -194,8 +194,8 @@ class Head(wiring.Component):
 
     def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, celoss: Celoss) -> list[Value]:
         """Gradients dh = B' g, narrowed, and dB, the batch's sum of g h'; an adapter takes a cycle a class."""
-        plan = self.plan
-        classes, adapters, ranks = plan.network.classes, plan.adapters, plan.ranks
+        mapping = self.mapping
+        classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         m.submodules.db = db = memory.Memory(shape=self.db_value.shape(), depth=self.entries, init=[])
         m.submodules.dhs = dhs = memory.Memory(shape=self.dh.shape(), depth=self.batch * adapters, init=[])
         gradients = [Signal(PARAMETER, name=f"gradient{number}") for number in range(classes)]

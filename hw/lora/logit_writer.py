@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from .logit_head import LOGIT
 
@@ -23,8 +23,8 @@ class Logits(wiring.Component):
         Nothing waits.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, mapping: AdapterMapping) -> None:
+        self.mapping = mapping
         super().__init__(
             {
                 "start": In(1),
@@ -38,7 +38,7 @@ class Logits(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        beats = self.plan.logit_beats
+        beats = self.mapping.logit_beats
         place, lane = Signal(32), Signal(2)
         asked, offered = Signal(), Signal()
         taken = self.i.valid & self.i.ready

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 
 
@@ -25,8 +25,8 @@ class Transfer(wiring.Component):
         The writer's command, and its beats.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, mapping: AdapterMapping) -> None:
+        self.mapping = mapping
         super().__init__(
             {
                 **dict.fromkeys(("load", "frozen", "save"), In(1)),
@@ -35,9 +35,9 @@ class Transfer(wiring.Component):
                 "read": Out(command(32)),
                 "i": In(stream.Signature(128)),
                 "kind": Out(4),
-                "place": Out(range(max(plan.frozen_beats, plan.adapter_beats))),
+                "place": Out(range(max(mapping.forward.frozen_beats, mapping.adapter_beats))),
                 "data": Out(128),
-                "a_place": Out(range(plan.adapter_beats)),
+                "a_place": Out(range(mapping.adapter_beats)),
                 "a_data": In(128),
                 "write": Out(command(32)),
                 "o": Out(stream.Signature(128)),
@@ -46,17 +46,17 @@ class Transfer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
+        mapping = self.mapping
         frozen, second, place = Signal(), Signal(), Signal.like(self.place)
-        left = Signal(range(max(plan.frozen_beats, plan.adapter_beats) + 1))
-        beats = Mux(frozen, plan.frozen_beats, plan.adapter_beats)
-        border = Mux(frozen, plan.weight_words, plan.tiles) * plan.tile_beats
+        left = Signal(range(max(mapping.forward.frozen_beats, mapping.adapter_beats) + 1))
+        beats = Mux(frozen, mapping.forward.frozen_beats, mapping.adapter_beats)
+        border = Mux(frozen, mapping.forward.weight_words, mapping.adapter_rows) * mapping.forward.word_beats
         pause = Signal(2)
         m.d.comb += [
             self.read.payload.address.eq(self.address),
             self.read.payload.beats.eq(beats),
             self.write.payload.address.eq(self.address),
-            self.write.payload.beats.eq(plan.adapter_beats),
+            self.write.payload.beats.eq(mapping.adapter_beats),
             self.a_place.eq(place),
             self.i.ready.eq(1),
             self.o.payload.eq(self.a_data),
@@ -81,7 +81,7 @@ class Transfer(wiring.Component):
                     m.next = "SETTLE"
             with m.State("WRITE"):
                 m.d.comb += self.write.valid.eq(1)
-                m.d.sync += left.eq(plan.adapter_beats)
+                m.d.sync += left.eq(mapping.adapter_beats)
                 with m.If(self.write.ready):
                     m.next = "FETCH"
             with m.State("FETCH"):

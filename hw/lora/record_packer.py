@@ -6,15 +6,15 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q8_16
+from ...golden.lora.mapping import SCALES, ZERO_CODE, AdapterMapping
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
-from ...golden.nn.mapping import SCALES, ZERO_CODE, Plan
 from ..nf4.nf4_quant import Nf4Quant
 from ..nn.pooling import VALUE
 
 BEAT = stream.Signature(128)
 
 
-class Recorder(wiring.Component):
+class RecordPacker(wiring.Component):
     """Reads the outbox stage by stage as they are filled; one value a cycle, and one cycle from stage to stage.
 
     Attributes
@@ -30,9 +30,9 @@ class Recorder(wiring.Component):
     o : Out stream of beats
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        stages = len(plan.stages)
+    def __init__(self, mapping: AdapterMapping) -> None:
+        self.mapping = mapping
+        stages = len(mapping.forward.stages)
         super().__init__(
             {
                 "raw": In(1),
@@ -40,8 +40,8 @@ class Recorder(wiring.Component):
                 "full": Out(stages),
                 "done": Out(1),
                 "read": Out(1),
-                "read_address": Out(range(plan.outbox_depth)),
-                "read_column": Out(exact_log2(plan.columns)),
+                "read_address": Out(range(mapping.forward.output_depth)),
+                "read_column": Out(exact_log2(mapping.columns)),
                 "value": In(VALUE),
                 "o": Out(BEAT),
             }
@@ -49,10 +49,10 @@ class Recorder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
-        m.submodules.quant = quant = Nf4Quant(Nf4QuantSpec(length=longest_of(plan)))
-        m.submodules.codes = codes = Codes(plan)
-        m.submodules.words = words = Words(plan)
+        mapping = self.mapping
+        m.submodules.quant = quant = Nf4Quant(Nf4QuantSpec(length=longest_of(mapping)))
+        m.submodules.codes = codes = CodePacker(mapping)
+        m.submodules.words = words = ValuePacker(mapping)
         valid, last, advance = Signal(), Signal(), Signal()
         self._fetch(m, valid, last, advance)
         m.d.comb += [
@@ -76,17 +76,17 @@ class Recorder(wiring.Component):
 
     def _fetch(self, m: Module, valid: Signal, last: Signal, advance: Signal) -> None:
         """Addresses of a stage's values: channel by channel, or, of a vector, across the columns."""
-        plan = self.plan
-        columns = plan.columns
-        stage = Signal(range(len(plan.stages)))
+        mapping = self.mapping
+        columns = mapping.columns
+        stage = Signal(range(len(mapping.forward.stages)))
         start, group, address = (Signal.like(self.read_address, name=name) for name in ("start", "group", "address"))
         column = Signal(exact_log2(columns))
-        count, length = Signal(range(max(c for c, _ in plan.blocks) + 1)), Signal(range(longest_of(plan) + 1))
+        count, length = Signal(range(max(c for c, _ in mapping.blocks) + 1)), Signal(range(longest_of(mapping) + 1))
         block, place = Signal.like(count), Signal.like(length)
         # the value is its block's last, the block its tensor's, the column the last
         ended, over, wrapped = Signal(), Signal(), Signal()
         vector = Signal()
-        clear = Signal(len(plan.stages))
+        clear = Signal(len(mapping.forward.stages))
         m.d.sync += self.full.eq((self.full & ~clear) | self.filled)
         m.d.comb += [self.read.eq(advance), self.read_address.eq(address), self.read_column.eq(column)]
         with m.If(advance):
@@ -94,11 +94,13 @@ class Recorder(wiring.Component):
         with m.FSM() as fsm:
             with m.State("WAIT"):
                 with m.Switch(stage):
-                    for number, (own, (blocks, values)) in enumerate(zip(plan.stages, plan.blocks, strict=True)):
+                    for number, (own, (blocks, values)) in enumerate(
+                        zip(mapping.forward.stages, mapping.blocks, strict=True)
+                    ):
                         with m.Case(number):
-                            m.d.comb += start.eq(own.outbox)
+                            m.d.comb += start.eq(own.output)
                             m.d.sync += [
-                                address.eq(own.outbox),
+                                address.eq(own.output),
                                 count.eq(blocks - 1),
                                 length.eq(values - 1),
                                 ended.eq(values == 1),
@@ -124,10 +126,10 @@ class Recorder(wiring.Component):
                     m.d.sync += block.eq(block + 1)
                     with m.If(over):
                         with m.Switch(stage):
-                            for number in range(len(plan.stages)):
+                            for number in range(len(mapping.forward.stages)):
                                 with m.Case(number):
                                     m.d.comb += clear[number].eq(1)
-                        m.d.sync += stage.eq(Mux(stage == len(plan.stages) - 1, 0, stage + 1))
+                        m.d.sync += stage.eq(Mux(stage == len(mapping.forward.stages) - 1, 0, stage + 1))
                         m.next = "WAIT"
         # the first address of the columns' present channels; outside the states, as `advance` comes late
         reading = fsm.ongoing("READ")
@@ -135,18 +137,18 @@ class Recorder(wiring.Component):
             m.d.sync += group.eq(Mux(reading, address + 1, start))
 
 
-class Packer(wiring.Component):
+class WordPacker(wiring.Component):
     """Where a record's words end: after the last lane, with the last block that has room, and with a tensor."""
 
-    def __init__(self, plan: Plan, member: dict) -> None:
-        self.plan = plan
+    def __init__(self, mapping: AdapterMapping, member: dict) -> None:
+        self.mapping = mapping
         super().__init__({**member, "o": Out(BEAT), "done": Out(1)})
 
     def _close(self, m: Module, taken: Signal) -> tuple[Signal, Signal, Signal]:
         """The lane of the value on offer, whether it closes its word, and whether it ends the record."""
-        plan = self.plan
-        lane, parts = Signal(range(plan.lanes)), Signal(range(SCALES))
-        counts = [count for count, _ in plan.blocks]
+        mapping = self.mapping
+        lane, parts = Signal(range(mapping.lanes)), Signal(range(SCALES))
+        counts = [count for count, _ in mapping.blocks]
         tensor = Signal(range(len(counts)))
         # blocks left of the tensor, and whether this is its last
         left, only = Signal(range(max(counts)), init=counts[0] - 1), Signal(init=counts[0] == 1)
@@ -154,8 +156,8 @@ class Packer(wiring.Component):
         last = self.i.payload.last
         m.d.comb += [
             end.eq(last & only),
-            close.eq((lane == plan.lanes - 1) | end | (last & (parts == SCALES - 1))),
-            final.eq(end & (tensor == len(plan.blocks) - 1)),
+            close.eq((lane == mapping.lanes - 1) | end | (last & (parts == SCALES - 1))),
+            final.eq(end & (tensor == len(mapping.blocks) - 1)),
         ]
         with m.If(taken):
             m.d.sync += [lane.eq(Mux(close, 0, lane + 1)), parts.eq(Mux(close, 0, parts + last))]
@@ -171,24 +173,24 @@ class Packer(wiring.Component):
         return lane, close, final
 
 
-class Codes(Packer):
+class CodePacker(WordPacker):
     """Codes to beats of 32, the first lowest, then all scales."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, mapping: AdapterMapping) -> None:
         layout = data.StructLayout({"code": unsigned(4), "scale": unsigned(Q8_16.width - 1), "last": 1})
-        super().__init__(plan, {"i": In(stream.Signature(layout))})
+        super().__init__(mapping, {"i": In(stream.Signature(layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
+        mapping = self.mapping
         word, offered, flush = Signal(128), Signal(), Signal()
         taken = Signal()
         lane, close, final = self._close(m, taken)
         m.submodules.scales = scales = memory.Memory(
-            shape=data.ArrayLayout(unsigned(32), SCALES), depth=plan.scale_beats, init=[]
+            shape=data.ArrayLayout(unsigned(32), SCALES), depth=mapping.scale_beats, init=[]
         )
         store, fetch = scales.write_port(granularity=1), scales.read_port()
-        number = Signal(range(plan.scale_beats * SCALES + 1))
+        number = Signal(range(mapping.scale_beats * SCALES + 1))
         m.d.comb += [
             store.addr.eq(number[2:]),
             store.en.eq(Mux(taken & self.i.payload.last, 1 << number[:2], 0)),
@@ -202,38 +204,38 @@ class Codes(Packer):
         with m.If(taken):
             fresh = Signal()
             m.d.comb += fresh.eq(lane == 0)
-            for at in range(plan.lanes):
+            for at in range(mapping.lanes):
                 with m.If(lane == at):
                     m.d.sync += word.word_select(at, 4).eq(self.i.payload.code)
                 with m.Elif(fresh):
                     m.d.sync += word.word_select(at, 4).eq(ZERO_CODE)
             m.d.sync += [offered.eq(close), flush.eq(final), number.eq(number + self.i.payload.last)]
-        beat, ready = Signal(range(plan.scale_beats + 1)), Signal()
+        beat, ready = Signal(range(mapping.scale_beats + 1)), Signal()
         m.d.comb += fetch.addr.eq(beat)
         with m.If(flush & free):
             m.d.sync += ready.eq(1)
             with m.If(ready):
                 m.d.sync += [word.eq(fetch.data), offered.eq(1), ready.eq(0), beat.eq(beat + 1)]
-                with m.If(beat == plan.scale_beats - 1):
+                with m.If(beat == mapping.scale_beats - 1):
                     m.d.sync += [flush.eq(0), beat.eq(0), number.eq(0)]
                     m.d.comb += self.done.eq(1)
         return m
 
 
-class Words(Packer):
+class ValuePacker(WordPacker):
     """Values to beats of four, each in 32 bits; words filled up with zeros."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, mapping: AdapterMapping) -> None:
         layout = data.StructLayout({"value": VALUE, "last": 1})
-        super().__init__(plan, {"i": In(stream.Signature(layout))})
+        super().__init__(mapping, {"i": In(stream.Signature(layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
+        mapping = self.mapping
         word, offered, fill, ends = Signal(128), Signal(), Signal(), Signal()
         taken, free = Signal(), Signal()
         lane, close, final = self._close(m, taken)
-        left = Signal(range(plan.lanes // 4))
+        left = Signal(range(mapping.lanes // 4))
         m.d.comb += [
             free.eq(~offered | self.o.ready),
             self.i.ready.eq(~fill & free),
@@ -250,8 +252,8 @@ class Words(Packer):
                 with m.Elif(lane[:2] == 0):
                     m.d.sync += word.word_select(at, 32).eq(0)
             full = lane[:2] == 3
-            short = close & (lane[2:] != plan.lanes // 4 - 1)
-            m.d.sync += [offered.eq(full | close), left.eq(plan.lanes // 4 - 2 - lane[2:]), fill.eq(short)]
+            short = close & (lane[2:] != mapping.lanes // 4 - 1)
+            m.d.sync += [offered.eq(full | close), left.eq(mapping.lanes // 4 - 2 - lane[2:]), fill.eq(short)]
             m.d.sync += ends.eq(final)
             with m.If(final & ~short):
                 m.d.comb += self.done.eq(1)
@@ -263,6 +265,6 @@ class Words(Packer):
         return m
 
 
-def longest_of(plan: Plan) -> int:
+def longest_of(mapping: AdapterMapping) -> int:
     """Values of the longest block."""
-    return max(length for _, length in plan.blocks)
+    return max(length for _, length in mapping.blocks)

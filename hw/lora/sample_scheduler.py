@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft_registers import Error
-from ...golden.nn.mapping import Plan
+from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from ..primitives.address_generator import AddressGenerator
 
@@ -22,7 +22,7 @@ class Visits(wiring.Component):
 
     Parameters
     ----------
-    plan : Plan
+    mapping : AdapterMapping
     batch, places : int
         Most samples of a batch, of the cache.
     shared : bool
@@ -48,8 +48,8 @@ class Visits(wiring.Component):
         A new sample; the order is wrong.
     """
 
-    def __init__(self, plan: Plan, batch: int, places: int, shared: bool = False) -> None:
-        self.plan, self.batch, self.places, self.shared = plan, batch, places, shared
+    def __init__(self, mapping: AdapterMapping, batch: int, places: int, shared: bool = False) -> None:
+        self.mapping, self.batch, self.places, self.shared = mapping, batch, places, shared
         super().__init__(
             {
                 **dict.fromkeys(("start", "infer", "raw", "forget"), In(1)),
@@ -73,7 +73,7 @@ class Visits(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.plan
+        mapping = self.mapping
         half_rows = 1 << (-(-self.batch // 4) - 1).bit_length()
         # two batches: one is looked through while the other is loaded
         m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * half_rows, init=[])
@@ -110,9 +110,9 @@ class Visits(wiring.Component):
             self.order_read.payload.address.eq(order_at),
             self.order_read.payload.beats.eq(beats_needed),
             self.image_read.payload.address.eq(where.address),
-            self.image_read.payload.beats.eq(plan.sample_beats),
+            self.image_read.payload.beats.eq(mapping.forward.sample_beats),
         ]
-        record_bytes = Mux(self.raw, plan.raw_beats * BEAT, plan.record_beats * BEAT)
+        record_bytes = Mux(self.raw, mapping.raw_beats * BEAT, mapping.record_beats * BEAT)
         with m.FSM():
             with m.State("CLEAR"):
                 m.d.comb += [mark.en.eq(1), mark.addr.eq(sweep), mark.data.eq(0)]
@@ -159,12 +159,12 @@ class Visits(wiring.Component):
             with m.State("JUDGE"):
                 m.d.sync += [
                     bad_index.eq(~self.infer & (index >= self.places_used)),
-                    bad_label.eq(~self.infer & (label >= plan.network.classes)),
+                    bad_label.eq(~self.infer & (label >= mapping.classes)),
                     miss.eq(self.infer | ~look.data.bit_select(index[:5], 1)),
                 ]
                 m.next = "TEST"
             with m.State("TEST"):
-                m.d.comb += [where.number.eq(index), where.stride.eq(plan.sample_beats * BEAT)]
+                m.d.comb += [where.number.eq(index), where.stride.eq(mapping.forward.sample_beats * BEAT)]
                 m.d.comb += where.origin.eq(self.samples)
                 with m.If(bad_index):
                     m.d.sync += [self.error.eq(Error.BAD_INDEX), self.error_address.eq(index)]

@@ -10,17 +10,17 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q8_16
-from ...golden.nn.mapping import Plan
+from ...golden.nn.mapping import Mapping
 
 VALUE = signed(Q8_16.width)
 
 
-class Activations(wiring.Component):
+class ActivationMemory(wiring.Component):
     """One bank a lane. Reads any address, one word a cycle, `LATENCY` registers deep; what is read is rotated in place.
 
     Parameters
     ----------
-    plan : Plan
+    mapping : Mapping
         Its lanes, columns, and the values that have room.
 
     Attributes
@@ -36,19 +36,19 @@ class Activations(wiring.Component):
 
     LATENCY = 4
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.bits = (plan.activations - 1).bit_length()
-        self.run = max(plan.columns, plan.copies)
-        self.pitch = plan.stages[0].loops[5].stride // plan.network.stages[0].pool if plan.copies > 1 else 0
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        self.bits = (mapping.activation_values - 1).bit_length()
+        self.run = max(mapping.columns, mapping.row_replicas)
+        self.pitch = mapping.layout(0).pitch if mapping.row_replicas > 1 else 0
         super().__init__(
             {
                 "address": In(unsigned(self.bits)),
-                "word": Out(data.ArrayLayout(VALUE, plan.lanes)),
+                "word": Out(data.ArrayLayout(VALUE, mapping.lanes)),
                 "odd": Out(1),
                 "write": In(self.run),
                 "write_address": In(unsigned(self.bits)),
-                "values": In(data.ArrayLayout(VALUE, plan.columns)),
+                "values": In(data.ArrayLayout(VALUE, mapping.columns)),
                 "copy": In(1),
                 "value": In(VALUE),
             }
@@ -56,9 +56,9 @@ class Activations(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = self.plan.lanes
+        lanes = self.mapping.lanes
         low = exact_log2(lanes)
-        rows = -(-self.plan.activations // lanes)
+        rows = -(-self.mapping.activation_values // lanes)
         banks = [memory.Memory(shape=VALUE, depth=rows, init=[], attrs={"ram_style": "block"}) for _ in range(lanes)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
@@ -97,7 +97,7 @@ class Activations(wiring.Component):
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         """Two registers: rows of all elements, and which bank the run begins in; then for each bank its element."""
-        lanes, columns = len(banks), self.plan.columns
+        lanes, columns = len(banks), self.mapping.columns
         first, row = self.write_address[:low], self.write_address[low:]
         begins, wrapped, turn = Signal(lanes), Signal(lanes), Signal(exact_log2(columns))
         values, write, copy, value = Signal.like(self.values), Signal.like(self.write), Signal(), Signal(VALUE)

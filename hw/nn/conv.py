@@ -1,7 +1,7 @@
 """RTL of `conv`."""
 
-from .layer_block import OneStage
+from .layer_block import LayerBlock
 
 
-class Conv(OneStage):
-    """See `OneStage`."""
+class Conv(LayerBlock):
+    """See `LayerBlock`."""

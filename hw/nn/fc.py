@@ -1,7 +1,7 @@
 """RTL of `fc`."""
 
-from .layer_block import OneStage
+from .layer_block import LayerBlock
 
 
-class Fc(OneStage):
-    """See `OneStage`."""
+class Fc(LayerBlock):
+    """See `LayerBlock`."""

@@ -5,54 +5,54 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.nn.layer_block import OneStageSpec
-from ...golden.nn.mapping import Plan
+from ...golden.nn.layer_block import LayerBlockSpec
+from ...golden.nn.mapping import Mapping
 from ..ports import elements, members
 from ..primitives.pipeline import delayed
-from .activation_memory import Activations
+from .activation_memory import ActivationMemory
 from .mac import PARAMETER, MacArray
-from .pooling import VALUE, Outputs
-from .sample_writer import Image
+from .pooling import VALUE, Pooling
+from .sample_writer import SampleWriter
 from .sequencer import Sequencer
-from .weight_memory import Tiles
+from .weight_memory import WeightMemory
 
 PER_BEAT = 4
 """Activations of a beat of a sample in Q8.16."""
 
 
-class OneStage(wiring.Component):
+class LayerBlock(wiring.Component):
     """An activation a cycle in, a word a cycle through the multipliers, an activation a cycle out.
 
     While a sample is computed, the next one comes in; its outputs are computed once those before have left. Parameters
     are taken between samples, a whole image at a time; before the first since reset nothing else is taken.
     """
 
-    def __init__(self, spec: OneStageSpec) -> None:
+    def __init__(self, spec: LayerBlockSpec) -> None:
         self.spec = spec
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = self.spec.plan
-        stage = plan.stages[0]
-        m.submodules.activations = activations = Activations(plan)
-        m.submodules.array = array = MacArray(plan.lanes, plan.columns, stage.words * plan.lanes, 1)
-        m.submodules.outputs = outputs = Outputs(plan)
-        drain = Activations.LATENCY + 1 + array.latency + Outputs.LATENCY + 4
-        m.submodules.sequencer = sequencer = Sequencer(plan, drain)
-        m.submodules.pack = pack = Pack(plan)
-        m.submodules.image = image = Image(plan)
-        m.submodules.drain = leave = Leave(plan)
+        mapping = self.spec.mapping
+        stage = mapping.stages[0]
+        m.submodules.activations = activations = ActivationMemory(mapping)
+        m.submodules.array = array = MacArray(mapping.lanes, mapping.columns, stage.words * mapping.lanes, 1)
+        m.submodules.outputs = outputs = Pooling(mapping)
+        drain = ActivationMemory.LATENCY + 1 + array.latency + Pooling.LATENCY + 4
+        m.submodules.sequencer = sequencer = Sequencer(mapping, drain)
+        m.submodules.pack = pack = BeatPacker(mapping)
+        m.submodules.image = image = SampleWriter(mapping)
+        m.submodules.drain = leave = OutputReader(mapping)
 
         held, arrived = Signal(2), Signal(2)
         into, used = Signal(), Signal()
         coming, running = Signal(), Signal()
         fresh, entering, begin = Signal(), Signal(), Signal()
         idle, loaded, done = Signal(init=1), Signal(), Signal()
-        two = plan.images == 2
+        two = mapping.sample_buffers == 2
         m.d.comb += [
             self.load.ready.eq(idle),
-            fresh.eq(~coming & self.i.valid & (held != plan.images) & loaded & ~self.load.valid),
+            fresh.eq(~coming & self.i.valid & (held != mapping.sample_buffers) & loaded & ~self.load.valid),
             pack.start.eq(fresh),
             pack.i.valid.eq(self.i.valid),
             pack.i.payload.eq(self.i.payload.activation),
@@ -87,7 +87,7 @@ class OneStage(wiring.Component):
         ]
         self._operands(m, activations, array, sequencer, loaded)
 
-        after = Activations.LATENCY + 1 + array.latency
+        after = ActivationMemory.LATENCY + 1 + array.latency
         for name in ("pool_first", "pool_last", "target", "mask"):
             m.d.comb += getattr(outputs, name).eq(delayed(m, getattr(sequencer, name), after, f"late_{name}"))
         m.d.comb += [
@@ -108,15 +108,15 @@ class OneStage(wiring.Component):
         return m
 
     def _operands(
-        self, m: Module, activations: Activations, array: MacArray, sequencer: Sequencer, loaded: Signal
+        self, m: Module, activations: ActivationMemory, array: MacArray, sequencer: Sequencer, loaded: Signal
     ) -> None:
         """Word, weights and bias meet `LATENCY + 1` registers after their addresses. Whether all are there."""
-        plan = self.spec.plan
-        late = Activations.LATENCY - 1
+        mapping = self.spec.mapping
+        late = ActivationMemory.LATENCY - 1
         beat = Cat(elements(self.load.payload.parameter, self.spec.streams()["load"].fields[0]))
         write = self.load.valid & self.load.ready
-        weights = plan.weight_words * plan.tile_beats
-        place, bias_place = Signal(range(weights)), Signal(range(plan.groups))
+        weights = mapping.weight_words * mapping.word_beats
+        place, bias_place = Signal(range(weights)), Signal(range(mapping.groups))
         of_biases, end = Signal(), Signal()
         with m.If(write):
             m.d.sync += [
@@ -124,18 +124,22 @@ class OneStage(wiring.Component):
                 bias_place.eq(Mux(of_biases & ~end, bias_place + 1, 0)),
                 of_biases.eq((of_biases & ~end) | (place == weights - 1)),
                 end.eq(
-                    Mux(of_biases, ~end & (bias_place == plan.groups - 2), (place == weights - 1) & (plan.groups == 1))
+                    Mux(
+                        of_biases,
+                        ~end & (bias_place == mapping.groups - 2),
+                        (place == weights - 1) & (mapping.groups == 1),
+                    )
                 ),
                 loaded.eq(end),
             ]
-        m.submodules.weights = tiles = Tiles(plan.weight_words, plan.lanes, plan.columns)
+        m.submodules.weights = tiles = WeightMemory(mapping.weight_words, mapping.lanes, mapping.columns)
         m.d.comb += [
             tiles.write.eq(write & ~of_biases),
             tiles.place.eq(place),
             tiles.beats.eq(beat),
             tiles.address.eq(delayed(m, sequencer.weight, late, "weight")),
         ]
-        biases = memory.Memory(shape=data.ArrayLayout(PARAMETER, plan.columns), depth=plan.groups, init=[])
+        biases = memory.Memory(shape=data.ArrayLayout(PARAMETER, mapping.columns), depth=mapping.groups, init=[])
         m.submodules.biases = biases
         store, bias = biases.write_port(), biases.read_port()
         m.d.comb += [
@@ -145,11 +149,11 @@ class OneStage(wiring.Component):
             bias.addr.eq(delayed(m, sequencer.bias, late + 1, "bias_place")),
             array.bias.eq(bias.data),
         ]
-        for lane in range(plan.lanes):
+        for lane in range(mapping.lanes):
             x = Signal(VALUE, name=f"x{lane}")
-            m.d.sync += x.eq(Mux(activations.odd, activations.word[(lane + 1) % plan.lanes], activations.word[lane]))
+            m.d.sync += x.eq(Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane]))
             m.d.comb += array.x[lane].eq(x)
-        for number in range(plan.lanes * plan.columns):
+        for number in range(mapping.lanes * mapping.columns):
             w = Signal(PARAMETER, name=f"w{number}")
             m.d.sync += w.eq(tiles.word[number])
             m.d.comb += array.w[number].eq(w)
@@ -157,7 +161,7 @@ class OneStage(wiring.Component):
             m.d.comb += getattr(array, name).eq(delayed(m, flag, late + 2, name))
 
 
-class Pack(wiring.Component):
+class BeatPacker(wiring.Component):
     """A sample's activations to beats of four.
 
     Attributes
@@ -165,11 +169,11 @@ class Pack(wiring.Component):
     start
         A sample begins; the one before must have been taken, all beats of it.
     i, o
-        Activations, beats.
+        ActivationMemory, beats.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.total = plan.network.stages[0].inputs
+    def __init__(self, mapping: Mapping) -> None:
+        self.total = mapping.inputs
         super().__init__(
             {
                 "start": In(1),
@@ -202,7 +206,7 @@ class Pack(wiring.Component):
         return m
 
 
-class Leave(wiring.Component):
+class OutputReader(wiring.Component):
     """Reads the outputs channel by channel, row by row, from where they were kept in the order of their computation.
 
     Attributes
@@ -214,20 +218,20 @@ class Leave(wiring.Component):
     valid, ready
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
         super().__init__(
             {
                 **dict.fromkeys(("filled", "ready"), In(1)),
                 **dict.fromkeys(("full", "read", "valid"), Out(1)),
-                "read_address": Out(range(plan.outbox_depth)),
-                "read_column": Out(exact_log2(plan.columns)),
+                "read_address": Out(range(mapping.output_depth)),
+                "read_column": Out(exact_log2(mapping.columns)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, columns = self.plan.stages[0], self.plan.columns
+        stage, columns = self.mapping.stages[0], self.mapping.columns
         group, address = Signal.like(self.read_address), Signal.like(self.read_address)
         cell, column, left = Signal(range(stage.cells)), Signal.like(self.read_column), Signal(range(stage.channels))
         advance, map_end, wrapped = Signal(), Signal(), Signal()

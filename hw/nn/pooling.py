@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q8_16
-from ...golden.nn.mapping import Plan
+from ...golden.nn.mapping import Mapping
 
 VALUE = signed(Q8_16.width)
 
 
-class Outputs(wiring.Component):
+class Pooling(wiring.Component):
     """Two registers deep. Keeps the values for the next stage, and in the outbox for the record.
 
     Attributes
@@ -28,30 +28,30 @@ class Outputs(wiring.Component):
 
     LATENCY = 2
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        address = unsigned((plan.activations - 1).bit_length())
-        values = data.ArrayLayout(VALUE, plan.columns)
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        address = unsigned((mapping.activation_values - 1).bit_length())
+        values = data.ArrayLayout(VALUE, mapping.columns)
         super().__init__(
             {
                 **dict.fromkeys(("valid", "pool_first", "pool_last", "relu", "begin", "read"), In(1)),
                 "values": In(values),
                 "target": In(address),
-                "mask": In(plan.columns),
-                "write": Out(plan.columns),
+                "mask": In(mapping.columns),
+                "write": Out(mapping.columns),
                 "writes": Out(1),
                 "write_address": Out(address),
                 "o": Out(values),
-                "place": In(range(plan.outbox_depth)),
-                "read_address": In(range(plan.outbox_depth)),
-                "read_column": In(exact_log2(plan.columns)),
+                "place": In(range(mapping.output_depth)),
+                "read_address": In(range(mapping.output_depth)),
+                "read_column": In(exact_log2(mapping.columns)),
                 "value": Out(VALUE),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        columns = self.plan.columns
+        columns = self.mapping.columns
         best = [Signal(VALUE, name=f"best{column}") for column in range(columns)]
         out, target, mask, relu = Signal(), Signal.like(self.target), Signal.like(self.mask), Signal()
         m.d.sync += [
@@ -76,7 +76,7 @@ class Outputs(wiring.Component):
             m.d.sync += column.eq(self.read_column)
         found = []
         for number in range(columns):
-            store = memory.Memory(shape=VALUE, depth=self.plan.outbox_depth, init=[], attrs={"ram_style": "block"})
+            store = memory.Memory(shape=VALUE, depth=self.mapping.output_depth, init=[], attrs={"ram_style": "block"})
             m.submodules[f"outbox{number}"] = store
             port, into = store.read_port(), store.write_port()
             m.d.comb += [

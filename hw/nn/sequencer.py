@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import Plan
+from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
 
 
@@ -29,10 +29,10 @@ class Sequencer(wiring.Component):
 
     COUNTERS = 7
 
-    def __init__(self, plan: Plan, drain: int) -> None:
-        self.plan, self.drain = plan, drain
-        stages = plan.stages
-        self.address_bits = (plan.activations - 1).bit_length()
+    def __init__(self, mapping: Mapping, drain: int) -> None:
+        self.mapping, self.drain = mapping, drain
+        stages = mapping.stages
+        self.address_bits = (mapping.activation_values - 1).bit_length()
         super().__init__(
             {
                 "start": In(1),
@@ -42,25 +42,25 @@ class Sequencer(wiring.Component):
                 "filled": Out(len(stages)),
                 "issue": Out(1),
                 "address": Out(unsigned(self.address_bits)),
-                "weight": Out(range(plan.weight_words)),
-                "bias": Out(range(plan.groups)),
+                "weight": Out(range(mapping.weight_words)),
+                "bias": Out(range(mapping.groups)),
                 **dict.fromkeys(("first", "last", "pool_first", "pool_last", "relu", "begin"), Out(1)),
                 "target": Out(unsigned(self.address_bits)),
-                "mask": Out(plan.columns),
-                "outbox": Out(range(plan.outbox_depth)),
+                "mask": Out(mapping.columns),
+                "outbox": Out(range(mapping.output_depth)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stages, count = self.plan.stages, self.COUNTERS
+        stages, count = self.mapping.stages, self.COUNTERS
         stage = Signal(range(len(stages)))
         wide = [max(s.loops[j].count for s in stages) for j in range(count)]
         counters = [Signal(range(w), name=f"counter{j}") for j, w in enumerate(wide)]
         limits = [Signal(range(w), name=f"limit{j}") for j, w in enumerate(wide)]
         jumps = [Signal(self.address_bits, name=f"jump{j}") for j in range(count)]
         moves = [Signal(self.address_bits, name=f"move{j}") for j in range(3)]
-        last_mask = Signal(self.plan.columns)
+        last_mask = Signal(self.mapping.columns)
         # each loop counts down; whether it begins, whether it ends, and whether it is a single turn are registers
         begins, ends, single = Signal(count), Signal(count), Signal(count)
         level, more = Signal(range(count)), Signal()
@@ -125,7 +125,7 @@ class Sequencer(wiring.Component):
             self.last.eq(ends[:2].all()),
             self.pool_first.eq(begins[2:4].all()),
             self.pool_last.eq(ends[2:4].all()),
-            self.mask.eq(Mux(ends[6], last_mask, (1 << self.plan.columns) - 1)),
+            self.mask.eq(Mux(ends[6], last_mask, (1 << self.mapping.columns) - 1)),
         ]
         jump, move = Signal(self.address_bits), Signal(self.address_bits)
         for j in range(count):
@@ -156,28 +156,30 @@ class Sequencer(wiring.Component):
     ) -> None:
         """Registers of a stage, from constants."""
         with m.Switch(stage):
-            for number, plan in enumerate(self.plan.stages):
-                counts = [loop.count for loop in plan.loops]
-                strides = [loop.stride for loop in plan.loops]
+            for number, own in enumerate(self.mapping.stages):
+                counts = [loop.count for loop in own.loops]
+                strides = [loop.stride for loop in own.loops]
                 spans = [sum((counts[i] - 1) * strides[i] for i in range(j)) for j in range(self.COUNTERS)]
-                x, y, g = plan.targets
+                x, y, g = own.targets
                 targets = (x, y - (counts[4] - 1) * x, g - (counts[4] - 1) * x - (counts[5] - 1) * y)
-                full = (1 << self.plan.columns) - 1
-                left = plan.channels - (plan.groups - 1) * self.plan.columns
+                full = (1 << self.mapping.columns) - 1
+                left = own.channels - (own.groups - 1) * self.mapping.columns
                 with m.Case(number):
                     m.d.sync += [
                         *(limit.eq(n - 1) for limit, n in zip(limits, counts, strict=True)),
                         single.eq(sum((n == 1) << j for j, n in enumerate(counts))),
                         *(jump.eq(stride - span) for jump, stride, span in zip(jumps, strides, spans, strict=True)),
                         *(move.eq(by) for move, by in zip(moves, targets, strict=True)),
-                        last_mask.eq(full >> (self.plan.columns - left)),
-                        group.eq(plan.weights),
-                        self.weight.eq(plan.weights),
-                        self.bias.eq(plan.biases),
+                        last_mask.eq(full >> (self.mapping.columns - left)),
+                        group.eq(own.weights),
+                        self.weight.eq(own.weights),
+                        self.bias.eq(own.biases),
                         self.address.eq(
-                            Mux(self.image, plan.base + self.plan.image, plan.base) if number == 0 else plan.base
+                            Mux(self.image, own.base + self.mapping.sample_values, own.base)
+                            if number == 0
+                            else own.base
                         ),
-                        self.target.eq(plan.target),
-                        self.outbox.eq(plan.outbox),
-                        self.relu.eq(plan.relu),
+                        self.target.eq(own.target),
+                        self.outbox.eq(own.output),
+                        self.relu.eq(own.relu),
                     ]

@@ -11,7 +11,7 @@ BEAT = 128
 """Bits that are written at once, or a few times as many."""
 
 
-class Tiles(wiring.Component):
+class WeightMemory(wiring.Component):
     """A memory for each beat of a word, so that each can be written by itself; read registered.
 
     Parameters

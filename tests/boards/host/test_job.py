@@ -19,6 +19,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import of_pixels
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
 from fabtune.golden.nf4.codec import Layout
 from fabtune.golden.nn.forward import StageIntegers
@@ -56,10 +57,10 @@ class Case:
 
 def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: int = SAMPLES) -> Case:
     rng = np.random.default_rng(7)
-    network, plan = spec.plan.network, spec.plan
+    network, mapping = spec.described, spec.mapping
     frozen = random_parameters(network, rng, gain)
-    flat = 1500 * rng.normal(0, 1, plan.shape.parameters)
-    start = Adapters(plan.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
+    flat = 1500 * rng.normal(0, 1, mapping.shape.parameters)
+    start = Adapters(mapping.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
     shape = (samples, *network.input_shape)
     if spec.byte_inputs:
         inputs = rng.integers(0, 256, shape)
@@ -72,11 +73,11 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
         order = rng.permutation(samples)
         epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
     codec = Words(network) if raw else Layout.of(network)
-    job = Job(network, frozen, Adapters(plan.shape, start.flat), RATE, ForwardCache(network, codec, samples))
+    job = Job(network, frozen, Adapters(mapping.shape, start.flat), RATE, ForwardCache(network, codec, samples))
     images, logits = [], []
     for batch in (batch for epoch in epochs for batch in epoch):
         logits.append(job.batch(values[batch], labels[batch], batch).logits)
-        images.append(plan.adapters_image(job.adapters))
+        images.append(adapters_image(mapping, job.adapters))
     return Case(
         spec,
         frozen,
@@ -101,7 +102,7 @@ def _check(case: Case, simulated: SimulatedCore, tuner: FineTuner) -> None:
     """A whole job, from the adapters' start to the outputs of the tuned network."""
     tuner.load_adapters(case.start)
     before = len(simulated.traces) if simulated.sessions else 0
-    simulated.watch(case.spec.plan.adapters_image(case.start))
+    simulated.watch(adapters_image(case.spec.mapping, case.start))
     tuned = tuner.tune(case.inputs, case.labels, case.epochs, RATE, logits=True)
     assert np.array_equal(simulated.traces[before:], case.images)
     assert tuned.logits is not None

@@ -18,14 +18,14 @@ PAIRED = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16, rank=3, colu
 @pytest.mark.parametrize("spec", [SPEC, PAIRED])
 def test_batches_are_the_jobs(spec):
     rng = np.random.default_rng(0)
-    network = spec.plan.network
+    network = spec.network
     frozen = [
         StageIntegers(rng.integers(-900, 900, stage.weight_shape), rng.integers(-900, 900, stage.biases))
         for stage in network.stages
     ]
-    flat = rng.integers(-900, 900, spec.plan.shape.parameters)
-    job = Job(network, frozen, Adapters(spec.plan.shape, flat), 9000)
-    load = {"load": spec.load_words(Adapters(spec.plan.shape, flat))}
+    flat = rng.integers(-900, 900, spec.mapping.shape.parameters)
+    job = Job(network, frozen, Adapters(spec.mapping.shape, flat), 9000)
+    load = {"load": spec.load_words(Adapters(spec.mapping.shape, flat))}
     given, logits, beats = [], [], []
     for count in (6, 2, 1):
         x = rng.integers(-(1 << 17), 1 << 17, (count, 20))

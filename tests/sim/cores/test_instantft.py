@@ -12,6 +12,7 @@ from fabtune.golden.cores.instantft_registers import Command
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, cache_bytes, cache_image, logits_image
 from fabtune.golden.nf4.codec import Layout
 from fabtune.hw.top import ports_of
@@ -73,8 +74,8 @@ def test_one_bit_of_what_is_loaded_is_seen():
     phases = SPEC.scenario(np.random.default_rng(0), 1000)[:1]
     addresses = sorted(phases[0].memory)
     samples = phases[0].memory[addresses[2]]
-    assert samples.size == 8 * SPEC.plan.sample_beats * 16
-    samples[3 * SPEC.plan.sample_beats * 16 + 20] ^= 0x40
+    assert samples.size == 8 * SPEC.mapping.forward.sample_beats * 16
+    samples[3 * SPEC.mapping.forward.sample_beats * 16 + 20] ^= 0x40
     verdict = verify_phases(SPEC, phases)
     assert verdict.failures == ()
     assert verdict.mismatches > 3
@@ -99,14 +100,14 @@ def test_a_scenario_has_all_commands_and_both_caches():
 @pytest.mark.parametrize("lanes", [16, 32])
 def test_the_caches_image_holds_every_value(lanes):
     spec = InstantftSpec(network="digits", lanes=lanes)
-    plan, network, rng = spec.plan, spec.plan.network, np.random.default_rng(2)
-    words = [word for tensor in plan.record_words for word in tensor]
+    mapping, network, rng = spec.mapping, spec.described, np.random.default_rng(2)
+    words = [word for tensor in mapping.record_words for word in tensor]
     for codec in (Layout.of(network), Words(network)):
         raw = isinstance(codec, Words)
         cache = ForwardCache(network, codec, 3)
         cache.records[:] = codec.quantise(rng.integers(-(1 << 20), 1 << 20, (3, codec.values)))
-        image = cache_image(plan, cache)
-        assert image.size == cache_bytes(plan, raw, 3)
+        image = cache_image(mapping, cache)
+        assert image.size == cache_bytes(mapping, raw, 3)
         if raw:
             values = image.view("<i4").reshape(3, len(words), lanes)
             found = np.concatenate([values[:, at, : word.count] for at, word in enumerate(words)], axis=1)
@@ -114,15 +115,16 @@ def test_the_caches_image_holds_every_value(lanes):
 
 
 def test_logits_begin_on_a_beat():
-    image = logits_image(SPEC.plan, np.arange(-10, 10).reshape(2, 10))
-    assert image.size == 2 * SPEC.plan.logit_beats * 16
+    image = logits_image(SPEC.mapping, np.arange(-10, 10).reshape(2, 10))
+    assert image.size == 2 * SPEC.mapping.logit_beats * 16
     assert image.view("<i4").reshape(2, -1)[1, :10].tolist() == list(range(10))
 
 
 def test_regions_do_not_overlap():
     memory = JobMemory(ALIGNMENT)
     memory.put(
-        "adapters", SPEC.plan.adapters_image(Adapters(SPEC.plan.shape, np.zeros(SPEC.plan.shape.parameters, np.int64)))
+        "adapters",
+        adapters_image(SPEC.mapping, Adapters(SPEC.mapping.shape, np.zeros(SPEC.mapping.shape.parameters, np.int64))),
     )
     memory.reserve("cache", 5000)
     memory.reserve("logits", 1)

@@ -1,0 +1,225 @@
+"""Mapping of adapters and of a sample's record onto the core's memories.
+
+Adapters take their inputs, and a record keeps all stages' outputs, in *words*: `lanes` values of one tensor. Adapters
+whose rank leaves half of the columns idle take two words of their input in a cycle. What adapters take in a cycle is a
+*row*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..axi.bus import BEAT
+from ..errors import UserError
+from ..models.network import Network
+from ..nn.mapping import Mapping
+from .adapters import Shape
+
+SCALES = 4
+"""Most NF4 blocks, and so scales, that a word of a record has a part of."""
+ZERO_CODE = 7
+"""The NF4 code of 0: pads a record's words."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """Part of a tensor that is processed at once.
+
+    Parameters
+    ----------
+    first, count : int
+        First value, and number of values; other lanes are zero.
+    block : int
+        NF4 block of the first value, counted over all tensors of a record.
+    borders : tuple of int
+        The lanes at which the next block begins, and the one after that.
+    """
+
+    first: int
+    count: int
+    block: int
+    borders: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AdapterMapping:
+    """Adapters from stages' inputs to the logits, and the records that the forward cache keeps.
+
+    Parameters
+    ----------
+    forward : Mapping
+        The frozen network.
+    first : int
+        The first stage whose input has an adapter; all later ones have one, too.
+    rank : int
+        Rank of every adapter.
+    """
+
+    forward: Mapping
+    first: int = 0
+    rank: int = 4
+
+    def __post_init__(self) -> None:
+        name, stages = self.forward.name, self.forward.network_stages
+        if not 1 <= self.rank <= self.columns:
+            raise UserError(f"rank = {self.rank} needs as many columns; there are {self.columns}")
+        if self.classes > self.lanes:
+            raise UserError(f"{name} has {self.classes} classes; the core takes as many as lanes: {self.lanes}")
+        if not 0 <= self.first < len(stages):
+            raise UserError(f"{name} has stages 0 to {len(stages) - 1}, not {self.first}")
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        first: int = 0,
+        rank: int = 4,
+        lanes: int = 32,
+        columns: int = 4,
+        byte_inputs: bool = True,
+    ) -> AdapterMapping:
+        """Map a network and its adapters; parameters as of `Mapping` and of this class."""
+        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank)
+
+    @property
+    def lanes(self) -> int:
+        """Inputs that are multiplied at once."""
+        return self.forward.lanes
+
+    @property
+    def columns(self) -> int:
+        """Outputs that are computed at once."""
+        return self.forward.columns
+
+    @property
+    def classes(self) -> int:
+        """Logits."""
+        return self.forward.network_stages[-1].biases
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        """(NF4 blocks, values of each) of every stage's output."""
+        stages = self.forward.network_stages
+        inner = [(stage.channels, stage.inputs // stage.channels) for stage in stages[1:]]
+        return (*inner, (1, self.classes))
+
+    @cached_property
+    def sample_words(self) -> tuple[Word, ...]:
+        """Words of the network's input."""
+        return self._words(1, self.forward.inputs, 0)
+
+    @cached_property
+    def record_words(self) -> tuple[tuple[Word, ...], ...]:
+        """Words of every stage's output."""
+        begins = np.cumsum([0, *(count for count, _ in self.blocks)])
+        return tuple(self._words(*pair, int(begin)) for pair, begin in zip(self.blocks, begins, strict=False))
+
+    def _words(self, count: int, length: int, block: int) -> tuple[Word, ...]:
+        words, first, total = [], 0, count * length
+        while first < total:
+            at = first // length
+            end = min(first + self.lanes, total, (at + SCALES) * length)
+            borders = tuple(edge - first for edge in range((at + 1) * length, end, length))
+            words.append(Word(first, end - first, block + at, borders))
+            first = end
+        return tuple(words)
+
+    @property
+    def batch_words(self) -> tuple[tuple[Word, ...], ...]:
+        """Words of a record that a batch needs: the adapters' inputs and the base logits."""
+        return self.record_words[max(self.first - 1, 0) :]
+
+    @property
+    def scales(self) -> int:
+        """Scales of a record."""
+        return sum(count for count, _ in self.blocks)
+
+    # -- adapters --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def adapter_words(self) -> tuple[tuple[Word, ...], ...]:
+        """Words of each adapter's input."""
+        return (self.sample_words, *self.record_words[:-1])[self.first :]
+
+    @property
+    def adapters(self) -> int:
+        """Number of adapters."""
+        return len(self.adapter_words)
+
+    @property
+    def words_per_cycle(self) -> int:
+        """Words of an adapter's input that the array takes at once: two where one leaves half of it idle."""
+        return 2 if 2 << (self.rank - 1).bit_length() <= self.columns else 1
+
+    @property
+    def ranks(self) -> int:
+        """Columns that each word of a row has: the rank, and some that stay zero."""
+        return self.columns // self.words_per_cycle
+
+    @cached_property
+    def rows_per_adapter(self) -> tuple[int, ...]:
+        """Rows of each adapter's input; the last one of an adapter may have a single word."""
+        return tuple(-(-len(words) // self.words_per_cycle) for words in self.adapter_words)
+
+    @property
+    def adapter_rows(self) -> int:
+        """Rows of all adapters' inputs, each with a word of parameters."""
+        return sum(self.rows_per_adapter)
+
+    @property
+    def sample_rows(self) -> int:
+        """Rows of a sample in the batch memory: all adapters' inputs, then the base logits."""
+        return self.adapter_rows + len(self.record_words[-1])
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the adapters."""
+        inputs = tuple(stage.inputs for stage in self.forward.network_stages[self.first :])
+        return Shape(inputs, self.classes, self.rank)
+
+    # -- sizes in the memory outside, in beats ---------------------------------------------------------------------
+
+    @property
+    def word_codes(self) -> int:
+        """Beats of a word's codes."""
+        return -(-self.lanes // 32)
+
+    @property
+    def code_beats(self) -> int:
+        """Beats of a record's codes."""
+        return sum(map(len, self.record_words)) * self.word_codes
+
+    @property
+    def scale_beats(self) -> int:
+        """Beats of a record's scales, which follow the codes."""
+        return -(-self.scales // SCALES)
+
+    @property
+    def record_beats(self) -> int:
+        """Beats of a record in NF4."""
+        return self.code_beats + self.scale_beats
+
+    @property
+    def raw_beats(self) -> int:
+        """Beats of a record in Q8.16, four bytes a value."""
+        return sum(map(len, self.record_words)) * self.lanes // 4
+
+    @property
+    def a_beats(self) -> int:
+        """Beats of the matrices A of all adapters, row by row."""
+        return self.adapter_rows * self.forward.word_beats
+
+    @property
+    def adapter_beats(self) -> int:
+        """Beats of the adapters' image: every A, row by row, then B, class by class."""
+        return self.a_beats + self.classes * self.adapters * self.forward.column_beats
+
+    @property
+    def logit_beats(self) -> int:
+        """Beats of a sample's logits."""
+        return -(-self.classes * 4 // BEAT)

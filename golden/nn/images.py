@@ -1,0 +1,70 @@
+"""Memory images of a mapped network: frozen parameters and samples, byte for byte as a core reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..axi.bus import BEAT
+from ..fixed import Integers
+from ..models.network import Convolution
+from .forward import StageIntegers
+from .mapping import Mapping
+
+Bytes = NDArray[np.uint8]
+
+
+def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
+    """Build the image of the frozen parameters, (16 * frozen_beats,) bytes: all weights, then all biases.
+
+    A weight word is stored lane by lane, a parameter for each column; a stage is stored group by group.
+    """
+    weights, biases = [], []
+    for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
+        outputs = stage.groups * mapping.columns
+        padded = np.zeros((outputs, stage.words * mapping.lanes), np.int64)
+        positions, taps = _taps(mapping, at)
+        padded[: stage.channels, positions] = own.weight.reshape(stage.channels, -1)[:, taps]
+        words = padded.reshape(stage.groups, mapping.columns, stage.words, mapping.lanes).transpose(0, 2, 3, 1)
+        weights.append(words.reshape(-1))
+        rows = np.pad(own.bias, (0, outputs - stage.channels)).reshape(-1, mapping.columns)
+        biases.append(column_rows(mapping, rows))
+    return parameter_bytes(np.concatenate([*weights, *biases]))
+
+
+def samples_image(mapping: Mapping, inputs: NDArray[np.integer]) -> Bytes:
+    """Build the image of samples, (n, *input_shape) bytes or Q8.16: (n, 16 * sample_beats) bytes."""
+    flat = inputs.reshape(len(inputs), -1)
+    stored = flat.astype(np.uint8) if mapping.byte_inputs else np.ascontiguousarray(flat, "<i4").view(np.uint8)
+    return np.pad(stored, ((0, 0), (0, BEAT * mapping.sample_beats - stored.shape[1])))
+
+
+def column_rows(mapping: Mapping, rows: Integers) -> Integers:
+    """Start each row of `columns` parameters on a beat of its own; flat."""
+    return np.pad(rows, ((0, 0), (0, mapping.column_beats * BEAT // 2 - mapping.columns))).reshape(-1)
+
+
+def parameter_bytes(values: Integers) -> Bytes:
+    """Store parameters in Q4.12 as bytes, two each, the lower first."""
+    return np.ascontiguousarray(values, "<i2").view(np.uint8)
+
+
+def _taps(mapping: Mapping, at: int) -> tuple[Integers, Integers]:
+    """Position of each weight in a group's words, and its index in the network's own order."""
+    stage, own = mapping.network_stages[at], mapping.stages[at]
+    if isinstance(stage.layer, Convolution):
+        kernel, (channels, *_) = stage.layer.kernel, stage.input_shape
+        channel, y, x = np.indices((channels, kernel, kernel)).reshape(3, -1)
+        run = own.loops[0].count * mapping.lanes
+        if own.loops[1].count == 1:
+            positions = (x * channels + channel) * kernel + y
+        else:
+            positions = y * run + x * channels + channel
+        return positions, np.arange(len(positions))
+    index = np.arange(stage.inputs)
+    if at == 0:
+        return index, index
+    pixels = stage.inputs // stage.channels
+    return index % pixels * stage.channels + index // pixels, index

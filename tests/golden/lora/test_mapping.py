@@ -1,0 +1,103 @@
+"""Words of adapters and records, and the adapters' image, as the multipliers take them."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q4_12
+from fabtune.golden.lora.adapters import Adapters
+from fabtune.golden.lora.images import adapters_image, adapters_of
+from fabtune.golden.lora.mapping import AdapterMapping
+from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu, deployed
+from fabtune.golden.models.presets import NETWORKS
+
+OWN = Network(
+    "own", (2, 11, 9), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(6, 2), Relu(), Flatten(), Linear(3))
+)
+MAPPINGS = {
+    name: AdapterMapping.of(deployed(net), byte_inputs=len(net.input_shape) == 3) for name, net in NETWORKS.items()
+}
+MAPPINGS |= {
+    "own": AdapterMapping.of(OWN),
+    "wide": AdapterMapping.of(NETWORKS["digits"], lanes=16, columns=8),
+    "last": AdapterMapping.of(OWN, first=2),
+}
+MAPPINGS |= {
+    f"own, {columns} columns, rank {rank}": AdapterMapping.of(OWN, rank=rank, columns=columns)
+    for columns, rank in ((8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
+}
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_words_cover_tensors(name: str) -> None:
+    mapping = MAPPINGS[name]
+    assert len(mapping.adapter_words) == mapping.adapters == len(mapping.forward.network_stages) - mapping.first
+    for words, (count, length) in zip(mapping.record_words, mapping.blocks, strict=True):
+        values = np.concatenate([np.arange(word.first, word.first + word.count) for word in words])
+        assert np.array_equal(values, np.arange(count * length))
+        for word in words:
+            lanes = np.arange(word.count)
+            block = word.block + np.searchsorted(word.borders, lanes, side="right")
+            begun = sum(pair[0] for pair in mapping.blocks[: mapping.record_words.index(words)])
+            assert np.array_equal(block - begun, (word.first + lanes) // length)
+            assert len(word.borders) <= 3
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_adapters_image_round_trip(name: str) -> None:
+    mapping = MAPPINGS[name]
+    rng = np.random.default_rng(1)
+    adapters = Adapters(mapping.shape, rng.integers(Q4_12.minimum, Q4_12.maximum, mapping.shape.parameters))
+    image = adapters_image(mapping, adapters)
+    assert image.size == 16 * mapping.adapter_beats
+    assert np.array_equal(adapters_of(mapping, image).flat, adapters.flat)
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_adapters_walk(name: str) -> None:
+    """Rows of words through the image as the multipliers take them: the words' ranks are beside each other."""
+    mapping = MAPPINGS[name]
+    words_per_cycle, ranks = mapping.words_per_cycle, mapping.columns // mapping.words_per_cycle
+    assert words_per_cycle == (2 if mapping.columns >= 2 * {1: 1, 2: 2, 3: 4, 4: 4, 5: 8}[mapping.rank] else 1)
+    rng = np.random.default_rng(2)
+    adapters = Adapters(mapping.shape, rng.integers(-900, 900, mapping.shape.parameters))
+    image = adapters_image(mapping, adapters).view("<i2").astype(np.int64)
+    at = 0
+    for a, words in zip(adapters.a, mapping.adapter_words, strict=True):
+        x = rng.integers(-(1 << 17), 1 << 17, len(a))
+        total = np.zeros(mapping.columns, np.int64)
+        for first in range(0, len(words), words_per_cycle):
+            row = np.zeros(words_per_cycle * mapping.lanes, np.int64)
+            for half, word in enumerate(words[first : first + words_per_cycle]):
+                row[half * mapping.lanes :][: word.count] = x[word.first : word.first + word.count]
+            for lane, column in itertools.product(range(mapping.lanes), range(mapping.columns)):
+                total[column] += row[column // ranks * mapping.lanes + lane] * image[at]
+                at += 1
+        h = total.reshape(words_per_cycle, ranks).sum(axis=0)
+        assert np.array_equal(h[: mapping.rank], x @ a)
+        assert not h[mapping.rank :].any()
+    assert at == mapping.a_beats * 8
+    b = image[at:].reshape(mapping.classes, mapping.adapters, -1)
+    assert b.shape[-1] == 8
+    assert np.array_equal(b[..., : mapping.rank].reshape(adapters.b.shape), adapters.b)
+    assert not b[..., mapping.rank :].any()
+
+
+def test_sizes() -> None:
+    mapping = MAPPINGS["lenet5-mnist"]
+    assert (mapping.record_beats, mapping.adapter_rows) == (65, 82)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rank": 5}, "rank = 5"),
+        ({"first": 9}, "stages 0 to 2"),
+        ({"lanes": 8}, "16 or 32"),
+    ],
+)
+def test_refused(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        AdapterMapping.of(NETWORKS["digits"], **settings)
