@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import UserError
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float32]
 
 _EXACT_FLOAT = 1 << 53
 _EXACT_INT = 1 << 63

@@ -13,9 +13,9 @@ from ..boards.vivado.package import package, refuse_existing, write
 from ..golden.block import Phase
 from ..golden.registry import BLOCKS
 from ..golden.settings import build
-from ..golden.train.zo.digits_job import Job, prepare
+from ..golden.train.zo.digits_job import DigitsJob, prepare
 from ..golden.zo.tile import TileSpec
-from ..golden.zo.tile_job import Step, fine_tune
+from ..golden.zo.tile_job import TileStep, fine_tune
 from ..sim.simulator import require
 from ..sim.verify import Verdict, verify, verify_phases
 from .demo_adapters import adapters_table, tune_digits
@@ -100,7 +100,9 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
     }
 
 
-def _tune(job: Job, tile: TileSpec, progress: Progress) -> tuple[list[tuple[int, float, float]], list[Step], Any]:
+def _tune(
+    job: DigitsJob, tile: TileSpec, progress: Progress
+) -> tuple[list[tuple[int, float, float]], list[TileStep], Any]:
     """(step, loss, held-out accuracy) along the way, the first steps whole, and the tuned weights."""
     task = progress.add_task("fine-tune in the model", total=STEPS)
     weights = job.weights.copy()
@@ -114,7 +116,7 @@ def _tune(job: Job, tile: TileSpec, progress: Progress) -> tuple[list[tuple[int,
     return history, kept, weights
 
 
-def _verify(tile: TileSpec, steps: list[Step], simulator: str, progress: Progress) -> dict[str, Verdict]:
+def _verify(tile: TileSpec, steps: list[TileStep], simulator: str, progress: Progress) -> dict[str, Verdict]:
     """The steps' weights through the whole tile; then each generator on its own."""
     task = progress.add_task("weights through the RTL", total=1 + len(CONFIGURATIONS))
     phases: list[Phase] = []

@@ -16,10 +16,10 @@ from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import task_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
-from ..golden.train.adapters.defaults import RECIPES
+from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result, Settings, tune
-from ..golden.train.pretrain import Pretraining, pretrain
+from ..golden.train.pretrain import pretrain, pretraining_defaults
 from ..hw.verilog import emit
 from .rtl import MEGAHERTZ, Comparison, spec_for, tune_rtl
 
@@ -38,23 +38,22 @@ class Core:
 def tune_digits(progress: Progress) -> tuple[dict[tuple[str, str], Result], Core]:
     """Fine-tune the digits network with several methods; results by (method, engine), and the core."""
     torch.set_num_threads(1)
-    network, recipe = preset("digits"), RECIPES["digits"]
-    bar = progress.add_task("adapters in the model", total=recipe.pretrain_epochs + len(SHOWN) * recipe.epochs)
+    network, defaults, how = preset("digits"), adapter_defaults("digits"), pretraining_defaults("digits")
+    bar = progress.add_task("adapters in the model", total=how.epochs + len(SHOWN) * defaults.epochs)
     task = task_of("digits", drift="camera")
-    how = Pretraining(recipe.pretrain_epochs, rate=recipe.pretrain_rate)
     module = pretrain(network, task.pretrain, how, lambda *_: progress.advance(bar))
     results = {
         (method, engine): tune(
             network,
             module,
             task,
-            Settings(method, engine, recipe.epochs, rate=recipe.rate),
+            Settings(method, engine, defaults.epochs, rate=defaults.rate),
             lambda _: progress.advance(bar),
             watch=True,
         )
         for method, engine in SHOWN
     }
-    results["instantft", "rtl"], core = _in_rtl(progress, network, module, task, recipe.epochs, recipe.rate)
+    results["instantft", "rtl"], core = _in_rtl(progress, network, module, task, defaults.epochs, defaults.rate)
     return results, core
 
 

@@ -19,16 +19,15 @@ from ..golden.models.checkpoint import refuse_existing
 from ..golden.models.network import Network, deployed
 from ..golden.models.sequential import deployed_module
 from ..golden.train.adapters.cost_model import cost
-from ..golden.train.adapters.defaults import OTHER, RECIPES
 from ..golden.train.adapters.methods import METHODS
-from ..golden.train.federated.configuration import LARGEST_STEPS, Plan
+from ..golden.train.federated.configuration import LARGEST_STEPS, FederatedConfig
 from ..golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops
-from ..golden.train.federated.defaults import Rates, rates_of
+from ..golden.train.federated.defaults import FederatedRates, federated_rates
 from ..golden.train.federated.fedavg import fedavg
-from ..golden.train.federated.federation import Outcome, Post, Progress, federate
+from ..golden.train.federated.federation import FederationResult, RoundMetrics, Transport, federate
 from ..golden.train.federated.shards import shards
-from ..golden.train.federated.transport import mishaps
-from ..golden.train.pretrain import Pretraining
+from ..golden.train.federated.transport import faulty
+from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.zo.methods import integer_source_of
 from .start import Start, pretrained_module, progress_on, show
 
@@ -43,7 +42,7 @@ class Request(Start):
     Parameters
     ----------
     rounds, clients, fraction, steps, batch, eps, first, second
-        See `Plan`.
+        See `FederatedConfig`.
     rate, plain_rate, fedavg_rate
         Learning rates of FedSPZO, plain federated zeroth order and FedAvg.
     stage
@@ -77,15 +76,15 @@ class Request(Start):
     plot: Path | None
     force: bool
 
-    def plan(self, rate: float) -> Plan:
+    def config(self, rate: float) -> FederatedConfig:
         """FedSPZO's."""
         names = ("rounds", "clients", "fraction", "steps", "batch", "eps", "first", "second", "seed")
-        return Plan(
+        return FederatedConfig(
             rate=rate, source=integer_source_of(self.generator), **{name: getattr(self, name) for name in names}
         )
 
 
-Told = Callable[[Progress], None]
+Told = Callable[[RoundMetrics], None]
 
 
 def run(request: Request, console: Console) -> dict[str, Any]:
@@ -105,29 +104,29 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     asked = chosen(request)
     with progress_on(console) as progress:
         start = asked.prepared(progress)
-        plan, rates = start.plan, start.rates
-        post = mishaps(plan.seed) if request.mishaps else None
-        runs: dict[str, Callable[[Told], tuple[Outcome, dict[str, Any]]]] = {
-            "FedSPZO": partial(start.zeroth_order, plan, start.stage, post)
+        config, rates = start.config, start.rates
+        transport = faulty(config.seed) if request.mishaps else None
+        runs: dict[str, Callable[[Told], tuple[FederationResult, dict[str, Any]]]] = {
+            "FedSPZO": partial(start.zeroth_order, config, start.stage, transport)
         }
         if not request.alone:
-            runs["FedZO"] = partial(start.zeroth_order, start.plain(), 0, post)
-            runs["FedAvg"] = partial(start.fedavg, replace(plan, rate=rates.fedavg))
-        outcomes: dict[str, Outcome] = {}
+            runs["FedZO"] = partial(start.zeroth_order, start.plain(), 0, transport)
+            runs["FedAvg"] = partial(start.fedavg, replace(config, rate=rates.fedavg))
+        outcomes: dict[str, FederationResult] = {}
         figures: dict[str, dict[str, Any]] = {}
         for name, federation in runs.items():
-            bar = progress.add_task(name, total=plan.rounds)
+            bar = progress.add_task(name, total=config.rounds)
             outcomes[name], figures[name] = federation(partial(_told, partial(show, progress, bar, name)))
     described = {
         "network": start.network.name,
         "data": request.data,
         "drift": request.drifted,
-        "rounds": plan.rounds,
-        "clients": plan.clients,
-        "sampled": plan.sampled_clients,
+        "rounds": config.rounds,
+        "clients": config.clients,
+        "sampled": config.sampled_clients,
         "stage": start.stage,
         "alpha": request.alpha,
-        "seed": plan.seed,
+        "seed": config.seed,
     }
     if request.plot:
         from .curve import draw_federations
@@ -154,9 +153,9 @@ class Chosen:
     network : Network
     module : nn.Sequential or None
         If its weights are given.
-    plan : Plan
+    config : FederatedConfig
         FedSPZO's.
-    rates : Rates
+    rates : FederatedRates
     owned : list of Samples
         Of each client.
     stage : int
@@ -166,8 +165,8 @@ class Chosen:
     task: Task
     network: Network
     module: nn.Sequential | None
-    plan: Plan
-    rates: Rates
+    config: FederatedConfig
+    rates: FederatedRates
     owned: list[Samples]
     stage: int
 
@@ -175,11 +174,10 @@ class Chosen:
         """Pre-train, or take what is there."""
         module = self.module
         if module is None:
-            recipe = RECIPES.get(self.network.name, OTHER)
-            how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, self.plan.seed)
+            how = pretraining_defaults(self.network.name, self.config.seed)
             module = pretrained_module(self.network, self.task, how, progress)
         plain, start = deployed(self.network), deployed_module(self.network, module)
-        return Prepared(plain, start, self.owned, self.task.test, self.plan, self.rates, self.stage)
+        return Prepared(plain, start, self.owned, self.task.test, self.config, self.rates, self.stage)
 
 
 def chosen(request: Request) -> Chosen:
@@ -194,12 +192,12 @@ def chosen(request: Request) -> Chosen:
     task = request.task()
     network, module = request.chosen(task)
     asked = {"split": request.rate, "plain": request.plain_rate, "fedavg": request.fedavg_rate}
-    rates = replace(rates_of(network.name), **{name: rate for name, rate in asked.items() if rate is not None})
-    plan = request.plan(rates.split)
-    stage = stage_of(network, plan.second) if request.stage is None else request.stage
+    rates = replace(federated_rates(network.name), **{name: rate for name, rate in asked.items() if rate is not None})
+    config = request.config(rates.split)
+    stage = stage_of(network, config.second) if request.stage is None else request.stage
     cut_of(network, stage)
-    owned = shards(task.tune, plan.clients, request.alpha, request.seed)
-    return Chosen(task, network, module, plan, rates, owned, stage)
+    owned = shards(task.tune, config.clients, request.alpha, request.seed)
+    return Chosen(task, network, module, config, rates, owned, stage)
 
 
 @dataclass(frozen=True)
@@ -215,9 +213,9 @@ class Prepared:
     owned : list of Samples
         Of each client.
     test : Samples
-    plan : Plan
+    config : FederatedConfig
         FedSPZO's.
-    rates : Rates
+    rates : FederatedRates
     stage : int
         At which FedSPZO cuts.
     """
@@ -226,53 +224,55 @@ class Prepared:
     module: nn.Sequential
     owned: list[Samples]
     test: Samples
-    plan: Plan
-    rates: Rates
+    config: FederatedConfig
+    rates: FederatedRates
     stage: int
 
-    def plain(self) -> Plan:
+    def plain(self) -> FederatedConfig:
         """Of plain federated zeroth order: about as much forward work as FedSPZO's, if a message has room for it."""
-        plan = replace(self.plan, first=1, second=PLAIN_QUERIES, rate=self.rates.plain)
-        work = step_flops(part_flops(self.network, self.stage), self.plan) * plan.steps
-        steps = round(work / step_flops(part_flops(self.network, 0), plan))
-        return replace(plan, steps=min(max(1, steps), LARGEST_STEPS))
+        config = replace(self.config, first=1, second=PLAIN_QUERIES, rate=self.rates.plain)
+        work = step_flops(part_flops(self.network, self.stage), self.config) * config.steps
+        steps = round(work / step_flops(part_flops(self.network, 0), config))
+        return replace(config, steps=min(max(1, steps), LARGEST_STEPS))
 
-    def zeroth_order(self, plan: Plan, stage: int, post: Post | None, told: Told) -> tuple[Outcome, dict[str, Any]]:
+    def zeroth_order(
+        self, config: FederatedConfig, stage: int, transport: Transport | None, told: Told
+    ) -> tuple[FederationResult, dict[str, Any]]:
         """A federation and its figures."""
         module = copy.deepcopy(self.module)
         cut = cut_of(self.network, stage)
-        outcome = federate(module, cut, plan, self.owned, self.test, post, told)
-        memory = memory_bytes(module, cut, self.network.input_shape, plan)
-        mezo = memory_bytes(module, 0, self.network.input_shape, replace(plan, first=1, second=1))
+        outcome = federate(module, cut, config, self.owned, self.test, transport, told)
+        memory = memory_bytes(module, cut, self.network.input_shape, config)
+        mezo = memory_bytes(module, 0, self.network.input_shape, replace(config, first=1, second=1))
         more = {"memory_bytes": memory, "memory_over_mezo_percent": round(100 * (memory / mezo - 1), 4)}
-        return outcome, _figures(outcome, plan, part_flops(self.network, stage)) | more
+        return outcome, _figures(outcome, config, part_flops(self.network, stage)) | more
 
-    def fedavg(self, plan: Plan, told: Told) -> tuple[Outcome, dict[str, Any]]:
+    def fedavg(self, config: FederatedConfig, told: Told) -> tuple[FederationResult, dict[str, Any]]:
         """FedAvg and its figures."""
-        outcome = fedavg(copy.deepcopy(self.module), plan, self.owned, self.test, told)
+        outcome = fedavg(copy.deepcopy(self.module), config, self.owned, self.test, told)
         back = cost(self.network, METHODS["ft-all"])
-        figures = _figures(outcome, plan, (0, back.forward_flops))
+        figures = _figures(outcome, config, (0, back.forward_flops))
         figures["backward_flops"] = outcome.curve[-1].evaluations[1] * back.backward_flops
         return outcome, figures
 
 
-def _figures(outcome: Outcome, plan: Plan, flops: tuple[int, int]) -> dict[str, Any]:
+def _figures(outcome: FederationResult, config: FederatedConfig, flops: tuple[int, int]) -> dict[str, Any]:
     """Of a federation: bytes and operations of all clients together, held-out samples before and after."""
     before, after = outcome.curve[0], outcome.curve[-1]
     return {
         "upload_bytes": after.upload_bytes,
-        "upload_bytes_per_client_round": after.upload_bytes // (plan.rounds * plan.sampled_clients),
+        "upload_bytes_per_client_round": after.upload_bytes // (config.rounds * config.sampled_clients),
         "forward_flops": sum(samples * each for samples, each in zip(after.evaluations, flops, strict=True)),
         "loss_before": round(before.loss, 4),
         "loss_after": round(after.loss, 4),
         "accuracy_before": before.accuracy,
         "accuracy_after": after.accuracy,
-        "rate": plan.rate,
-        "steps": plan.steps,
+        "rate": config.rate,
+        "steps": config.steps,
     }
 
 
-def _curve(outcome: Outcome, figures: dict[str, Any]) -> list[tuple[float, float, float]]:
+def _curve(outcome: FederationResult, figures: dict[str, Any]) -> list[tuple[float, float, float]]:
     """Share of the forward operations in billions, held-out loss, percent right."""
     seen = [sum(one.evaluations) for one in outcome.curve]
     billions = figures["forward_flops"] / 1e9
@@ -282,5 +282,5 @@ def _curve(outcome: Outcome, figures: dict[str, Any]) -> list[tuple[float, float
     ]
 
 
-def _told(shown: Callable[[float, float], None], progress: Progress) -> None:
+def _told(shown: Callable[[float, float], None], progress: RoundMetrics) -> None:
     shown(progress.loss, progress.accuracy)

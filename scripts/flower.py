@@ -23,7 +23,7 @@ from flwr.serverapp import Grid, ServerApp
 from rich.console import Console
 
 from ..golden.errors import UserError
-from ..golden.train.federated.client import Client, Task
+from ..golden.train.federated.client import Client, ClientTask
 from ..golden.train.federated.cost_model import cut_of
 from ..golden.train.federated.federation import evaluated
 from ..golden.train.federated.server import Server
@@ -37,7 +37,7 @@ server_app = ServerApp()
 
 
 def request_of(config: dict[str, Any]) -> Request:
-    """What a run's configuration asks for."""
+    """What a run's config asks for."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(Request):
         value = config.get(field.name.replace("_", "-"))
@@ -76,12 +76,12 @@ def learn(message: Message, context: Context) -> Message:
     """A client's round."""
     start = _prepared(dict(context.run_config))
     asked = message.content["task"]
-    client = Client(start.module, cut_of(start.network, start.stage), start.plan, start.owned[int(asked["client"])])
+    client = Client(start.module, cut_of(start.network, start.stage), start.config, start.owned[int(asked["client"])])
     if _digest(client.model.integers()) != asked["start"]:
         raise UserError("this client's pre-trained model is not the server's: give both the same file as weights")
     first, second = (torch.from_numpy(message.content["total"][part].numpy().copy()) for part in ("0", "1"))
     client.follow((first, second))
-    data = client.learn(Task(int(asked["round"]), int(asked["client"]), int(asked["position"]))).to_bytes()
+    data = client.learn(ClientTask(int(asked["round"]), int(asked["client"]), int(asked["position"]))).to_bytes()
     reply: dict[str, bytes | str] = {"message": data}
     if context.run_config["check"]:
         reply["digest"] = _digest(client.model.integers())
@@ -94,14 +94,14 @@ def serve(grid: Grid, context: Context) -> None:
     config = dict(context.run_config)
     timeout = float(config["timeout"])
     start = _prepared(config)
-    nodes = _enrolled(grid, start.plan.clients, timeout)
+    nodes = _enrolled(grid, start.config.clients, timeout)
     shares = [share for _, (_, share) in sorted(nodes.items())]
     module = copy.deepcopy(start.module)
-    server = Server(module, cut_of(start.network, start.stage), start.plan, shares)
+    server = Server(module, cut_of(start.network, start.stage), start.config, shares)
     origin = _digest(server.model.integers())
     identical, uploaded, refused, missing = True, 0, [], []
     before = evaluated(module, start.test)
-    for number in range(start.plan.rounds):
+    for number in range(start.config.rounds):
         messages = _messages(server, nodes, origin)
         for reply in grid.send_and_receive(messages, timeout=timeout):
             sender = f"node {reply.metadata.src_node_id}"

@@ -14,14 +14,14 @@ from ..boards.host.job import FineTuner
 from ..golden.cores.instantft import InstantftSpec
 from ..golden.datasets.dataset import Samples, Task
 from ..golden.errors import UserError
-from ..golden.fixed import Integers
+from ..golden.fixed import Floats, Integers
 from ..golden.lora.adapters import Adapters
 from ..golden.lora.images import adapters_image
 from ..golden.models.network import Network
-from ..golden.train.adapters.engine import Floats, Tensors
+from ..golden.train.adapters.engine import Tensors
 from ..golden.train.adapters.integer import IntegerEngine
 from ..golden.train.adapters.methods import Cache, method_of
-from ..golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, orders, tune
+from ..golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
 from ..hw.verilog import emit
 from ..sim.compiled.core import PAGE, SimulatedCore
 from ..sim.compiled.simulation import Dram, build
@@ -184,7 +184,7 @@ def tune_rtl(
     stage("compile the simulator")
     program = build(verilog, spec.name, spec.ports)
     tuning, held_out = _inputs(engine, task.tune, pixels), _inputs(engine, task.test[:OUTPUTS], pixels)
-    order = orders(len(task.tune), settings)
+    order = settings.batches(len(task.tune))
     raw = method_of(settings.method).cache is Cache.FULL
     visits = len(task.tune) * settings.epochs
     room = 16 * (

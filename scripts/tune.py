@@ -14,9 +14,9 @@ from rich.progress import Progress, TaskID
 
 from ..golden.models.checkpoint import refuse_existing, save_state
 from ..golden.models.network import Network
-from ..golden.train.adapters.defaults import OTHER, RECIPES, Recipe
+from ..golden.train.adapters.defaults import AdapterDefaults, adapter_defaults
 from ..golden.train.adapters.tune import Epoch, Settings, tune
-from ..golden.train.pretrain import Pretraining
+from ..golden.train.pretrain import Pretraining, pretraining_defaults
 from .rtl import spec_for, tune_rtl
 from .start import Start, pretrained_module, progress_on, show
 
@@ -51,11 +51,20 @@ class Request(Start):
     plot: Path | None
     force: bool
 
-    def recipe(self, network: Network) -> Recipe:
-        """The network's usual settings, but for what was asked."""
-        asked = {name: getattr(self, name) for name in ("epochs", "rate", "pretrain_epochs", "pretrain_rate")}
-        usual = RECIPES.get(network.name, OTHER)
-        return replace(usual, **{name: value for name, value in asked.items() if value is not None})
+    def defaults(self, network: Network) -> AdapterDefaults:
+        """The network's default epochs and rate, where the request gives none."""
+        given = {name: getattr(self, name) for name in ("epochs", "rate")}
+        return replace(
+            adapter_defaults(network.name), **{name: value for name, value in given.items() if value is not None}
+        )
+
+    def pretraining(self, network: Network) -> Pretraining:
+        """The network's default pre-training, where the request gives none."""
+        given = {"epochs": self.pretrain_epochs, "rate": self.pretrain_rate}
+        return replace(
+            pretraining_defaults(network.name, self.seed),
+            **{name: value for name, value in given.items() if value is not None},
+        )
 
 
 def run(request: Request, console: Console) -> dict[str, Any]:
@@ -77,13 +86,13 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
     network, module = request.chosen(task)
-    recipe = request.recipe(network)
+    defaults = request.defaults(network)
     settings = Settings(
         request.method,
         request.engine or "golden",
-        recipe.epochs,
+        defaults.epochs,
         request.batch or 20,
-        recipe.rate,
+        defaults.rate,
         request.rank,
         request.seed,
         request.stochastic,
@@ -91,7 +100,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     in_rtl = settings.engine == "rtl"
     if in_rtl:
         spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8, request.core)
-    how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
+    how = request.pretraining(network)
     with progress_on(console) as progress:
         if module is None:
             module = pretrained_module(network, task, how, progress)

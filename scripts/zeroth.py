@@ -13,15 +13,16 @@ from rich.progress import Progress, TaskID
 
 from ..golden.errors import UserError
 from ..golden.models.checkpoint import refuse_existing, save_state
-from ..golden.train.adapters.defaults import OTHER, RECIPES
-from ..golden.train.pretrain import Pretraining
+from ..golden.train.adapters.methods import METHODS as ADAPTER_METHODS
+from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import PRECISIONS, TextClassifier, default_folder
-from ..golden.train.text.objective import TextSubject
+from ..golden.train.text.objective import TextObjective
 from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
-from ..golden.train.zo.defaults import recipe_of
-from ..golden.train.zo.descent import Course
-from ..golden.train.zo.finetune import FineTuning, Subject, ZoSettings
-from ..golden.train.zo.network_objective import SampleSubject
+from ..golden.train.zo.defaults import zo_defaults
+from ..golden.train.zo.finetune import FineTuning, Objective, ZoSettings
+from ..golden.train.zo.methods import METHODS
+from ..golden.train.zo.network_objective import NetworkObjective
+from ..golden.train.zo.schedule import Schedule
 from .start import Start, pretrained_module, progress_on
 
 POINTS = 20
@@ -35,9 +36,9 @@ class Request(Start):
     Parameters
     ----------
     method, engine, steps, batch, rate, eps, queries, generator, parameters, mask, fraction
-        See `ZoSettings` and `Course`.
+        See `ZoSettings` and `Schedule`.
     shots, generic, precision
-        See `text_task`, `TextSubject` and `TextClassifier`.
+        See `text_task`, `TextObjective` and `TextClassifier`.
     output, plot, force
         Files to write, and whether they may replace others.
     """
@@ -62,14 +63,14 @@ class Request(Start):
 
     def settings(self, model: str) -> ZoSettings:
         """The model's usual ones, but for what was asked."""
-        usual = recipe_of(model)
+        usual = zo_defaults(model)
         rate = usual.sparse_rate if self.method == "sparse-zo" else usual.rate
-        course = Course(self.steps or usual.steps, self.batch or usual.batch, self.seed)
+        schedule = Schedule(self.steps or usual.steps, self.batch or usual.batch, self.seed)
         return ZoSettings(
             self.method,
             rate if self.rate is None else self.rate,
             self.eps,
-            course,
+            schedule,
             self.queries,
             self.generator,
             self.parameters,
@@ -89,6 +90,8 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         of the first and the last 50 steps'), ``seconds`` (of the steps), ``trained_parameters``, ``directions``, what
         was asked for, and ``weights``, the file.
     """
+    if request.method not in METHODS:
+        raise UserError(f"there is no method {request.method!r}; there are: {', '.join((*ADAPTER_METHODS, *METHODS))}")
     output = request.output or Path("build/tune") / f"{request.data.replace(':', '-')}-{request.method}.safetensors"
     for path in filter(None, (output, request.plot)):
         refuse_existing(path, request.force)
@@ -99,10 +102,10 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     request.settings("")  # what is wrong in itself is told before anything is trained
     text = is_text(request.data)
     torch.set_num_threads(2 if text else 1)
-    subject, model = _text(request) if text else _samples(request, console)
+    objective, model = _text(request) if text else _samples(request, console)
     settings = request.settings(model)
-    steps = settings.course.steps
-    tuning = FineTuning(subject, settings)
+    steps = settings.schedule.steps
+    tuning = FineTuning(objective, settings)
     with progress_on(console) as progress:
         bar = progress.add_task(f"{request.method}, {model}", total=steps)
         told = partial(_told, progress, bar, request.method)
@@ -148,7 +151,7 @@ def said(result: dict[str, Any]) -> str:
     )
 
 
-def _text(request: Request) -> tuple[Subject, str]:
+def _text(request: Request) -> tuple[Objective, str]:
     for name in ("network", "weights", "drift"):
         if getattr(request, name) is not None:
             raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
@@ -159,20 +162,19 @@ def _text(request: Request) -> tuple[Subject, str]:
     generic = request.generic
     if generic is None and request.data_dir:
         generic = generic_text(request.data_dir)
-    return TextSubject(classifier, task, generic), "transformer"
+    return TextObjective(classifier, task, generic), "transformer"
 
 
-def _samples(request: Request, console: Console) -> tuple[Subject, str]:
+def _samples(request: Request, console: Console) -> tuple[Objective, str]:
     if request.shots != SHOTS or request.generic or request.precision != PRECISIONS[0]:
         raise UserError("--shots, --generic and --precision belong to a text task")
     task = request.task()
     network, module = request.chosen(task)
     if module is None:
-        recipe = RECIPES.get(network.name, OTHER)
-        how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, request.seed)
+        how = pretraining_defaults(network.name, request.seed)
         with progress_on(console) as progress:
             module = pretrained_module(network, task, how, progress)
-    return SampleSubject(module, task), network.name
+    return NetworkObjective(module, task), network.name
 
 
 def _told(progress: Progress, bar: TaskID, what: str, step: int, loss: float, right: float | None) -> None:

@@ -11,12 +11,11 @@ from ..axi.bus import BEAT
 from ..block import ANSWERING, HOST, Phase, Step
 from ..fixed import Q4_12, Integers, of_pixels
 from ..lora.adapters import Adapters
-from ..lora.forward_cache import ForwardCache, Words
+from ..lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ..lora.images import adapters_image, adapters_of, order_image
 from ..lora.job import Job
 from ..lora.memory_layout import JobMemory, cache_bytes, cache_image, logits_image
 from ..models.network import Network
-from ..nf4.codec import Layout
 from ..nn.forward import StageIntegers
 from ..nn.images import Bytes, frozen_image, samples_image
 from .instantft_registers import REGISTERS, Command
@@ -139,7 +138,7 @@ class Scenario:
         for name in ("logits", "logits_again", "logits_infer", "logits_raw"):
             memory.reserve(name, visits * mapping.logit_beats * BEAT)
         adapters = adapters_of(mapping, memory.images[memory.addresses["adapters"]])
-        cache = ForwardCache(network, Layout.of(network), self._samples)
+        cache = ForwardCache(network, record_layout(network), self._samples)
         job = Job(network, self._frozen, adapters, RATE, cache)
         return [self._first(job, first, batch), self._second(job, second), self._third(third)]
 
@@ -181,7 +180,7 @@ class Scenario:
         host.run(Command.LOAD_ADAPTERS)
         host.write(order=addresses["order_raw"], logits=addresses["logits_raw"], cache=addresses["cache_raw"])
         host.write(epochs=EPOCHS, batch=len(batches[0]), mode=RAW | SHOW if self._outside else SHOW)
-        codec = Words(network) if self._outside else Layout.of(network)
+        codec = WordCodec(network) if self._outside else record_layout(network)
         cache = ForwardCache(network, codec, self._samples)
         job = Job(network, self._frozen, adapters, RATE, cache)
         logits = self._tune(job, host, batches, self._samples)

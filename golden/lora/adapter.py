@@ -30,7 +30,7 @@ from .mapping import AdapterMapping
 RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
 
 
-class Batch(NamedTuple):
+class AdapterBatch(NamedTuple):
     """What goes in: for each adapter (n, inputs), then the base logits (n, classes), Q8.16; labels; a sample's rate."""
 
     read: list[Integers]
@@ -124,14 +124,14 @@ class AdapterSpec(Spec):
         b = np.pad(b.reshape(-1, VALUES), ((0, 0), (0, VALUES * (words - 1))))
         return {"parameter": np.concatenate([a.reshape(-1, VALUES * words), b])}
 
-    def batch_words(self, batch: Batch) -> dict[str, Words]:
+    def batch_words(self, batch: AdapterBatch) -> dict[str, Words]:
         """A batch as `label` and `i` take it."""
         count = len(batch.labels)
         padded = [np.pad(one, ((0, 0), (0, -one.shape[1] % self.row))) for one in (*batch.read, batch.base)]
         labels = {"label": batch.labels[:, None], "rate": np.full((count, 1), batch.rate), "last": last_flags([count])}
         return {"label": labels, "i": {"x": np.concatenate(padded, axis=1).reshape(-1, self.row)}}
 
-    def tune(self, adapters: Adapters, batch: Batch) -> dict[str, Words]:
+    def tune(self, adapters: Adapters, batch: AdapterBatch) -> dict[str, Words]:
         """What comes out for a batch; the adapters are updated in place."""
         product, narrow, softmax = product_of("int64"), Narrower(), Softmax()
         h = adapters.hidden(batch.read, product, narrow)
@@ -153,21 +153,21 @@ class AdapterSpec(Spec):
             joined[port] = {name: np.concatenate([one[port][name] for one in results])[:words] for name in fields}
         return joined
 
-    def _batch(self, inputs: dict[str, Words], first: int, end: int) -> Batch:
+    def _batch(self, inputs: dict[str, Words], first: int, end: int) -> AdapterBatch:
         """The samples from one to another."""
         rows = inputs["i"]["x"][first * self.rows : end * self.rows].reshape(end - first, -1)
         places = np.cumsum([count * self.row for count in self.mapping.rows_per_adapter])
         *parts, base = np.split(rows, places, axis=1)
         read = [part[:, :count] for part, count in zip(parts, self.inputs, strict=True)]
         label = inputs["label"]
-        return Batch(read, base[:, : self.classes], label["label"][first:end, 0], int(label["rate"][end - 1, 0]))
+        return AdapterBatch(read, base[:, : self.classes], label["label"][first:end, 0], int(label["rate"][end - 1, 0]))
 
-    def random_batch(self, rng: np.random.Generator, count: int) -> Batch:
+    def random_batch(self, rng: np.random.Generator, count: int) -> AdapterBatch:
         """Small and any numbers, a few at the ends; a rate that changes much or little."""
         read = [random_activations(rng, (count, inputs)) for inputs in self.inputs]
         rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True)) >> int(rng.choice([0, 6]))
         base = random_activations(rng, (count, self.classes))
-        return Batch(read, base, rng.integers(0, self.classes, count), rate)
+        return AdapterBatch(read, base, rng.integers(0, self.classes, count), rate)
 
     def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
         """Parameters; batches of the largest, the smallest, and any size; other parameters, and one more batch."""

@@ -43,7 +43,7 @@ def rate_of(eta: float, batch: int) -> int:
     return rate
 
 
-class Shape(NamedTuple):
+class AdapterSizes(NamedTuple):
     """Of all adapters together.
 
     Parameters
@@ -76,7 +76,7 @@ class Adapters:
         All B side by side.
     """
 
-    def __init__(self, shape: Shape, flat: ArrayLike) -> None:
+    def __init__(self, shape: AdapterSizes, flat: ArrayLike) -> None:
         self.shape = shape
         self.flat = np.array(flat, np.int64)
         if self.flat.shape != (shape.parameters,):
@@ -89,7 +89,7 @@ class Adapters:
         self.b = b.reshape(shape.classes, -1)
 
     @classmethod
-    def of(cls, shape: Shape, a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> Adapters:
+    def of(cls, shape: AdapterSizes, a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> Adapters:
         """From each A (rank, inputs) and B (classes, rank), floats or integers of Q4.12 alike."""
         parts = [*(np.asarray(one).T.reshape(-1) for one in a), np.concatenate(b, axis=1).reshape(-1)]
         flat: NDArray[np.generic] = np.concatenate(parts)

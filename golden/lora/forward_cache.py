@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..fixed import Integers
 from ..models.network import Network
+from ..nf4.codec import RecordLayout
 
 Records = NDArray[np.uint8]
 
@@ -36,7 +37,7 @@ class Codec(Protocol):
         """(n, bytes) to (n, values) in Q8.16."""
 
 
-class Words:
+class WordCodec:
     """Q8.16 as it is, sign-extended to four bytes, the lowest first: Skip2-LoRA's cache."""
 
     def __init__(self, network: Network) -> None:
@@ -62,6 +63,12 @@ def cached_values(network: Network) -> int:
     return sum(widths(network))
 
 
+def record_layout(network: Network) -> RecordLayout:
+    """NF4 record of a sample: a block for each channel of the inputs of all stages but the first, and for the logits."""
+    tensors = [(stage.channels, stage.inputs // stage.channels) for stage in network.stages[1:]]
+    return RecordLayout((*tensors, (1, network.classes)))
+
+
 class ForwardCache:
     """Records of `samples` samples.
 
@@ -69,7 +76,7 @@ class ForwardCache:
     ----------
     network : Network
     codec : Codec
-        `nf4.Layout` or `Words`.
+        `nf4.RecordLayout` or `WordCodec`.
     samples : int
         Places.
 

@@ -22,7 +22,7 @@ from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
 from .forward_cache import ForwardCache
 
 
-class Batch(NamedTuple):
+class BatchResult(NamedTuple):
     """What a batch gave: logits before the update, (n, classes) in Q8.16, and the number of samples not yet cached."""
 
     logits: Integers
@@ -88,7 +88,7 @@ class Job:
         """Values clipped so far, in the frozen network, in the adapters and in their updates."""
         return self._narrow.saturations
 
-    def batch(self, inputs: Integers, labels: Integers, indices: Integers) -> Batch:
+    def batch(self, inputs: Integers, labels: Integers, indices: Integers) -> BatchResult:
         """Fine-tune on one batch.
 
         Parameters
@@ -122,7 +122,7 @@ class Job:
         gradient = self.softmax.gradient(logits, labels)
         self.adapters.update(read, h, gradient, self.rate, self._product, self._narrow, self._noise())
         self.batches += 1
-        return Batch(logits, misses)
+        return BatchResult(logits, misses)
 
     def logits(self, inputs: Integers) -> Integers:
         """Outputs of the tuned network, past the cache: (n, classes) in Q8.16. Nothing is kept or counted."""

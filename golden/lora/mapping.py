@@ -16,7 +16,6 @@ from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.network import Network
 from ..nn.mapping import Mapping
-from .adapters import Shape
 
 SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""
@@ -177,10 +176,10 @@ class AdapterMapping:
         return self.adapter_rows + len(self.record_words[-1])
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> AdapterSizes:
         """Shape of the adapters."""
         inputs = tuple(stage.inputs for stage in self.forward.network_stages[self.first :])
-        return Shape(inputs, self.classes, self.rank)
+        return AdapterSizes(inputs, self.classes, self.rank)
 
     # -- sizes in the memory outside, in beats ---------------------------------------------------------------------
 

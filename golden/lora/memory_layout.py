@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..axi.bus import BEAT
 from ..fixed import Integers
-from ..nf4.codec import Layout
+from ..nf4.codec import RecordLayout
 from ..nn.images import Bytes
 from .forward_cache import ForwardCache
 from .mapping import SCALES, ZERO_CODE, AdapterMapping
@@ -57,7 +57,7 @@ def cache_bytes(mapping: AdapterMapping, raw: bool, places: int) -> int:
 def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
     """A cache as the core writes it: every word of a record on a beat of its own, (places, bytes)."""
     words = [word for tensor in mapping.record_words for word in tensor]
-    if not isinstance(cache.codec, Layout):
+    if not isinstance(cache.codec, RecordLayout):
         values = _by_word(cache.codec.dequantise(cache.records), [word.count for word in words], mapping.lanes, 0)
         return np.ascontiguousarray(values, "<i4").view(np.uint8).reshape(len(values), -1)
     codes, scales = cache.codec.unpack(cache.records)

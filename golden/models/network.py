@@ -125,6 +125,15 @@ class Stage:
         """Multiply-accumulates of a sample."""
         return prod(self.weight_shape) * prod(self.computed_shape[1:])
 
+    @property
+    def forward_flops(self) -> int:
+        """Operations of a sample's forward pass; a multiply-accumulate is two.
+
+        The bias is added to each value, a ReLU compares each, a max-pool of n x n makes n * n - 1 comparisons.
+        """
+        pooling = prod(self.output_shape) * (self.pool**2 - 1) if self.pool > 1 else 0
+        return 2 * self.macs + prod(self.computed_shape) * (1 + self.relu) + pooling
+
 
 @dataclass(frozen=True)
 class Network:

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import UserError
 from .network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, Shape, Stage, deployed
-from .torch_layers import Leaf, described, leaves
+from .torch_layers import TorchLayer, layer_of, torch_layers
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
     UserError
         For a module or an arrangement that has no hardware, and for sizes that do not fit each other.
     """
-    found = leaves(module, name)
-    layers = tuple(described(leaf, name) for leaf in found)
+    found = torch_layers(module, name)
+    layers = tuple(layer_of(leaf, name) for leaf in found)
     try:
         network = Network(name, input_shape, layers)
     except UserError as mistake:
@@ -101,7 +101,7 @@ def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
     return network
 
 
-def _check_sizes(leaf: Leaf, stage: Stage, name: str) -> None:
+def _check_sizes(leaf: TorchLayer, stage: Stage, name: str) -> None:
     where = f"layer {leaf.position} of {name}"
     match leaf.module:
         case nn.Conv2d(in_channels=declared):
@@ -138,7 +138,7 @@ def folded(network: Network, module: nn.Module) -> Parameters:
     """
     check_finite(module, network.name)
     pairs: list[StageParameters] = []
-    for leaf in leaves(module, network.name):
+    for leaf in torch_layers(module, network.name):
         layer = leaf.module
         if isinstance(layer, nn.Conv2d | nn.Linear):
             weight = _array(layer.weight)
@@ -153,7 +153,7 @@ def folded(network: Network, module: nn.Module) -> Parameters:
 
 
 def _normalised(before: StageParameters, norm: nn.BatchNorm1d | nn.BatchNorm2d, where: str) -> StageParameters:
-    assert norm.running_mean is not None, "described() refuses a batch norm without running statistics"
+    assert norm.running_mean is not None, "layer_of() refuses a batch norm without running statistics"
     assert norm.running_var is not None, "as above"
     variance = _array(norm.running_var) + norm.eps
     if (variance <= 0).any():

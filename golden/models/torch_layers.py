@@ -17,14 +17,14 @@ _IDLE = {
 }
 
 
-class Leaf(NamedTuple):
+class TorchLayer(NamedTuple):
     """A layer and its name, as in the keys of the state dict: ``3``, or ``1.0`` in a nested Sequential."""
 
     position: str
     module: nn.Module
 
 
-def leaves(module: nn.Module, name: str) -> tuple[Leaf, ...]:
+def torch_layers(module: nn.Module, name: str) -> tuple[TorchLayer, ...]:
     """The layers in the order they run, without Dropout and Identity; one that is used twice is there twice.
 
     Raises
@@ -35,17 +35,17 @@ def leaves(module: nn.Module, name: str) -> tuple[Leaf, ...]:
     if not _plain(module):
         own = " with a forward of its own" if isinstance(module, nn.Sequential) else ""
         raise UserError(f"{name} gives a {_title(module)}{own}: it must be a torch.nn.Sequential of {SUPPORTED}")
-    found: list[Leaf] = []
+    found: list[TorchLayer] = []
     for position, layer in module.named_modules(remove_duplicate=False):
         # refused here, before its own children come
         if not _plain(layer) and type(layer) not in (*_IDLE, *_LAYERS):
             raise UserError(f"layer {position} of {name} is a {_title(layer)}, which has no hardware: use {SUPPORTED}")
         if type(layer) in _LAYERS:
-            found.append(Leaf(position, layer))
+            found.append(TorchLayer(position, layer))
     return tuple(found)
 
 
-def described(leaf: Leaf, name: str) -> Layer:
+def layer_of(leaf: TorchLayer, name: str) -> Layer:
     """A layer of the description.
 
     Raises

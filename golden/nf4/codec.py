@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..fixed import Q8_16, Integers, narrow
-from ..models.network import Network
+from ..fixed import Q8_16, Floats, Integers, narrow
 
 Codes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 _AnyArray = NDArray[Any]
 
 CODES: Floats = np.array(
@@ -126,7 +124,7 @@ def quantise_floats(values: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """A sample's record in the forward cache.
 
     All codes, two a byte, the first in the high nibble, running on from block to block; an odd one out leaves the
@@ -148,12 +146,6 @@ class Layout:
     def __post_init__(self) -> None:
         if not self.blocks or min(min(pair) for pair in self.blocks) < 1:
             raise UserError(f"a record has blocks of at least 1 value, not {self.blocks}")
-
-    @classmethod
-    def of(cls, network: Network) -> Layout:
-        """One block for each channel of the inputs of all stages but the first, and one for the logits."""
-        tensors = [(stage.channels, stage.inputs // stage.channels) for stage in network.stages[1:]]
-        return cls((*tensors, (1, network.classes)))
 
     @cached_property
     def values(self) -> int:

@@ -1,4 +1,4 @@
-"""Pre-training: the world as it was before the drift. Float, with PyTorch; done once, then kept."""
+"""Pre-training of a network in float32 with PyTorch, on the data before the domain shift; the result is cached."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from ..errors import UserError
 from ..models.checkpoint import load_into, save_state
 from ..models.network import Network
 from ..models.sequential import module_of
+from .batches import batches
 
-Progress = Callable[[float, float], None]
-"""Told after each epoch the mean loss and the fraction of samples that were right."""
+PretrainProgress = Callable[[float, float], None]
+"""Called after each epoch with the mean loss and the fraction of samples classified correctly."""
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How.
+    """Settings of pre-training with plain gradient descent.
 
     Parameters
     ----------
     epochs, batch : int
     rate : float
-        Learning rate of plain gradient descent on the mean of a batch, as in `tune.Settings`.
+        Learning rate for the mean loss of a batch, as in `tune.Settings`.
     seed : int
-        Of the initial weights and the order of the samples.
+        Seed of the initial weights and of the order of the samples.
     """
 
     epochs: int
@@ -46,46 +47,84 @@ class Pretraining:
             raise UserError(f"pre-training rate = {self.rate}: a learning rate is above 0")
 
 
-def pretrain(network: Network, samples: Samples, how: Pretraining, progress: Progress | None = None) -> nn.Sequential:
+_EPOCHS_AND_RATES = {
+    "lenet5-mnist": (10, 0.1),  # InstantFT, section 5.1
+    "lenet5-svhn": (10, 0.1),
+    "fan": (100, 0.05),
+    "har": (300, 0.05),
+    "digits": (40, 0.1),
+}
+_OTHER = (10, 0.05)
+
+
+def pretraining_defaults(network: str, seed: int = 0) -> Pretraining:
+    """Pre-training of a preset network, or that for any other network, in batches of 20."""
+    epochs, rate = _EPOCHS_AND_RATES.get(network, _OTHER)
+    return Pretraining(epochs, rate=rate, seed=seed)
+
+
+def pretrain(
+    network: Network, samples: Samples, settings: Pretraining, progress: PretrainProgress | None = None
+) -> nn.Sequential:
     """Train a network from scratch.
+
+    Parameters
+    ----------
+    network : Network
+    samples : Samples
+    settings : Pretraining
+    progress : callable, optional
+
+    Returns
+    -------
+    torch.nn.Sequential
+        In evaluation mode.
 
     Raises
     ------
     UserError
-        If the loss is no longer a number.
+        If the loss is no longer finite.
     """
-    torch.manual_seed(how.seed)
+    torch.manual_seed(settings.seed)
     module = module_of(network).train()
     values, labels = torch.from_numpy(samples.values()), torch.from_numpy(samples.labels)
-    optimiser = torch.optim.SGD(module.parameters(), lr=how.rate)
+    optimiser = torch.optim.SGD(module.parameters(), lr=settings.rate)
     normalised = any(stage.batch_norm for stage in network.stages)
-    rng = np.random.default_rng(how.seed)
-    for epoch in range(how.epochs):
-        total, right = 0.0, 0
-        for indices in batches(len(samples), how.batch, rng):
+    rng = np.random.default_rng(settings.seed)
+    for epoch in range(settings.epochs):
+        total, correct = 0.0, 0
+        for indices in batches(len(samples), settings.batch, rng):
             if normalised and len(indices) == 1:
-                continue  # one sample has no variance
+                continue  # the variance of one sample is undefined
             logits = module(values[indices])
             loss = functional.cross_entropy(logits, labels[indices], reduction="sum")
             optimiser.zero_grad()
-            torch.autograd.backward(loss / how.batch)
+            torch.autograd.backward(loss / settings.batch)
             optimiser.step()
             total += float(loss.detach())
-            right += int((logits.detach().argmax(dim=1) == labels[indices]).sum())
+            correct += int((logits.detach().argmax(dim=1) == labels[indices]).sum())
         if not np.isfinite(total):
             raise UserError(
-                f"pre-training lost its way in epoch {epoch + 1}: the loss is {total}; lower the rate {how.rate}"
+                f"pre-training diverged in epoch {epoch + 1}: the loss is {total}; lower the rate {settings.rate}"
             )
         if progress:
-            progress(total / len(samples), right / len(samples))
+            progress(total / len(samples), correct / len(samples))
     return module.eval()
 
 
 def pretrained(
-    network: Network, samples: Samples, how: Pretraining, progress: Progress | None = None
+    network: Network, samples: Samples, settings: Pretraining, progress: PretrainProgress | None = None
 ) -> tuple[nn.Sequential, Path]:
-    """The same, kept in the cache folder under a name that tells network, samples and settings; and that file."""
-    digest = hashlib.sha256(repr((network, how)).encode())
+    """Pre-train a network, or load the cached result for the same network, samples and settings.
+
+    Returns
+    -------
+    module : torch.nn.Sequential
+        In evaluation mode.
+    path : Path
+        The cached weights, in `cache_folder`; the name is a digest of network, samples and settings.
+    """
+    digest = hashlib.sha256(repr((network, settings)).encode())
     digest.update(samples.inputs.tobytes())
     digest.update(samples.labels.tobytes())
     path = cache_folder() / "pretrained" / f"{network.name}-{digest.hexdigest()[:16]}.safetensors"
@@ -93,12 +132,6 @@ def pretrained(
         module = module_of(network)
         load_into(module, path)
         return module.eval(), path
-    module = pretrain(network, samples, how, progress)
+    module = pretrain(network, samples, settings, progress)
     save_state(path, {name: one.numpy() for name, one in module.state_dict().items()}, {}, force=True)
     return module, path
-
-
-def batches(count: int, size: int, rng: np.random.Generator) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-    """One epoch: all samples in random order, `size` at a time, the last batch with what is left."""
-    order = rng.permutation(count)
-    return [order[start : start + size] for start in range(0, count, size)]

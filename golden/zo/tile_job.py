@@ -21,7 +21,7 @@ MASTER = Format(4, 28)
 
 
 @dataclass(frozen=True)
-class Step:
+class TileStep:
     """What a step saw.
 
     Parameters
@@ -45,7 +45,7 @@ def fine_tune(
     tile: TileSpec,
     steps: int,
     rate: float,
-) -> Iterator[Step]:
+) -> Iterator[TileStep]:
     """Fine-tune weights in place.
 
     Parameters
@@ -71,7 +71,7 @@ def fine_tune(
         fall = 0.5 + 0.5 * np.cos(np.pi * number / steps)
         gradient = (losses[0] - losses[1]) / (2 * eps)
         coefficient = int(np.rint(rate * fall * gradient * scale))
-        seen = Step(position, weights.copy(), sum(losses) / 2)
+        seen = TileStep(position, weights.copy(), sum(losses) / 2)
         master -= coefficient * draw_perturbation(source, position, len(weights), tile.lanes).astype(np.int64)
         np.clip(master, MASTER.minimum, MASTER.maximum, out=master)
         weights[:] = narrow(master, MASTER, Q4_12)

@@ -15,16 +15,15 @@ from ...golden.errors import UserError
 from ...golden.models.network import deployed
 from ...golden.models.presets import preset
 from ...golden.models.sequential import deployed_module, module_of
-from ...golden.train.adapters.defaults import RECIPES
-from ...golden.train.federated.configuration import Plan
+from ...golden.train.federated.configuration import FederatedConfig
 from ...golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops
-from ...golden.train.federated.defaults import rates_of
+from ...golden.train.federated.defaults import federated_rates
 from ...golden.train.federated.fedavg import fedavg
 from ...golden.train.federated.federation import federate
 from ...golden.train.federated.message import Message
 from ...golden.train.federated.scalars import Scalars
 from ...golden.train.federated.shards import shards
-from ...golden.train.pretrain import Pretraining, pretrained
+from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
 from .trials import run_trials
 
@@ -93,7 +92,9 @@ def fedspzo(options: Options) -> Rows:
     arguments = {
         (name, method, rate, seed): (name, method, rate, seed, options.data_dir)
         for name in names
-        for method, rates in zip((*_METHODS, "FedAvg"), (*_CASES[name].rates, (rates_of(name).fedavg,)), strict=True)
+        for method, rates in zip(
+            (*_METHODS, "FedAvg"), (*_CASES[name].rates, (federated_rates(name).fedavg,)), strict=True
+        )
         for rate in rates
         for seed in range(seeds)
     }
@@ -115,9 +116,9 @@ def fedspzo(options: Options) -> Rows:
                 for other, theirs in plain.items():
                     row[f"{other[6:7]}-FedZO / this, {letter}"] = _rounded(theirs[at] / work[at])
             rows.append(row | {"right %": right} | _costs(name, method) | printed)
-        runs = [found[name, "FedAvg", rates_of(name).fedavg, seed] for seed in range(seeds)]
+        runs = [found[name, "FedAvg", federated_rates(name).fedavg, seed] for seed in range(seeds)]
         empty = dict.fromkeys(rows[0])
-        averaged = {"network": name, "method": "FedAvg", "rate": rates_of(name).fedavg, "right %": _right(runs)}
+        averaged = {"network": name, "method": "FedAvg", "rate": federated_rates(name).fedavg, "right %": _right(runs)}
         rows.append(empty | averaged | {"upload": 4 * preset(name).parameters, "times smaller": 1})
     losses = "; ".join(f"{name} {' and '.join(map(str, _CASES[name].losses))}" for name in names)
     return {
@@ -146,20 +147,20 @@ def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None
     """Operations in billions, losses and percent right, before and after each round; no losses if it diverges."""
     case = _CASES[name]
     task = task_of(case.data, data_dir, case.drift, seed)
-    network, recipe = preset(name), RECIPES[name]
-    how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, seed)
+    network = preset(name)
+    how = pretraining_defaults(name, seed)
     trained, _ = pretrained(network, task.pretrain, how)
     plain, module = deployed(network), deployed_module(network, trained)
     test = task.test[:_TEST]
-    plan = Plan(rounds=_ROUNDS, steps=_STEPS, rate=rate, seed=seed)
-    owned = shards(task.tune, plan.clients, 1.0, seed)
+    config = FederatedConfig(rounds=_ROUNDS, steps=_STEPS, rate=rate, seed=seed)
+    owned = shards(task.tune, config.clients, 1.0, seed)
     flops = part_flops(plain, 0)
     try:
         if method == "FedAvg":
-            curve = fedavg(copy.deepcopy(module), plan, owned, test).curve
+            curve = fedavg(copy.deepcopy(module), config, owned, test).curve
         else:
-            stage, plan, flops = _plan(name, method, rate, seed)
-            curve = federate(module, cut_of(plain, stage), plan, owned, test).curve
+            stage, config, flops = _plan(name, method, rate, seed)
+            curve = federate(module, cut_of(plain, stage), config, owned, test).curve
     except UserError:
         return [], [], []
     work = [float(np.dot(one.evaluations, flops)) / 1e9 for one in curve]
@@ -173,14 +174,14 @@ def _shape(name: str, method: str) -> tuple[int, int, int]:
     return (stage_of(network, second) if stage is None else stage % len(network.stages)), first, second
 
 
-def _plan(name: str, method: str, rate: float, seed: int) -> tuple[int, Plan, tuple[int, int]]:
-    """The stage of the cut, a plan that takes the budget, and the operations of both parts."""
+def _plan(name: str, method: str, rate: float, seed: int) -> tuple[int, FederatedConfig, tuple[int, int]]:
+    """The stage of the cut, a config that takes the budget, and the operations of both parts."""
     stage, first, second = _shape(name, method)
-    plan = Plan(rounds=_ROUNDS, steps=1, rate=rate, first=first, second=second, seed=seed)
+    config = FederatedConfig(rounds=_ROUNDS, steps=1, rate=rate, first=first, second=second, seed=seed)
     flops = part_flops(deployed(preset(name)), stage)
-    all_clients = _ROUNDS * plan.sampled_clients * plan.batch * step_flops(flops, plan) / 1e9
+    all_clients = _ROUNDS * config.sampled_clients * config.batch * step_flops(flops, config) / 1e9
     steps = max(1, round(_CASES[name].budget / all_clients))
-    return stage, replace(plan, steps=steps), flops
+    return stage, replace(config, steps=steps), flops
 
 
 def _best(
@@ -222,7 +223,7 @@ def _costs(name: str, method: str) -> dict[str, Any]:
     module = module_of(network)
     upload = len(Message(0, 0, 0, 1, first, second, (Scalars(0, (0,) * (first * second)),) * _STEPS).to_bytes())
     memory, mezo = (
-        memory_bytes(module, cut, network.input_shape, Plan(first=p1, second=p2))
+        memory_bytes(module, cut, network.input_shape, FederatedConfig(first=p1, second=p2))
         for cut, p1, p2 in ((cut_of(network, stage), first, second), (0, 1, 1))
     )
     return {

@@ -9,10 +9,10 @@ from ...golden.datasets.drift import Drift
 from ...golden.datasets.tasks import task_of
 from ...golden.models.presets import preset
 from ...golden.train.adapters.cost_model import cost
-from ...golden.train.adapters.defaults import RECIPES
+from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
 from ...golden.train.adapters.tune import Settings, tune
-from ...golden.train.pretrain import Pretraining, pretrained
+from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 
@@ -130,15 +130,15 @@ def instantft_7a(options: Options) -> Rows:
 def _rotations(data: str, seed: int, data_dir: Path | None) -> dict[tuple[int, str], float]:
     """Accuracies of one pre-trained network, by degrees and row."""
     network = preset("lenet5-mnist")
-    recipe = RECIPES[network.name]
-    how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, seed)
+    defaults = adapter_defaults(network.name)
+    how = pretraining_defaults(network.name, seed)
     upright = task_of(data, data_dir, seed=seed)
     module, _ = pretrained(network, upright.pretrain, how)
     found: dict[tuple[int, str], float] = {}
     for degrees in ANGLES:
         task = Drift("rotate", degrees).apply(upright, seed)
         for row, (method, engine) in _RUNS.items():
-            settings = Settings(method, engine, recipe.epochs, 20, recipe.rate, seed=seed)
+            settings = Settings(method, engine, defaults.epochs, 20, defaults.rate, seed=seed)
             before = found.get((degrees, "without fine-tuning"))
             result = tune(network, module, task, settings, before=before)
             found[degrees, row] = result.accuracy_after

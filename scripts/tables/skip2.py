@@ -14,10 +14,11 @@ from ...golden.datasets.tasks import task_of
 from ...golden.models.presets import preset
 from ...golden.models.sequential import module_of
 from ...golden.train.adapters.cost_model import cost
-from ...golden.train.adapters.defaults import RECIPES
+from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, Cache
 from ...golden.train.adapters.tune import Settings, engine_of, tune
-from ...golden.train.pretrain import Pretraining, batches, pretrained
+from ...golden.train.batches import batches
+from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 
@@ -42,7 +43,7 @@ def skip2_4(options: Options) -> Rows:
     rows: list[dict[str, Any]] = []
     for data, (network, printed) in _PAPER_4.items():
         paper = dict(zip(_METHODS, printed, strict=True)) | {"without fine-tuning": _BEFORE[data]}
-        usual = RECIPES[network].rate
+        usual = adapter_defaults(network).rate
         for method, engine, rate in (("without fine-tuning", "float", usual), *_runs(usual)):
             mean, deviation = mean_and_deviation(found[data, seed][method, engine, rate] for seed in range(seeds))
             name = METHODS[method].title if method in METHODS else method
@@ -78,15 +79,15 @@ def _runs(usual: float) -> list[tuple[str, str, float]]:
 
 def _trial(data: str, seed: int, data_dir: Path | None) -> dict[tuple[str, str, float], float]:
     name, _ = _PAPER_4[data]
-    network, recipe = preset(name), RECIPES[name]
+    network, defaults = preset(name), adapter_defaults(name)
     task = task_of(data, data_dir, seed=seed)
-    how = Pretraining(recipe.pretrain_epochs, 20, recipe.pretrain_rate, seed)
+    how = pretraining_defaults(name, seed)
     module, _ = pretrained(network, task.pretrain, how)
     found = {}
-    for method, engine, rate in _runs(recipe.rate):
-        result = tune(network, module, task, Settings(method, engine, recipe.epochs, 20, rate, seed=seed))
+    for method, engine, rate in _runs(defaults.rate):
+        result = tune(network, module, task, Settings(method, engine, defaults.epochs, 20, rate, seed=seed))
         found[method, engine, rate] = result.accuracy_after
-        found.setdefault(("without fine-tuning", "float", recipe.rate), result.accuracy_before)
+        found.setdefault(("without fine-tuning", "float", defaults.rate), result.accuracy_before)
     return found
 
 

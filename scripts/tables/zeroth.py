@@ -11,11 +11,11 @@ import numpy as np
 
 from ...golden.errors import UserError
 from ...golden.train.text.classifier import TextClassifier, default_folder
-from ...golden.train.text.objective import TextSubject
+from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, text_task
-from ...golden.train.zo.defaults import recipe_of
-from ...golden.train.zo.descent import Course
+from ...golden.train.zo.defaults import zo_defaults
 from ...golden.train.zo.finetune import FineTuning, ZoSettings
+from ...golden.train.zo.schedule import Schedule
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 
@@ -57,7 +57,7 @@ Found = dict[tuple[str, int, Way, int], Outcome]
 def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
     """Run each case with every seed."""
     folder = options.model or default_folder()
-    usual = recipe_of("transformer")
+    usual = zo_defaults("transformer")
     steps, rate = options.steps or usual.steps, options.rate or usual.rate
     keys = [(*case, seed) for case in cases for seed in range(options.seeds or SEEDS)]
     for task, shots, seed in dict.fromkeys((task, shots, seed) for task, shots, _, seed in keys):
@@ -73,23 +73,23 @@ def _trial(
     texts = text_task(task, data_dir, shots, seed)
     classifier = TextClassifier(folder, texts.prompts, "bfloat16")
     classifier.freeze_words()
-    subject = TextSubject(classifier, texts, generic_text(data_dir))
+    objective = TextObjective(classifier, texts, generic_text(data_dir))
     settings = ZoSettings(
         way.method,
         rate,
-        course=Course(steps, recipe_of("transformer").batch, seed),
+        schedule=Schedule(steps, zo_defaults("transformer").batch, seed),
         generator=way.generator,
         parameters=way.parameters,
         engine="float",
         mask=way.mask,
     )
-    tuning = FineTuning(subject, settings)
+    tuning = FineTuning(objective, settings)
     collapsed = False
     try:
         tuning.run()
     except UserError:  # the loss is no number any more; the weights are those of the step before
         collapsed = True
-        tuning.curve.append((len(tuning.losses), subject.right()))
+        tuning.curve.append((len(tuning.losses), objective.right()))
     return Outcome(tuning.curve[0][1], tuning.curve[-1][1], _windows(tuning.losses), collapsed)
 
 

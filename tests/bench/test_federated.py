@@ -12,7 +12,7 @@ import torch
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset
 from fabtune.golden.models.sequential import module_of
-from fabtune.golden.train.federated.configuration import Plan
+from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.model import SplitModel
 from fabtune.golden.train.federated.scalars import Scalars
@@ -21,7 +21,7 @@ from fabtune.golden.train.federated.scalars import Scalars
 @pytest.mark.parametrize("name", ["fan", "lenet5-mnist"])
 def test_one_pass_beside_the_replay(name, capsys):
     network, rng = deployed(preset(name)), random.Random(0)
-    model = SplitModel(module_of(network), cut_of(network, -1), Plan())
+    model = SplitModel(module_of(network), cut_of(network, -1), FederatedConfig())
     for count in (10, 1_000, 100_000):
         steps = [Scalars(rng.randrange(8), tuple(rng.randint(-127, 127) for _ in range(16))) for _ in range(count)]
         replayed = model.integers()
@@ -35,7 +35,7 @@ def test_one_pass_beside_the_replay(name, capsys):
         at = model.weights[0].count
         for part, where in zip(moves, (replayed[:at], replayed[at:]), strict=True):
             for position, coefficient in part:
-                model.plan.source.add_(where, position, 0, coefficient)
+                model.config.source.add_(where, position, 0, coefficient)
         ended = time.perf_counter()
         assert torch.equal(rebuilt, replayed)
         with capsys.disabled():

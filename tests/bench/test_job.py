@@ -10,7 +10,7 @@ from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.models.presets import preset
 from fabtune.golden.models.sequential import module_of
 from fabtune.golden.train.adapters.tune import Settings, engine_of
-from fabtune.golden.train.pretrain import batches
+from fabtune.golden.train.batches import batches
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
 

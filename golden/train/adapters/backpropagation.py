@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from ...datasets.dataset import Samples
 from ...errors import UserError
-from ...fixed import Integers
-from .engine import Floats, Tensors
-from .methods import Adapters, Method, Reach
+from ...fixed import Floats, Integers
+from .engine import Tensors
+from .methods import AdapterPlacement, Method, Reach
 
 
 class LowRank(nn.Module):
@@ -59,7 +59,7 @@ class PropagateEngine:
     cache_bytes = 0
 
     def __init__(self, module: nn.Sequential, method: Method, a: Mapping[int, tuple[Floats, int]], rate: float) -> None:
-        if method.adapters is Adapters.SKIP:
+        if method.adapters is AdapterPlacement.SKIP:
             raise UserError(f"{method.title} does not propagate: SkipEngine runs it")
         layers = [at for at, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)]
         for parameter in module.parameters():

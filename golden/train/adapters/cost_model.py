@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ...lora.forward_cache import cached_values
-from ...models.network import Network, Stage
-from ...nf4.codec import Layout
-from .methods import Adapters, AdapterShape, Cache, Method, Reach, adapter_shapes
+from ...lora.forward_cache import cached_values, record_layout
+from ...models.network import Network
+from .methods import AdapterPlacement, AdapterShape, Cache, Method, Reach, adapter_shapes
 
 _FLOAT = 4
 
@@ -53,10 +52,10 @@ def cost(network: Network, method: Method, rank: int = 4) -> Cost:
     adapters = adapter_shapes(network, method, rank)
     adapter_parameters = sum(adapter.parameters for adapter in adapters)
     through_adapters = 2 * adapter_parameters
-    network_forward = sum(forward_flops(stage) for stage in network.stages)
+    network_forward = sum(stage.forward_flops for stage in network.stages)
     trainable = _own_trainable(network, method) + adapter_parameters
     needed = _own_backward(network, method) + _adapter_backward(adapters, method)
-    unused = 2 * sum(a.rank * a.inputs for a in adapters if a.stage) if method.adapters is Adapters.SKIP else 0
+    unused = 2 * sum(a.rank * a.inputs for a in adapters if a.stage) if method.adapters is AdapterPlacement.SKIP else 0
     return Cost(
         trainable,
         network_forward + through_adapters,
@@ -64,16 +63,10 @@ def cost(network: Network, method: Method, rank: int = 4) -> Cost:
         needed + unused,
         needed,
         _FLOAT * _floats_in_memory(network, method, adapters, trainable),
-        {Cache.NONE: 0, Cache.FULL: _FLOAT * cached_values(network), Cache.NF4: Layout.of(network).bytes}[method.cache],
+        {Cache.NONE: 0, Cache.FULL: _FLOAT * cached_values(network), Cache.NF4: record_layout(network).bytes}[
+            method.cache
+        ],
     )
-
-
-def forward_flops(stage: Stage) -> int:
-    """Of a stage and one sample."""
-    computed = prod(stage.computed_shape)
-    pooled = prod(stage.output_shape) * (stage.pool**2 - 1) if stage.pool > 1 else 0
-    # a bias is added to each value, a ReLU compares each, a max-pool of 2 x 2 compares three times
-    return 2 * stage.macs + computed * (1 + stage.relu) + pooled
 
 
 def _own_trainable(network: Network, method: Method) -> int:
@@ -98,7 +91,7 @@ def _own_backward(network: Network, method: Method) -> int:
 def _adapter_backward(adapters: tuple[AdapterShape, ...], method: Method) -> int:
     """dB, dh and dA; where gradients travel on, A's product with dh too, but for the network's input."""
     flops = sum(2 * a.parameters + 2 * a.rank * a.outputs for a in adapters)
-    if method.adapters is Adapters.PARALLEL:
+    if method.adapters is AdapterPlacement.PARALLEL:
         flops += sum(2 * a.rank * a.inputs for a in adapters if a.stage)
     return flops
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
-from ...fixed import Integers
+from ...fixed import Floats, Integers
 
-Floats = NDArray[np.float32]
 Tensors = dict[str, NDArray[np.generic]]
 
 

@@ -8,17 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...datasets.dataset import Samples
-from ...fixed import Q4_12, Q8_16, Format, Integers, of_pixels
-from ...lora.adapters import Adapters, Shape
-from ...lora.forward_cache import ForwardCache, Words
+from ...fixed import Q4_12, Q8_16, Floats, Format, Integers, of_pixels
+from ...lora.adapters import Adapters, AdapterSizes
+from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...models.network import Network
 from ...models.sequential import Parameters
-from ...nf4.codec import Layout
 from ...nn.forward import StageIntegers
 from ...rng.urng import UrngSpec
 from . import methods
-from .engine import Floats, Tensors
+from .engine import Tensors
 
 
 class IntegerEngine:
@@ -60,12 +59,12 @@ class IntegerEngine:
     ) -> None:
         self._clipped = 0
         frozen = [StageIntegers(self._convert(one.weight, Q4_12), self._convert(one.bias, Q4_12)) for one in parameters]
-        shape = Shape(tuple(one.shape[1] for one in a), network.classes, len(a[0]))
+        shape = AdapterSizes(tuple(one.shape[1] for one in a), network.classes, len(a[0]))
         zeros = np.zeros((network.classes, shape.rank), np.int64)
         adapters = Adapters.of(shape, [self._convert(one, Q4_12) for one in a], [zeros] * len(a))
         cache = None
         if method.cache is not methods.Cache.NONE:
-            codec = Layout.of(network) if method.cache is methods.Cache.NF4 else Words(network)
+            codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
             cache = ForwardCache(network, codec, samples)
         self.job = Job(network, frozen, adapters, rate, cache, urng, products)
 

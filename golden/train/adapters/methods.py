@@ -18,7 +18,7 @@ class Reach(StrEnum):
     ALL = "all"
 
 
-class Adapters(StrEnum):
+class AdapterPlacement(StrEnum):
     """Where low-rank adapters go."""
 
     NONE = "none"
@@ -52,7 +52,7 @@ class Method:
         As the papers write it.
     weights, biases : Reach
         Which of the network's own parameters are trained.
-    adapters : Adapters
+    adapters : AdapterPlacement
     cache : Cache
     """
 
@@ -60,18 +60,20 @@ class Method:
     title: str
     weights: Reach = Reach.NONE
     biases: Reach = Reach.NONE
-    adapters: Adapters = Adapters.NONE
+    adapters: AdapterPlacement = AdapterPlacement.NONE
     cache: Cache = Cache.NONE
 
     @property
     def frozen(self) -> bool:
         """Whether the network stays as it is and only what feeds its last layer's output is trained."""
-        return self.weights is Reach.NONE and self.biases is Reach.NONE and self.adapters is not Adapters.PARALLEL
+        return (
+            self.weights is Reach.NONE and self.biases is Reach.NONE and self.adapters is not AdapterPlacement.PARALLEL
+        )
 
     @property
     def propagates(self) -> bool:
         """Whether gradients must travel back through the network."""
-        return Reach.ALL in (self.weights, self.biases) or self.adapters is Adapters.PARALLEL
+        return Reach.ALL in (self.weights, self.biases) or self.adapters is AdapterPlacement.PARALLEL
 
 
 METHODS = {
@@ -80,12 +82,12 @@ METHODS = {
         Method("ft-all", "FT-All", Reach.ALL, Reach.ALL),
         Method("ft-last", "FT-Last", Reach.LAST, Reach.LAST),
         Method("ft-bias", "FT-Bias", biases=Reach.ALL),
-        Method("ft-all-lora", "FT-All-LoRA", Reach.ALL, Reach.ALL, Adapters.PARALLEL),
-        Method("lora-all", "LoRA-All", adapters=Adapters.PARALLEL),
-        Method("lora-last", "LoRA-Last", adapters=Adapters.LAST),
-        Method("skip-lora", "Skip-LoRA", adapters=Adapters.SKIP),
-        Method("skip2-lora", "Skip2-LoRA", adapters=Adapters.SKIP, cache=Cache.FULL),
-        Method("instantft", "InstantFT", adapters=Adapters.SKIP, cache=Cache.NF4),
+        Method("ft-all-lora", "FT-All-LoRA", Reach.ALL, Reach.ALL, AdapterPlacement.PARALLEL),
+        Method("lora-all", "LoRA-All", adapters=AdapterPlacement.PARALLEL),
+        Method("lora-last", "LoRA-Last", adapters=AdapterPlacement.LAST),
+        Method("skip-lora", "Skip-LoRA", adapters=AdapterPlacement.SKIP),
+        Method("skip2-lora", "Skip2-LoRA", adapters=AdapterPlacement.SKIP, cache=Cache.FULL),
+        Method("instantft", "InstantFT", adapters=AdapterPlacement.SKIP, cache=Cache.NF4),
     )
 }
 
@@ -127,11 +129,11 @@ def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[Ada
     if rank < 1:
         raise UserError(f"an adapter's rank is at least 1, not {rank}")
     stages = list(enumerate(network.stages))
-    if method.adapters is Adapters.NONE:
+    if method.adapters is AdapterPlacement.NONE:
         return ()
-    if method.adapters is Adapters.LAST:
+    if method.adapters is AdapterPlacement.LAST:
         stages = stages[-1:]
     outputs = {at: prod(stage.computed_shape) for at, stage in stages}
-    if method.adapters is Adapters.SKIP:
+    if method.adapters is AdapterPlacement.SKIP:
         outputs = dict.fromkeys(outputs, network.classes)
     return tuple(AdapterShape(at, stage.inputs, outputs[at], rank) for at, stage in stages)

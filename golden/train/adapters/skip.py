@@ -13,11 +13,10 @@ import numpy as np
 import torch
 
 from ...datasets.dataset import Samples
-from ...fixed import Integers
-from ...lora.forward_cache import cached_values, widths
+from ...fixed import Floats, Integers
+from ...lora.forward_cache import cached_values, record_layout, widths
 from ...models.network import Network
-from ...nf4.codec import Layout
-from .engine import Floats, Tensors
+from .engine import Tensors
 from .methods import Cache
 
 
@@ -57,7 +56,7 @@ class SkipEngine:
         self._module = module.eval()
         ends = [0, *np.cumsum(widths(network)).tolist()]
         *self._taps, self._base = (slice(*pair) for pair in pairwise(ends))
-        self._layout = Layout.of(network) if cache is Cache.NF4 else None
+        self._layout = record_layout(network) if cache is Cache.NF4 else None
         self._cache = None if cache is Cache.NONE else np.zeros((samples, cached_values(network)), np.float32)
         self._valid = np.zeros(samples, np.bool_)
 

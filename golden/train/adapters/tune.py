@@ -16,13 +16,14 @@ from ...fixed import Integers
 from ...lora.adapters import rate_of
 from ...models.network import Network, deployed
 from ...models.sequential import deployed_module, folded
-from ...models.torch_layers import leaves
+from ...models.torch_layers import torch_layers
 from ...rng.urng import UrngSpec
-from ..pretrain import batches
+from .. import metrics
+from ..batches import epoch_batches
 from .backpropagation import PropagateEngine
-from .engine import Engine, Floats, Tensors, initial_adapters
+from .engine import Engine, Tensors, initial_adapters
 from .integer import IntegerEngine
-from .methods import METHODS, Adapters, adapter_shapes, method_of
+from .methods import METHODS, AdapterPlacement, adapter_shapes, method_of
 from .skip import SkipEngine
 
 ENGINES = ("float", "golden", "rtl")
@@ -88,6 +89,10 @@ class Settings:
         if self.engine != "float":
             rate_of(self.rate, self.batch)
 
+    def batches(self, samples: int) -> list[list[Integers]]:
+        """Indices of each batch of each epoch over so many samples."""
+        return epoch_batches(samples, self.batch, self.epochs, self.seed)
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -144,11 +149,11 @@ def engine_of(network: Network, module: nn.Sequential, settings: Settings, sampl
         parameters = folded(network, module)
         rate = rate_of(settings.rate, settings.batch)
         return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng, settings.products)
-    if method.adapters is Adapters.SKIP:
+    if method.adapters is AdapterPlacement.SKIP:
         frozen = deployed_module(network, module)
         return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)
     beside = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
-    layers = (leaf.module for leaf in leaves(copy.deepcopy(module), network.name))
+    layers = (leaf.module for leaf in torch_layers(copy.deepcopy(module), network.name))
     return PropagateEngine(nn.Sequential(*layers), method, beside, settings.rate / settings.batch)
 
 
@@ -189,27 +194,21 @@ def tune(
     before = accuracy(engine, task.test) if before is None else before
     epochs: list[Epoch] = []
     seconds = 0.0
-    for number, order in enumerate(orders(len(task.tune), settings)):
+    for number, order in enumerate(settings.batches(len(task.tune))):
         started = time.perf_counter()
         logits = np.empty((len(task.tune), network.classes), np.float32)
         for indices in order:
             logits[indices] = engine.batch(task.tune[indices], indices)
         seconds += time.perf_counter() - started
-        loss = cross_entropy(logits, task.tune)
+        loss = metrics.cross_entropy(logits, task.tune.labels)
         if not np.isfinite(loss):
-            raise UserError(f"fine-tuning lost its way in epoch {number + 1}: the loss is {loss}; lower the rate")
-        right = float(np.mean(logits.argmax(axis=1) == task.tune.labels))
+            raise UserError(f"fine-tuning diverged in epoch {number + 1}: the loss is {loss}; lower the rate")
+        right = metrics.accuracy(logits, task.tune.labels)
         epochs.append(Epoch(loss, right, accuracy(engine, task.test) if watch else None))
         if progress:
             progress(epochs[-1])
     after = accuracy(engine, task.test)
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
-
-
-def orders(samples: int, settings: Settings) -> list[list[Integers]]:
-    """The indices of each batch of each epoch."""
-    rng = np.random.default_rng([settings.seed, 2])
-    return [list(batches(samples, settings.batch, rng)) for _ in range(settings.epochs)]
 
 
 def accuracy(engine: Engine, samples: Samples, at_once: int = 100) -> float:
@@ -219,10 +218,3 @@ def accuracy(engine: Engine, samples: Samples, at_once: int = 100) -> float:
         part = samples[start : start + at_once]
         right += int(np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels))
     return right / len(samples)
-
-
-def cross_entropy(logits: Floats, samples: Samples) -> float:
-    """Mean cross entropy in nats."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    chosen = np.take_along_axis(shifted, samples.labels[:, None], axis=1)[:, 0]
-    return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - chosen))

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from ...datasets.dataset import Samples
-from .configuration import Plan
+from .configuration import FederatedConfig
 from .message import Message
 from .model import SplitModel, Totals
 from .scalars import Moves, Scalars
 
 
 @dataclass(frozen=True)
-class Task:
+class ClientTask:
     """What the server asks a client for.
 
     Parameters
@@ -39,13 +39,13 @@ class Client:
         As the server's was at the start; tuned in place.
     cut : int
         See `SplitModel`.
-    plan : Plan
+    config : FederatedConfig
     samples : Samples
         Its own; their number is its share in the average.
     """
 
-    def __init__(self, module: nn.Sequential, cut: int, plan: Plan, samples: Samples) -> None:
-        self.model = SplitModel(module, cut, plan)
+    def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig, samples: Samples) -> None:
+        self.model = SplitModel(module, cut, config)
         self.samples = samples
         self.losses: list[float] = []
         """Mean of the losses seen in each step of the last round."""
@@ -65,13 +65,13 @@ class Client:
         self.model.apply((total[0] - self._at[0] - own[0], total[1] - self._at[1] - own[1]))
         self._at, self._since = total, ([], [])
 
-    def learn(self, task: Task) -> Message:
+    def learn(self, task: ClientTask) -> Message:
         """Take the round's steps."""
-        plan, layout = self.model.plan, self.model.layout
+        config, layout = self.model.config, self.model.layout
         inputs, labels = torch.from_numpy(self.samples.values()), torch.from_numpy(self.samples.labels)
         steps: list[Scalars] = []
         self.losses = []
-        for number, indices in enumerate(plan.batches(task.round, task.client, len(labels))):
+        for number, indices in enumerate(config.batches(task.round, task.client, len(labels))):
             chosen = torch.from_numpy(indices)
             position = task.position + number * layout.span
             scalars, loss = self.model.step(inputs[chosen], labels[chosen], position)
@@ -80,4 +80,4 @@ class Client:
             for mine, moves in zip(self._since, layout.moves(position, [scalars]), strict=True):
                 mine.extend(moves)
         share = len(self.samples)
-        return Message(task.round, task.client, task.position, share, plan.first, plan.second, tuple(steps))
+        return Message(task.round, task.client, task.position, share, config.first, config.second, tuple(steps))

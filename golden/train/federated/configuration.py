@@ -22,7 +22,7 @@ LARGEST_STEPS = (1 << 16) - 1
 
 
 @dataclass(frozen=True)
-class Plan:
+class FederatedConfig:
     """A federation of zeroth-order clients (FedSPZO, section 3.2).
 
     Without a first part, `cut` = 0, and with `first` = 1 it is plain federated zeroth order.

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...models.network import Convolution, Linear, Network, Shape
-from ..adapters.cost_model import forward_flops
-from .configuration import Plan
+from .configuration import FederatedConfig
 
 _FLOAT = 4
 
@@ -30,7 +29,7 @@ def cut_of(network: Network, stage: int) -> int:
 
 def part_flops(network: Network, stage: int) -> tuple[int, int]:
     """Operations of one sample's pass through both parts, a multiply-accumulate being two."""
-    each = [forward_flops(one) for one in network.stages]
+    each = [one.forward_flops for one in network.stages]
     at = stage % len(each)
     return sum(each[:at]), sum(each[at:])
 
@@ -61,15 +60,15 @@ def stage_of(network: Network, second: int) -> int:
     return max(range(1, len(network.stages)), key=lambda stage: saving(network, stage, second), default=0)
 
 
-def step_flops(flops: tuple[int, int], plan: Plan) -> int:
+def step_flops(flops: tuple[int, int], config: FederatedConfig) -> int:
     """Of a step and a sample: 2 fw1 P1 + 2 fw2 P1 P2, every pass through the second part counted.
 
     FedSPZO's equation 7 has 2 fw2 P2 as its second term, whose P2 is then of the whole step.
     """
-    return 2 * plan.first * (flops[0] + plan.second * flops[1])
+    return 2 * config.first * (flops[0] + config.second * flops[1])
 
 
-def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, plan: Plan) -> int:
+def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: FederatedConfig) -> int:
     """Bytes of weights, activations and scalars that a zeroth-order client must hold at once, float32.
 
     The batch is always there, a layer's input and output while it runs; views cost nothing. While the second part runs,
@@ -83,10 +82,10 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, plan: Plan) -> i
         Layers of the first part.
     shape : tuple of int
         Of one sample.
-    plan : Plan
+    config : FederatedConfig
         Its batch, P1 and P2.
     """
-    batch = kept = x = torch.zeros(plan.batch, *shape)
+    batch = kept = x = torch.zeros(config.batch, *shape)
     most = 0
     with torch.no_grad():
         for at, layer in enumerate(module):
@@ -96,7 +95,7 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, plan: Plan) -> i
             most = max(most, _bytes(batch, kept, x, y))
             x = y
     weights = _FLOAT * sum(one.numel() for one in module.parameters())
-    losses = 2 * plan.first * plan.second * _FLOAT
+    losses = 2 * config.first * config.second * _FLOAT
     return weights + most + losses
 
 

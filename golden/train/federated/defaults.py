@@ -1,4 +1,4 @@
-"""Learning rates that go with a network where the user gives none: of those tried, the best of each method."""
+"""Default learning rates of federated fine-tuning, by network: the best of those tried for each method."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Of a network.
+class FederatedRates:
+    """Learning rates of the three methods.
 
     Parameters
     ----------
     split : float
-        FedSPZO with P1 = 2, P2 = 8, cut where that should save most.
+        FedSPZO with P1 = 2, P2 = 8 and the cut of `cost_model.stage_of`.
     plain : float
         Federated zeroth order with five perturbations a step.
     fedavg : float
+        FedAvg with back-propagation.
     """
 
     split: float
@@ -24,14 +25,13 @@ class Rates:
 
 
 _RATES = {
-    "digits": Rates(0.02, 0.01, 0.05),
-    "fan": Rates(0.016, 0.016, 0.05),
-    "lenet5-mnist": Rates(0.006, 0.004, 0.05),
+    "digits": FederatedRates(0.02, 0.01, 0.05),
+    "fan": FederatedRates(0.016, 0.016, 0.05),
+    "lenet5-mnist": FederatedRates(0.006, 0.004, 0.05),
 }
-_OTHER = Rates(0.001, 0.001, 0.01)
-"""For any other network."""
+_OTHER = FederatedRates(0.001, 0.001, 0.01)
 
 
-def rates_of(network: str) -> Rates:
-    """Of a preset, or of any other."""
+def federated_rates(network: str) -> FederatedRates:
+    """Rates of a preset network, or those for any other network."""
     return _RATES.get(network, _OTHER)

@@ -12,19 +12,19 @@ from torch.nn import functional
 
 from ...datasets.dataset import Samples
 from ...errors import UserError
-from .configuration import Plan
-from .federation import Outcome, Progress, evaluated
+from .configuration import FederatedConfig
+from .federation import FederationResult, RoundMetrics, evaluated
 
 _FLOAT = 4
 
 
 def fedavg(
     module: nn.Sequential,
-    plan: Plan,
+    config: FederatedConfig,
     owned: Sequence[Samples],
     test: Samples,
-    progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
+    progress: Callable[[RoundMetrics], None] | None = None,
+) -> FederationResult:
     """Run all rounds with plain gradient descent, in float32 (McMahan et al., 2017).
 
     The same clients are sampled as by `federate`, with the same batches; evaluations count as the second part's.
@@ -33,7 +33,7 @@ def fedavg(
     ----------
     module : nn.Sequential
         Pre-trained; holds the server's weights in the end.
-    plan : Plan
+    config : FederatedConfig
         Of which rounds, clients, fraction, steps, batch, rate and seed matter.
     owned, test, progress
         See `federate`.
@@ -45,18 +45,18 @@ def fedavg(
     """
     module.eval()
     loss, right = evaluated(module, test)
-    outcome = Outcome([Progress(loss, loss, right, (0, 0), 0)])
+    outcome = FederationResult([RoundMetrics(loss, loss, right, (0, 0), 0)])
     seen = uploaded = 0
-    for number in range(plan.rounds):
-        sampled = plan.sampled(number)
+    for number in range(config.rounds):
+        sampled = config.sampled(number)
         whole = sum(len(owned[client]) for client in sampled)
         mean = [torch.zeros_like(one) for one in module.parameters()]
         losses: list[float] = []
         for client in sampled:
             mine = copy.deepcopy(module)
-            optimiser = torch.optim.SGD(mine.parameters(), lr=plan.rate)
+            optimiser = torch.optim.SGD(mine.parameters(), lr=config.rate)
             inputs, labels = torch.from_numpy(owned[client].values()), torch.from_numpy(owned[client].labels)
-            for indices in plan.batches(number, client, len(labels)):
+            for indices in config.batches(number, client, len(labels)):
                 chosen = torch.from_numpy(indices)
                 one = functional.cross_entropy(mine(inputs[chosen]), labels[chosen])
                 optimiser.zero_grad()
@@ -72,8 +72,8 @@ def fedavg(
                 parameter.copy_(total)
         loss, right = evaluated(module, test)
         if not np.isfinite(loss):
-            raise UserError(f"FedAvg lost its way in round {number + 1}: the loss is {loss}; lower its rate")
-        outcome.curve.append(Progress(float(np.mean(losses)), loss, right, (0, seen), uploaded))
+            raise UserError(f"FedAvg diverged in round {number + 1}: the loss is {loss}; lower its rate")
+        outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (0, seen), uploaded))
         if progress:
             progress(outcome.curve[-1])
     return outcome

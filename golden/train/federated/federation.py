@@ -12,15 +12,15 @@ from torch import nn
 
 from ...datasets.dataset import Samples
 from ...errors import UserError
-from ..adapters.tune import cross_entropy
+from ..metrics import accuracy, cross_entropy
 from .client import Client
-from .configuration import Plan
+from .configuration import FederatedConfig
 from .server import Server
-from .transport import Mail, Post, shuffled
+from .transport import Transport, Uploads, shuffled
 
 
 @dataclass(frozen=True)
-class Progress:
+class RoundMetrics:
     """Where a federation stands.
 
     Parameters
@@ -43,12 +43,12 @@ class Progress:
 
 
 @dataclass
-class Outcome:
+class FederationResult:
     """What a federation gave.
 
     Parameters
     ----------
-    curve : list of Progress
+    curve : list of RoundMetrics
         Before the first round, and after each.
     bit_identical : bool
         Whether all models that the server rebuilt were the clients', and all clients ended with the server's weights.
@@ -58,7 +58,7 @@ class Outcome:
         Round and client that was asked in vain.
     """
 
-    curve: list[Progress]
+    curve: list[RoundMetrics]
     bit_identical: bool = True
     refused: list[str] = field(default_factory=list)
     missing: list[tuple[int, int]] = field(default_factory=list)
@@ -67,12 +67,12 @@ class Outcome:
 def federate(
     module: nn.Sequential,
     cut: int,
-    plan: Plan,
+    config: FederatedConfig,
     owned: Sequence[Samples],
     test: Samples,
-    post: Post | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
+    transport: Transport | None = None,
+    progress: Callable[[RoundMetrics], None] | None = None,
+) -> FederationResult:
     """Run all rounds.
 
     Parameters
@@ -81,11 +81,11 @@ def federate(
         Pre-trained; holds the server's weights in the end.
     cut : int
         Layers of the first part, see `SplitModel`.
-    plan : Plan
+    config : FederatedConfig
     owned : sequence of Samples
         Of each client; their number is its weight in the average.
     test : Samples
-    post : callable, optional
+    transport : callable, optional
         By default messages arrive in a random order.
     progress : callable, optional
         Told after each round.
@@ -93,24 +93,24 @@ def federate(
     Raises
     ------
     UserError
-        If model, samples and plan do not go together, or a loss is not finite.
+        If model, samples and config do not go together, or a loss is not finite.
     """
-    post = post or shuffled(plan.seed)
-    clients = [Client(copy.deepcopy(module), cut, plan, samples) for samples in owned]
-    server = Server(module, cut, plan, [len(samples) for samples in owned])
+    transport = transport or shuffled(config.seed)
+    clients = [Client(copy.deepcopy(module), cut, config, samples) for samples in owned]
+    server = Server(module, cut, config, [len(samples) for samples in owned])
     loss, right = evaluated(module, test)
-    outcome = Outcome([Progress(loss, loss, right, (0, 0), 0)])
+    outcome = FederationResult([RoundMetrics(loss, loss, right, (0, 0), 0)])
     uploaded = 0
-    for number in range(plan.rounds):
-        mail: Mail = []
+    for number in range(config.rounds):
+        uploads: Uploads = []
         losses: list[float] = []
         for client, task in server.round.tasks.items():
             clients[client].follow(server.total)
             message = clients[client].learn(task).to_bytes()
-            mail.append((f"client {client}", message))
+            uploads.append((f"client {client}", message))
             losses += clients[client].losses
             uploaded += len(message)
-        for sender, data in post(number, mail):
+        for sender, data in transport(number, uploads):
             try:
                 client = server.receive(data, sender).client
             except UserError:
@@ -121,7 +121,7 @@ def federate(
         outcome.missing += [(number, client) for client in done.missing]
         loss, right = evaluated(module, test)
         first, second = (sum(one.model.evaluations[part] for one in clients) for part in (0, 1))
-        outcome.curve.append(Progress(float(np.mean(losses)), loss, right, (first, second), uploaded))
+        outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (first, second), uploaded))
         if progress:
             progress(outcome.curve[-1])
     for one in clients:
@@ -134,4 +134,4 @@ def evaluated(module: nn.Module, samples: Samples) -> tuple[float, float]:
     """Mean cross entropy and fraction right."""
     with torch.no_grad():
         logits = module(torch.from_numpy(samples.values())).numpy()
-    return cross_entropy(logits, samples), float(np.mean(logits.argmax(axis=1) == samples.labels))
+    return cross_entropy(logits, samples.labels), accuracy(logits, samples.labels)

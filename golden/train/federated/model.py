@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from ...errors import UserError
 from ..zo.weights import IntegerWeights
-from .configuration import Plan
-from .scalars import Layout, Moves, Scalars
+from .configuration import FederatedConfig
+from .scalars import Moves, Scalars, StepLayout
 
 Totals = tuple[Tensor, Tensor]
 """A sum of moves of both parts, see `Periodic.accumulate`."""
@@ -28,7 +28,7 @@ class SplitModel:
         On evaluation: no dropout, batch norm with the statistics that it has. All its parameters are tuned, in place.
     cut : int
         Layers of the first part; 0 for none.
-    plan : Plan
+    config : FederatedConfig
 
     Attributes
     ----------
@@ -43,21 +43,21 @@ class SplitModel:
         If there is no such cut, the second part has no parameters, or a weight is outside the format.
     """
 
-    def __init__(self, module: nn.Sequential, cut: int, plan: Plan) -> None:
+    def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig) -> None:
         if not 0 <= cut < len(module):
             raise UserError(f"cut = {cut}: a model of {len(module)} layers is cut at 0 to {len(module) - 1}")
         module.eval()
         self.module = module
-        self.plan = plan
+        self.config = config
         self.parts = (module[:cut], module[cut:])
         if next(self.parts[1].parameters(), None) is None:
             raise UserError(f"cut = {cut}: no layer from there on has parameters")
-        source, format = plan.source, plan.format
+        source, format = config.source, config.format
         self.weights = tuple(IntegerWeights(list(part.parameters()), source, format) for part in self.parts)
         spans = (source.span(self.weights[0].count), source.span(self.weights[1].count))
-        self.layout = Layout(plan.first, plan.second, spans)
+        self.layout = StepLayout(config.first, config.second, spans)
         self.evaluations = [0, 0]
-        self.eps = self.weights[0].snap(plan.eps)
+        self.eps = self.weights[0].snap(config.eps)
 
     @property
     def count(self) -> int:
@@ -70,13 +70,13 @@ class SplitModel:
 
     def total(self, moves: tuple[Moves, Moves]) -> Totals:
         """The sum of moves, short."""
-        return self.plan.source.accumulate(moves[0]), self.plan.source.accumulate(moves[1])
+        return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
 
     def after(self, total: Totals) -> Tensor:
         """What `integers` would be with a sum of moves added; the weights stay."""
         found = []
         for weights, one in zip(self.weights, total, strict=True):
-            table = self.plan.source.table_of(one)
+            table = self.config.source.table_of(one)
             for integers, offset in zip(weights.integers, weights.offsets, strict=False):
                 found.append(integers.clone())
                 table.add_(found[-1], 0, offset, 1)
@@ -85,7 +85,7 @@ class SplitModel:
     def apply(self, total: Totals) -> None:
         """Add a sum of moves: one pass over the weights."""
         for weights, one in zip(self.weights, total, strict=True):
-            weights.apply(self.plan.source.table_of(one))
+            weights.apply(self.config.source.table_of(one))
 
     @torch.no_grad()
     def step(self, inputs: Tensor, labels: Tensor, position: int) -> tuple[Scalars, float]:
@@ -116,7 +116,7 @@ class SplitModel:
         plus, minus = ([loss for pair in losses for loss in pair[side]] for side in (0, 1))
         if not all(map(isfinite, plus + minus)):
             raise UserError(f"a client's loss is {max(plus + minus)}: lower the rate or eps")
-        scale = -self.plan.rate / (2 * self.eps * self.layout.scalars)
+        scale = -self.config.rate / (2 * self.eps * self.layout.scalars)
         moved = [self.weights[0].coefficient(scale * (a - b)) for a, b in zip(plus, minus, strict=True)]
         scalars = Scalars.of(moved)
         moves = self.layout.moves(position, [scalars])

@@ -69,7 +69,7 @@ def round_to_even(value: _Number, divisor: int) -> _Number:
 
 
 @dataclass(frozen=True)
-class Layout:
+class StepLayout:
     """Where a step's perturbations are.
 
     Parameters

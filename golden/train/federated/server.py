@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from .client import Task
-from .configuration import Plan
+from .client import ClientTask
+from .configuration import FederatedConfig
 from .message import Message
 from .model import SplitModel, Totals
 from .scalars import round_to_even
@@ -33,7 +33,7 @@ class Round:
 
     Parameters
     ----------
-    tasks : dict of int to Task
+    tasks : dict of int to ClientTask
         Of the sampled clients.
     messages : dict of int to Message
         By client.
@@ -41,7 +41,7 @@ class Round:
         Who sent what was refused, and why.
     """
 
-    tasks: dict[int, Task]
+    tasks: dict[int, ClientTask]
     messages: dict[int, Message] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
@@ -60,15 +60,15 @@ class Server:
         Pre-trained; tuned in place.
     cut : int
         See `SplitModel`.
-    plan : Plan
+    config : FederatedConfig
     shares : sequence of int
         Weight in the average of each client that there is.
     """
 
-    def __init__(self, module: nn.Sequential, cut: int, plan: Plan, shares: Sequence[int]) -> None:
-        self.model = SplitModel(module, cut, plan)
-        if plan.rounds * plan.sampled_clients * plan.steps * self.model.layout.span >= 1 << 64:
-            raise UserError(f"{plan.rounds} rounds take more positions than 64 bits count")
+    def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig, shares: Sequence[int]) -> None:
+        self.model = SplitModel(module, cut, config)
+        if config.rounds * config.sampled_clients * config.steps * self.model.layout.span >= 1 << 64:
+            raise UserError(f"{config.rounds} rounds take more positions than 64 bits count")
         self.total = self.model.total(([], []))
         """All that was added since the start."""
         self.number = 0
@@ -101,7 +101,7 @@ class Server:
         return message
 
     def _check(self, message: Message) -> None:
-        plan = self.model.plan
+        config = self.model.config
         if message.round != self.number:
             raise UserError(f"it is of round {message.round}; this is round {self.number}")
         task = self.round.tasks.get(message.client)
@@ -112,9 +112,9 @@ class Server:
         asked = {
             "position": (message.position, task.position),
             "share": (message.share, self._shares[message.client]),
-            "P1": (message.first, plan.first),
-            "P2": (message.second, plan.second),
-            "number of steps": (len(message.steps), plan.steps),
+            "P1": (message.first, config.first),
+            "P2": (message.second, config.second),
+            "number of steps": (len(message.steps), config.steps),
         }
         for name, (found, wanted) in asked.items():
             if found != wanted:
@@ -142,11 +142,11 @@ class Server:
         return done
 
     def _next(self) -> Round:
-        plan = self.model.plan
-        each = plan.steps * self.model.layout.span
-        start = self.number * plan.sampled_clients * each
-        sampled = plan.sampled(self.number)
-        return Round({one: Task(self.number, one, start + at * each) for at, one in enumerate(sampled)})
+        config = self.model.config
+        each = config.steps * self.model.layout.span
+        start = self.number * config.sampled_clients * each
+        sampled = config.sampled(self.number)
+        return Round({one: ClientTask(self.number, one, start + at * each) for at, one in enumerate(sampled)})
 
 
 def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:

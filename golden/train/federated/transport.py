@@ -6,31 +6,31 @@ from collections.abc import Callable
 
 import numpy as np
 
-Mail = list[tuple[str, bytes]]
+Uploads = list[tuple[str, bytes]]
 """Messages and by whom they came."""
-Post = Callable[[int, Mail], Mail]
+Transport = Callable[[int, Uploads], Uploads]
 """Carries a round's messages to the server."""
 
 
-def shuffled(seed: int) -> Post:
+def shuffled(seed: int) -> Transport:
     """Messages arrive in any order."""
 
-    def carry(number: int, mail: Mail) -> Mail:
-        order = np.random.default_rng([seed, 4, number]).permutation(len(mail))
-        return [mail[at] for at in order]
+    def carry(number: int, uploads: Uploads) -> Uploads:
+        order = np.random.default_rng([seed, 4, number]).permutation(len(uploads))
+        return [uploads[at] for at in order]
 
     return carry
 
 
-def mishaps(seed: int) -> Post:
+def faulty(seed: int) -> Transport:
     """Messages arrive in any order, in the first round one never does, and in each round a client sends garbage first.
 
     What it sends is its message with one bit changed; then the message itself.
     """
     carry = shuffled(seed)
 
-    def carry_badly(number: int, mail: Mail) -> Mail:
-        arrived = carry(number, mail)
+    def carry_badly(number: int, uploads: Uploads) -> Uploads:
+        arrived = carry(number, uploads)
         if number == 0 and len(arrived) > 1:
             arrived.pop()
         sender, whole = arrived[0]

@@ -31,7 +31,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Batch:
+class TokenBatch:
     """Sentences as tokens, in parts that are alike in length.
 
     Parameters
@@ -93,12 +93,14 @@ class TextClassifier(nn.Module):
         made = self._tokenizer(list(sentences), padding=True, truncation=True, max_length=LONGEST, return_tensors="pt")
         return {name: one.to(self.device) for name, one in made.items()}
 
-    def batch(self, texts: Texts, alike: int = ALIKE) -> Batch:
+    def batch(self, texts: Texts, alike: int = ALIKE) -> TokenBatch:
         """Sentences as tokens."""
         order = sorted(range(len(texts)), key=lambda one: len(texts.sentences[one]))
         rows = [order[start : start + alike] for start in range(0, len(order), alike)]
         parts = [texts[np.array(row)] for row in rows]
-        return Batch(tuple((self.tokens(one.sentences), torch.from_numpy(one.labels).to(self.device)) for one in parts))
+        return TokenBatch(
+            tuple((self.tokens(one.sentences), torch.from_numpy(one.labels).to(self.device)) for one in parts)
+        )
 
     @property
     def device(self) -> torch.device:
@@ -121,7 +123,7 @@ class TextClassifier(nn.Module):
         logits: Tensor = self.head(self.embed(tokens))
         return logits
 
-    def loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: TokenBatch) -> Tensor:
         """Mean cross entropy, in nats."""
         classified = self._classified(batch)
         losses = [functional.cross_entropy(logits, labels, reduction="sum") for logits, labels in classified]
@@ -133,7 +135,7 @@ class TextClassifier(nn.Module):
         found = [int((logits.argmax(1) == labels).sum()) for logits, labels in self._classified(self.batch(texts, 64))]
         return sum(found) / len(texts)
 
-    def _classified(self, batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+    def _classified(self, batch: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
         return ((self(tokens), labels) for tokens, labels in batch.parts)
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ...errors import UserError
 from ...fixed import Integers
-from ..zo.finetune import device
+from ..device import default_device
 from .classifier import SHARPNESS, TextClassifier
 from .tasks import TextTask
 
@@ -22,8 +22,8 @@ _LEAST = 12
 """Words of a passage at least: two halves that say something."""
 
 
-class TextSubject:
-    """A transformer on a few-shot task; see `zo.finetune.Subject`.
+class TextObjective:
+    """A transformer on a few-shot task; see `zo.finetune.Objective`.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class TextSubject:
     """
 
     def __init__(self, module: TextClassifier, task: TextTask, generic: Path | None = None) -> None:
-        self.module = module.to(device())
+        self.module = module.to(default_device())
         self.task = task
         self.generic = generic
 

@@ -2,6 +2,16 @@
 
 from .optimiser import MeZO, PeZO, ZerothOrder
 from .periodic import Periodic
-from .sources import Gaussian, Kept, Perturbations, Rademacher, Uniform
+from .sources import CachedPerturbations, Gaussian, Perturbations, Rademacher, Uniform
 
-__all__ = ["Gaussian", "Kept", "MeZO", "PeZO", "Periodic", "Perturbations", "Rademacher", "Uniform", "ZerothOrder"]
+__all__ = [
+    "CachedPerturbations",
+    "Gaussian",
+    "MeZO",
+    "PeZO",
+    "Periodic",
+    "Perturbations",
+    "Rademacher",
+    "Uniform",
+    "ZerothOrder",
+]

@@ -1,4 +1,4 @@
-"""Settings that go with a model where the user gives none: of those tried, the best; see docs/zo.md."""
+"""Default settings of zeroth-order fine-tuning, by model: the best of those tried, see docs/zo.md."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Of a model.
+class ZoDefaults:
+    """Steps, batch and learning rates.
 
     Parameters
     ----------
     steps, batch : int
     rate : float
-        Learning rate.
+        Learning rate where all weights are tuned.
     sparse_rate : float
-        Of sensitive weights alone: with fewer of them a perturbation is shorter, and a step may be longer.
+        Learning rate where only sensitive weights are tuned: with fewer weights a perturbation is shorter, and a step
+        may be longer.
     """
 
     steps: int
@@ -24,14 +25,14 @@ class Recipe:
     sparse_rate: float
 
 
-_RECIPES = {
-    "digits": Recipe(2000, 20, 5e-4, 1e-2),
-    "fan": Recipe(500, 20, 1e-4, 2e-3),
-    "transformer": Recipe(500, 16, 4e-5, 4e-4),
+_DEFAULTS = {
+    "digits": ZoDefaults(2000, 20, 5e-4, 1e-2),
+    "fan": ZoDefaults(500, 20, 1e-4, 2e-3),
+    "transformer": ZoDefaults(500, 16, 4e-5, 4e-4),
 }
-_OTHER = Recipe(1000, 20, 2e-4, 2e-3)
+_OTHER = ZoDefaults(1000, 20, 2e-4, 2e-3)
 
 
-def recipe_of(model: str) -> Recipe:
-    """Of a preset, of any "transformer", or of any other."""
-    return _RECIPES.get(model, _OTHER)
+def zo_defaults(model: str) -> ZoDefaults:
+    """Defaults of a preset network or of "transformer", or those for any other model."""
+    return _DEFAULTS.get(model, _OTHER)

@@ -11,12 +11,11 @@ from sklearn.neural_network import MLPClassifier
 from ...datasets.dataset import Samples
 from ...datasets.tasks import task_of
 from ...fixed import Q4_12, Integers
-
-Floats = NDArray[np.float64]
+from ..metrics import accuracy, cross_entropy
 
 
 @dataclass(frozen=True)
-class Job:
+class DigitsJob:
     """A pre-trained network and the drifted data that it meets.
 
     Parameters
@@ -37,7 +36,7 @@ class Job:
     test: Samples
     accuracy_undrifted: float
 
-    def logits(self, weights: Integers, images: Floats) -> Floats:
+    def logits(self, weights: Integers, images: NDArray[np.float64]) -> NDArray[np.float64]:
         """Outputs (n, 10) of the network with these Q4.12 weights; activations in float."""
         values, offset, hidden = Q4_12.to_float(weights), 0, images
         for depth, (fan_in, fan_out) in enumerate(zip(self.layers[:-1], self.layers[1:], strict=True)):
@@ -49,17 +48,14 @@ class Job:
 
     def loss(self, weights: Integers, samples: Samples) -> float:
         """Mean cross entropy."""
-        logits = self.logits(weights, _vectors(samples))
-        logits = logits - logits.max(axis=1, keepdims=True)
-        chosen = np.take_along_axis(logits, samples.labels[:, None], axis=1)[:, 0]
-        return float(np.mean(np.log(np.exp(logits).sum(axis=1)) - chosen))
+        return cross_entropy(self.logits(weights, _vectors(samples)), samples.labels)
 
     def accuracy(self, weights: Integers, samples: Samples) -> float:
         """Fraction of samples with the right label."""
-        return float(np.mean(self.logits(weights, _vectors(samples)).argmax(axis=1) == samples.labels))
+        return accuracy(self.logits(weights, _vectors(samples)), samples.labels)
 
 
-def prepare(hidden: int = 32, seed: int = 0) -> Job:
+def prepare(hidden: int = 32, seed: int = 0) -> DigitsJob:
     """Train on 800 upright digits; tune on 500 and test on 497 others, as a knocked camera sees them."""
     upright = task_of("digits", seed=seed)
     drifted = task_of("digits", drift="camera", seed=seed)
@@ -67,10 +63,10 @@ def prepare(hidden: int = 32, seed: int = 0) -> Job:
     network.fit(_vectors(upright.pretrain), upright.pretrain.labels)
     parts = [part for pair in zip(network.coefs_, network.intercepts_, strict=True) for part in pair]
     weights = Q4_12.from_float(np.concatenate([part.reshape(-1) for part in parts]))
-    job = Job((64, hidden, 10), weights, drifted.tune, drifted.test, 0.0)
+    job = DigitsJob((64, hidden, 10), weights, drifted.tune, drifted.test, 0.0)
     return replace(job, accuracy_undrifted=job.accuracy(weights, upright.test))
 
 
-def _vectors(samples: Samples) -> Floats:
+def _vectors(samples: Samples) -> NDArray[np.float64]:
     """Images as (n, 64) in 0 to 1."""
     return samples.values().reshape(len(samples), -1).astype(np.float64)

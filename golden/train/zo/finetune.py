@@ -9,19 +9,17 @@ from math import frexp, isfinite
 from typing import Literal, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import UserError
 from ...fixed import Format, Integers
-from ..adapters.methods import METHODS as GRADIENT_METHODS
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
-from .descent import Course, descend
 from .methods import METHODS, integer_source_of, source_of, start_of
 from .optimiser import ZerothOrder
 from .periodic import Periodic
+from .schedule import Schedule, descend
 from .sources import Perturbations
 
 ENGINES = ("float", "golden")
@@ -29,7 +27,7 @@ ENGINES = ("float", "golden")
 MASKS = ("generic", "task", "random")
 
 
-class Subject(Protocol):
+class Objective(Protocol):
     """A model with what it is tuned on and tested with."""
 
     @property
@@ -60,7 +58,7 @@ class ZoSettings:
         A name in `METHODS`.
     rate, eps : float
         Learning rate, length of a perturbation.
-    course : Course
+    schedule : Schedule
     queries : int
         Perturbations a step.
     generator : str, optional
@@ -78,7 +76,7 @@ class ZoSettings:
     method: str = "pezo-otf"
     rate: float = 1e-4
     eps: float = 1e-3
-    course: Course = field(default_factory=Course)
+    schedule: Schedule = field(default_factory=Schedule)
     queries: int = 1
     generator: str | None = None
     parameters: tuple[str, ...] = ()
@@ -88,9 +86,7 @@ class ZoSettings:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise UserError(
-                f"there is no method {self.method!r}; there are: {', '.join((*GRADIENT_METHODS, *METHODS))}"
-            )
+            raise UserError(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}")
         if self.engine not in (None, *ENGINES):
             raise UserError(f"{self.method} runs with --engine {' or '.join(ENGINES)}, not {self.engine!r}")
         if not (isfinite(self.rate) and self.rate > 0):
@@ -111,7 +107,7 @@ class ZoSettings:
         """What perturbations are read from."""
         if self.engine == "golden":
             return integer_source_of(self.drawn_from, self.parameters)
-        return source_of(self.drawn_from, self.course.seed, self.parameters)
+        return source_of(self.drawn_from, self.schedule.seed, self.parameters)
 
     @property
     def sparse(self) -> bool:
@@ -174,11 +170,11 @@ Told = Callable[[int, float, float | None], None]
 
 
 class FineTuning:
-    """A subject, made ready: with sensitive weights apart where the method tunes them alone.
+    """A objective, made ready: with sensitive weights apart where the method tunes them alone.
 
     Parameters
     ----------
-    subject : Subject
+    objective : Objective
         Its module is tuned in place.
     settings : ZoSettings
 
@@ -194,26 +190,26 @@ class FineTuning:
         If settings and module do not go together.
     """
 
-    def __init__(self, subject: Subject, settings: ZoSettings) -> None:
-        self.subject = subject
-        self.course = settings.course
+    def __init__(self, objective: Objective, settings: ZoSettings) -> None:
+        self.objective = objective
+        self.schedule = settings.schedule
         self.losses: list[float] = []
         self.curve: list[tuple[int, float]] = []
         if settings.sparse:
-            sparsify(subject.module, mask_of(subject, settings), unpacked=True)
+            sparsify(objective.module, mask_of(objective, settings), unpacked=True)
         periodic = isinstance(settings.source(), Periodic)
         self.engine = settings.engine or ("golden" if periodic else "float")
         settings = replace(settings, engine=self.engine)
         integers = self.engine == "golden"
         self.source = settings.source()
         self.optimiser = ZerothOrder(
-            subject.module.parameters(),
+            objective.module.parameters(),
             self.source,
             lr=settings.rate,
             eps=settings.eps,
             queries=settings.queries,
-            format=format_of(subject.module) if integers else None,
-            position=start_of(self.source, self.course.seed),
+            format=format_of(objective.module) if integers else None,
+            position=start_of(self.source, self.schedule.seed),
         )
 
     def run(self, told: Told | None = None, watch: int = 0) -> ZoResult:
@@ -230,27 +226,29 @@ class FineTuning:
         UserError
             If the loss is no longer a number.
         """
-        subject = self.subject
-        self.curve.append((0, subject.right()))
+        objective = self.objective
+        self.curve.append((0, objective.right()))
         seconds, started = 0.0, time.perf_counter()
-        for step, loss in enumerate(descend(self.optimiser, subject.closure_of, subject.samples, self.course), start=1):
+        for step, loss in enumerate(
+            descend(self.optimiser, objective.closure_of, objective.samples, self.schedule), start=1
+        ):
             seconds += time.perf_counter() - started
             self.losses.append(loss)
             right = None
-            if step == self.course.steps or (watch and step % watch == 0):
-                right = subject.right()
+            if step == self.schedule.steps or (watch and step % watch == 0):
+                right = objective.right()
                 self.curve.append((step, right))
             if told:
                 told(step, loss, right)
             started = time.perf_counter()
         count = self.optimiser.weights.count
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
-        return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(subject.module), count)
+        return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
 
 
-def fine_tune(subject: Subject, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:
+def fine_tune(objective: Objective, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:
     """Make ready and take all steps, see `FineTuning`."""
-    return FineTuning(subject, settings).run(told, watch)
+    return FineTuning(objective, settings).run(told, watch)
 
 
 def format_of(module: nn.Module) -> Format:
@@ -260,12 +258,12 @@ def format_of(module: nn.Module) -> Format:
     return Format(integer, 32 - integer)
 
 
-def mask_of(subject: Subject, settings: ZoSettings) -> Mask:
+def mask_of(objective: Objective, settings: ZoSettings) -> Mask:
     """The sensitive weights, or as many random ones."""
     if settings.mask == "random":
-        return random_mask(subject.module, settings.fraction, settings.course.seed)
+        return random_mask(objective.module, settings.fraction, settings.schedule.seed)
     kind: Literal["generic", "task"] = "generic" if settings.mask == "generic" else "task"
-    scores = squared_gradients(subject.module, subject.losses(kind))
+    scores = squared_gradients(objective.module, objective.losses(kind))
     return sensitive({name: score for name, score in scores.items() if score.any()}, settings.fraction)
 
 
@@ -274,8 +272,3 @@ def _tuned(module: nn.Module) -> dict[str, NDArray[np.generic]]:
     tuned = {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
     places = {name: one for name, one in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned}
     return {name: np.ascontiguousarray(one.cpu().numpy()) for name, one in (tuned | places).items()}
-
-
-def device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -10,7 +10,7 @@ from ...errors import UserError
 from ...rng.pezo import PezoSpec
 from ...settings import build
 from .periodic import Periodic
-from .sources import Gaussian, Kept, Perturbations, Rademacher, Uniform
+from .sources import CachedPerturbations, Gaussian, Perturbations, Rademacher, Uniform
 
 METHODS = {"mezo": "gaussian", "pezo-pool": "pool", "pezo-otf": "otf8", "sparse-zo": "otf8"}
 """Method to the generator that it draws from where no other is named."""
@@ -51,7 +51,7 @@ def source_of(
     if generator in _INDEPENDENT:
         if settings:
             raise UserError(f"{generator} numbers have no parameters: {settings[0]} belongs to a preset of pezo")
-        return Kept(_INDEPENDENT[generator](seed))
+        return CachedPerturbations(_INDEPENDENT[generator](seed))
     if generator not in PezoSpec.presets:
         raise UserError(f"there is no generator {generator!r}; there are: {', '.join(GENERATORS)}")
     spec = build(PezoSpec, settings, generator)

@@ -11,14 +11,14 @@ from torch.nn import functional
 
 from ...datasets.dataset import Samples, Task
 from ...fixed import Integers
-from .finetune import device
+from ..device import default_device
 
 _ASKED = 256
 """Samples whose gradients tell which weights are sensitive, at most."""
 
 
-class SampleSubject:
-    """A pre-trained network on a task; see `zo.finetune.Subject`.
+class NetworkObjective:
+    """A pre-trained network on a task; see `zo.finetune.Objective`.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class SampleSubject:
     """
 
     def __init__(self, module: nn.Module, task: Task) -> None:
-        self.module = module.eval().to(device())
+        self.module = module.eval().to(default_device())
         self.task = task
         self._inputs, self._labels = self._tensors(task.tune)
 
@@ -57,4 +57,6 @@ class SampleSubject:
             yield lambda at=at: functional.cross_entropy(self.module(inputs[at : at + 1]), labels[at : at + 1])  # type: ignore[misc]
 
     def _tensors(self, samples: Samples) -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(samples.values()).to(device()), torch.from_numpy(samples.labels).to(device())
+        return torch.from_numpy(samples.values()).to(default_device()), torch.from_numpy(samples.labels).to(
+            default_device()
+        )

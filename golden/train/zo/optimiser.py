@@ -28,7 +28,7 @@ LEAST = 16
 """eps is at least so many of what integer parameters can be moved by: it is rounded to a multiple of that."""
 
 
-class Settings(TypedDict, total=False):
+class ZerothOrderOptions(TypedDict, total=False):
     """Keyword arguments of `ZerothOrder`."""
 
     lr: float
@@ -278,7 +278,7 @@ class MeZO(ZerothOrder):
         Of `ZerothOrder`.
     """
 
-    def __init__(self, params: ParamsT, *, seed: int = 0, **settings: Unpack[Settings]) -> None:
+    def __init__(self, params: ParamsT, *, seed: int = 0, **settings: Unpack[ZerothOrderOptions]) -> None:
         super().__init__(params, Gaussian(seed), **settings)
 
 
@@ -303,6 +303,6 @@ class PeZO(ZerothOrder):
         *,
         lanes: int = 32,
         fraction: int | None = None,
-        **settings: Unpack[Settings],
+        **settings: Unpack[ZerothOrderOptions],
     ) -> None:
         super().__init__(params, Periodic(source or PezoSpec(), lanes, fraction), **settings)

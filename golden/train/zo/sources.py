@@ -67,7 +67,7 @@ class Perturbations(ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class Kept(Perturbations):
+class CachedPerturbations(Perturbations):
     """The numbers of another source, of which the last perturbation stays in memory.
 
     A step adds one perturbation four times. Where drawing is what takes the time, as with Gaussian numbers, this makes

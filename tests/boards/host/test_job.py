@@ -18,10 +18,9 @@ from fabtune.golden.cores.scenario import random_parameters
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import of_pixels
 from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
-from fabtune.golden.nf4.codec import Layout
 from fabtune.golden.nn.forward import StageIntegers
 from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.core import SimulatedCore
@@ -72,7 +71,7 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     for _ in range(EPOCHS):
         order = rng.permutation(samples)
         epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
-    codec = Words(network) if raw else Layout.of(network)
+    codec = WordCodec(network) if raw else record_layout(network)
     job = Job(network, frozen, Adapters(mapping.shape, start.flat), RATE, ForwardCache(network, codec, samples))
     images, logits = [], []
     for batch in (batch for epoch in epochs for batch in epoch):

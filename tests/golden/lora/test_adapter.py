@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower
-from fabtune.golden.lora.adapter import AdapterSpec, Batch
+from fabtune.golden.lora.adapter import AdapterBatch, AdapterSpec
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.job import Job
 from fabtune.golden.nn.forward import StageIntegers, forward
@@ -33,7 +33,7 @@ def test_batches_are_the_jobs(spec):
         seen = [x]
         for stage, own in zip(network.stages, frozen, strict=True):
             seen.append(forward(stage, own, seen[-1], product_of("int64"), Narrower()))
-        given.append(spec.batch_words(Batch(seen[:-1], seen[-1], labels, 9000)))
+        given.append(spec.batch_words(AdapterBatch(seen[:-1], seen[-1], labels, 9000)))
         logits.append(job.batch(x, labels, np.arange(count)).logits.reshape(-1))
         beats.append(spec.load_words(job.adapters)["parameter"])
     joined = {

@@ -7,10 +7,10 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, matmul
-from fabtune.golden.lora.adapters import MAXIMUM_RATE, NOISE_BITS, Adapters, Shape, rate_of
+from fabtune.golden.lora.adapters import MAXIMUM_RATE, NOISE_BITS, Adapters, AdapterSizes, rate_of
 from fabtune.golden.nn.softmax import Softmax
 
-SHAPE = Shape((7, 5, 3), 4, 2)
+SHAPE = AdapterSizes((7, 5, 3), 4, 2)
 
 
 def problem(seed=0, samples=9):

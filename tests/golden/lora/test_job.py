@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.lora.adapters import Adapters, Shape
-from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.adapters import Adapters, AdapterSizes
+from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.job import Job
 from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
 from fabtune.golden.models.presets import preset
-from fabtune.golden.nf4.codec import Layout
 from fabtune.golden.nn.forward import StageIntegers
 from fabtune.golden.rng.urng import UrngSpec
 
 NETWORK = Network("n", (1, 5, 5), (Convolution(2, 2), Relu(), MaxPool(2), Flatten(), Linear(4), Relu(), Linear(3)))
-SHAPE = Shape((25, 8, 4), 3, 2)
+SHAPE = AdapterSizes((25, 8, 4), 3, 2)
 RATE = 3000
 SAMPLES = 8
 NF4 = (
@@ -50,7 +49,7 @@ def material(seed=0):
 
 def job(cache=None, seed=0, **kwargs):
     frozen, adapters, inputs, labels = material(seed)
-    codec = {"words": Words, "nf4": Layout.of}.get(cache)
+    codec = {"words": WordCodec, "nf4": record_layout}.get(cache)
     kept = ForwardCache(NETWORK, codec(NETWORK), SAMPLES) if codec else None
     return Job(NETWORK, frozen, adapters, RATE, kept, **kwargs), inputs, labels
 
@@ -234,7 +233,7 @@ def test_refuses_what_does_not_fit():
         one.batch(inputs[batch, 0], labels[batch], batch)
     frozen, adapters, *_ = material()
     with pytest.raises(UserError, match="do not fit n"):
-        Job(NETWORK, frozen, Adapters(Shape((25,), 3, 2), np.zeros(56)), RATE)
+        Job(NETWORK, frozen, Adapters(AdapterSizes((25,), 3, 2), np.zeros(56)), RATE)
     with pytest.raises(UserError, match="1 to 131071, not 0"):
         Job(NETWORK, frozen, adapters, 0)
     with pytest.raises(UserError, match="do not fit"):
@@ -250,9 +249,9 @@ def test_products_agree_on_lenet_5():
             StageIntegers(rng.integers(-700, 700, stage.weight_shape), rng.integers(-300, 300, stage.biases))
             for stage in network.stages
         ]
-        shape = Shape(tuple(stage.inputs for stage in network.stages), 10, 4)
+        shape = AdapterSizes(tuple(stage.inputs for stage in network.stages), 10, 4)
         adapters = Adapters(shape, rng.integers(-300, 300, shape.parameters))
-        cache = ForwardCache(network, Layout.of(network), 100)
+        cache = ForwardCache(network, record_layout(network), 100)
         one = Job(network, frozen, adapters, 5243, cache, products=products)
         inputs, labels = rng.integers(0, 1 << 16, (100, 1, 28, 28)), rng.integers(0, 10, 100)
         for _ in range(2):

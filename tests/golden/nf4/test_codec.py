@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
+from fabtune.golden.lora.forward_cache import record_layout
 from fabtune.golden.models.presets import preset
 from fabtune.golden.nf4.codec import (
     CODES,
@@ -17,7 +18,7 @@ from fabtune.golden.nf4.codec import (
     MIDPOINTS,
     THRESHOLD_FRACTION,
     THRESHOLDS,
-    Layout,
+    RecordLayout,
     dequantise,
     quantise,
     quantise_floats,
@@ -26,7 +27,7 @@ from fabtune.golden.nf4.codec import (
 TOP = Q8_16.maximum
 EXACT_CODES = [Fraction(float(code)) for code in CODES]
 EXACT_MIDPOINTS = [Fraction(float(middle)) for middle in MIDPOINTS]
-LENET5 = Layout.of(preset("lenet5-mnist"))
+LENET5 = record_layout(preset("lenet5-mnist"))
 
 blocks = st.lists(st.integers(Q8_16.minimum, TOP) | st.integers(-40, 40), min_size=1, max_size=40)
 
@@ -232,7 +233,7 @@ def test_codes_differ_from_bitsandbytes_only_where_its_reciprocal_rounds(bitsand
 def test_first_in_the_high_nibble_as_in_bitsandbytes(bitsandbytes):
     random = np.random.default_rng(5)
     values = random.integers(-TOP, TOP, (3, 2 * LENGTH))
-    layout = Layout(((2, LENGTH),))
+    layout = RecordLayout(((2, LENGTH),))
     records = layout.quantise(values)
     _, packed, scales = bitsandbytes(values.reshape(6, LENGTH).astype(np.float32))
     assert (records[:, :LENGTH] == packed.reshape(3, LENGTH)).all()
@@ -256,19 +257,19 @@ def test_floats_come_back_as_from_bitsandbytes(bitsandbytes):
 def test_lenet5():
     assert LENET5.blocks == ((6, 196), (16, 25), (1, 120), (1, 84), (1, 10))
     assert (LENET5.values, LENET5.scales, LENET5.bytes) == (1790, 25, 995)
-    assert Layout.of(preset("lenet5-svhn")) == LENET5
+    assert record_layout(preset("lenet5-svhn")) == LENET5
 
 
 @pytest.mark.parametrize(("network", "expected"), [("fan", ((1, 96), (1, 96), (1, 3))), ("digits", None)])
 def test_other_networks(network, expected):
-    layout = Layout.of(preset(network))
+    layout = record_layout(preset(network))
     assert layout.blocks == (expected or ((8, 16), (1, 32), (1, 10)))
     assert layout.bytes == -(-layout.values // 2) + 4 * layout.scales
 
 
 def test_a_record_by_hand():
     # blocks of 1 and 3, then one of 3: an odd total, codes run on across blocks
-    layout = Layout(((1, 1), (1, 3), (1, 3)))
+    layout = RecordLayout(((1, 1), (1, 3), (1, 3)))
     values = np.array([[-0x10203, 0, 70, 100, 0, 0, 0]])
     record = layout.quantise(values)
     codes = bytes([0x07, 0xEF, 0x00, 0x00])
@@ -279,7 +280,7 @@ def test_a_record_by_hand():
 @given(st.integers(0, 4), st.integers(0, 2**32 - 1))
 def test_records_hold_what_blocks_give(samples, seed):
     random = np.random.default_rng(seed)
-    layout = Layout(tuple((int(a), int(b)) for a, b in random.integers(1, 5, (3, 2))))
+    layout = RecordLayout(tuple((int(a), int(b)) for a, b in random.integers(1, 5, (3, 2))))
     values = random.integers(-300, 300, (samples, layout.values))
     records = layout.quantise(values)
     assert (records.dtype, records.shape) == (np.uint8, (samples, layout.bytes))
@@ -300,7 +301,7 @@ def test_records_hold_what_blocks_give(samples, seed):
 
 
 def test_the_spare_nibble_is_not_read():
-    layout = Layout(((1, 1),))
+    layout = RecordLayout(((1, 1),))
     record = layout.quantise(np.array([[5]]))
     record[0, 0] |= 15
     assert layout.dequantise(record).tolist() == [[5]]
@@ -309,8 +310,8 @@ def test_the_spare_nibble_is_not_read():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Layout(()), "at least 1 value"),
-        (lambda: Layout(((3, 0),)), "at least 1 value"),
+        (lambda: RecordLayout(()), "at least 1 value"),
+        (lambda: RecordLayout(((3, 0),)), "at least 1 value"),
         (lambda: quantise(np.zeros((2, 0), int)), "at least 1 value"),
         (lambda: quantise(np.zeros(3)), "integer, not float64"),
         (lambda: quantise(np.array([TOP + 1])), "found 8388608"),

@@ -11,10 +11,9 @@ from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import Command
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.forward_cache import ForwardCache, Words
+from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, cache_bytes, cache_image, logits_image
-from fabtune.golden.nf4.codec import Layout
 from fabtune.hw.top import ports_of
 from fabtune.hw.verilog import emit
 from fabtune.sim.captures.capture import read_capture
@@ -102,8 +101,8 @@ def test_the_caches_image_holds_every_value(lanes):
     spec = InstantftSpec(network="digits", lanes=lanes)
     mapping, network, rng = spec.mapping, spec.described, np.random.default_rng(2)
     words = [word for tensor in mapping.record_words for word in tensor]
-    for codec in (Layout.of(network), Words(network)):
-        raw = isinstance(codec, Words)
+    for codec in (record_layout(network), WordCodec(network)):
+        raw = isinstance(codec, WordCodec)
         cache = ForwardCache(network, codec, 3)
         cache.records[:] = codec.quantise(rng.integers(-(1 << 20), 1 << 20, (3, codec.values)))
         image = cache_image(mapping, cache)

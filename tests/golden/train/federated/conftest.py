@@ -9,7 +9,7 @@ from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset
 from fabtune.golden.models.sequential import deployed_module
-from fabtune.golden.train.federated.configuration import Plan
+from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.federation import federate
 from fabtune.golden.train.federated.shards import shards
@@ -30,16 +30,16 @@ class Digits:
         """A copy."""
         return copy.deepcopy(self._module)
 
-    def run(self, stage=-1, post=None, seed=0, **settings):
+    def run(self, stage=-1, transport=None, seed=0, **settings):
         """A federation of ten clients; its outcome and its operations."""
-        plan = Plan(seed=seed, **settings)
+        config = FederatedConfig(seed=seed, **settings)
         module = self.module
-        owned = shards(self.task.tune, plan.clients, 1.0, seed)
-        return federate(module, cut_of(deployed(self.network), stage), plan, owned, self.task.test, post)
+        owned = shards(self.task.tune, config.clients, 1.0, seed)
+        return federate(module, cut_of(deployed(self.network), stage), config, owned, self.task.test, transport)
 
     def short(self, **settings):
-        """A plan that takes no time."""
-        return replace(Plan(rounds=2, steps=2, batch=8, rate=0.007), **settings)
+        """A config that takes no time."""
+        return replace(FederatedConfig(rounds=2, steps=2, batch=8, rate=0.007), **settings)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.train.federated.client import Client
-from fabtune.golden.train.federated.configuration import Plan
+from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, saving, stage_of, step_flops
 from fabtune.golden.train.federated.fedavg import fedavg
 from fabtune.golden.train.federated.federation import federate
@@ -26,7 +26,7 @@ from fabtune.golden.train.federated.model import SplitModel
 from fabtune.golden.train.federated.scalars import Scalars
 from fabtune.golden.train.federated.server import Server, average
 from fabtune.golden.train.federated.shards import shards
-from fabtune.golden.train.federated.transport import mishaps
+from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.zo import Periodic
 
 SOURCES = {
@@ -38,7 +38,7 @@ SOURCES = {
 
 def replayed(model, total_shares):
     """The average of clients, each step of each client added to a whole vector of its own."""
-    source, whole = model.plan.source, sum(share for share, _ in total_shares)
+    source, whole = model.config.source, sum(share for share, _ in total_shares)
     result = []
     for part, weights in enumerate(model.weights):
         start = torch.cat([torch.zeros(0, dtype=torch.int32), *weights.integers])
@@ -56,12 +56,23 @@ def replayed(model, total_shares):
 
 
 def random_message(server, client, seed, largest_shift=24):
-    task, plan, rng = server.round.tasks[client], server.model.plan, random.Random(seed)
+    task, config, rng = server.round.tasks[client], server.model.config, random.Random(seed)
     steps = [
-        Scalars(rng.randint(0, largest_shift), tuple(rng.randint(-127, 127) for _ in range(plan.first * plan.second)))
-        for _ in range(plan.steps)
+        Scalars(
+            rng.randint(0, largest_shift),
+            tuple(rng.randint(-127, 127) for _ in range(config.first * config.second)),
+        )
+        for _ in range(config.steps)
     ]
-    return Message(task.round, client, task.position, server._shares[client], plan.first, plan.second, tuple(steps))
+    return Message(
+        task.round,
+        client,
+        task.position,
+        server._shares[client],
+        config.first,
+        config.second,
+        tuple(steps),
+    )
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -70,8 +81,10 @@ def test_the_one_pass_is_the_replay_bit_for_bit(name, cut):
     """Also where coefficients are so long that everything wraps."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(50, 31), nn.ReLU(), nn.Linear(31, 7))
-    plan = Plan(clients=4, fraction=0.75, steps=9, first=1 if cut == 0 else 2, second=3, source=SOURCES[name])
-    server = Server(module, cut, plan, [5, 1, 70, 24])
+    config = FederatedConfig(
+        clients=4, fraction=0.75, steps=9, first=1 if cut == 0 else 2, second=3, source=SOURCES[name]
+    )
+    server = Server(module, cut, config, [5, 1, 70, 24])
     messages = {client: random_message(server, client, client) for client in server.round.tasks}
     moves = {client: server.model.layout.moves(one.position, one.steps) for client, one in messages.items()}
     for client, message in messages.items():
@@ -88,8 +101,8 @@ def test_any_number_of_steps_is_one_short_vector():
     torch.manual_seed(0)
     network = deployed(preset("fan"))
     module = module_of(network)
-    plan = Plan(clients=1, fraction=1, steps=1000, source=SOURCES["pool"])
-    server = Server(module, cut_of(network, -1), plan, [1])
+    config = FederatedConfig(clients=1, fraction=1, steps=1000, source=SOURCES["pool"])
+    server = Server(module, cut_of(network, -1), config, [1])
     message = random_message(server, 0, 0, 5)
     moves = server.model.layout.moves(message.position, message.steps)
     assert [len(one) for one in moves] == [2_000, 16_000]
@@ -99,7 +112,7 @@ def test_any_number_of_steps_is_one_short_vector():
     at = server.model.weights[0].count
     for part, where in zip(moves, (expected[:at], expected[at:]), strict=True):
         for position, coefficient in part:
-            plan.source.add_(where, position, 0, coefficient)
+            config.source.add_(where, position, 0, coefficient)
     assert torch.equal(server.rebuilt(0), expected)
 
 
@@ -115,7 +128,7 @@ def test_averages_are_exact_and_rounded_half_to_even():
 
 def test_five_rounds_with_mishaps_end_in_the_same_bits(digits):
     """10 clients, 20% sampled, any order, one drops out, in every round one sends garbage first."""
-    outcome = digits.run(rate=0.007, post=mishaps(0))
+    outcome = digits.run(rate=0.007, transport=faulty(0))
     assert outcome.bit_identical
     assert len(outcome.refused) == 5
     assert all(line.startswith("client ") and ": " in line for line in outcome.refused)
@@ -128,10 +141,10 @@ def test_five_rounds_with_mishaps_end_in_the_same_bits(digits):
 def test_the_order_of_arrival_changes_no_bit(digits):
     ends = []
     for turn in (1, -1):
-        module, plan = digits.module, digits.short(fraction=0.5)
+        module, config = digits.module, digits.short(fraction=0.5)
 
         owned = shards(digits.task.tune, 10, 1.0, 0)
-        outcome = federate(module, 6, plan, owned, digits.task.test, lambda _, mail, turn=turn: mail[::turn])
+        outcome = federate(module, 6, config, owned, digits.task.test, lambda _, uploads, turn=turn: uploads[::turn])
         assert outcome.bit_identical
         ends.append([one.clone() for one in module.parameters()])
     assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
@@ -153,36 +166,36 @@ def test_less_forward_work_than_plain_zeroth_order_at_equal_loss(digits):
 def test_memory_is_mezos(name):
     network = preset(name)
     module = module_of(deployed(network))
-    plan = Plan()
-    mezo = memory_bytes(module, 0, network.input_shape, replace(plan, first=1, second=1))
-    for stage in (-1, stage_of(network, plan.second)):
-        ours = memory_bytes(module, cut_of(deployed(network), stage), network.input_shape, plan)
+    config = FederatedConfig()
+    mezo = memory_bytes(module, 0, network.input_shape, replace(config, first=1, second=1))
+    for stage in (-1, stage_of(network, config.second)):
+        ours = memory_bytes(module, cut_of(deployed(network), stage), network.input_shape, config)
         assert mezo < ours <= 1.005 * mezo
 
 
 def test_memory_counts_what_is_kept():
     module = nn.Sequential(nn.Linear(2, 30), nn.Flatten(), nn.Linear(30, 3), nn.Linear(3, 40))
-    plan = Plan(batch=10, first=1, second=1)
+    config = FederatedConfig(batch=10, first=1, second=1)
     weights = 4 * (90 + 93 + 160)
     # batch, input and output of the largest layer; a view takes nothing
-    assert memory_bytes(module, 0, (2,), plan) == weights + 4 * 10 * (2 + 3 + 40) + 8
-    assert memory_bytes(module, 2, (2,), plan) == weights + 4 * 10 * (2 + 30 + 3 + 40) + 8
+    assert memory_bytes(module, 0, (2,), config) == weights + 4 * 10 * (2 + 3 + 40) + 8
+    assert memory_bytes(module, 2, (2,), config) == weights + 4 * 10 * (2 + 30 + 3 + 40) + 8
 
 
 def test_a_thousandth_of_fedavgs_upload():
     """LeNet-5, twelve steps a round: 240 bytes instead of 246,824."""
     step = Scalars(0, (0,) * 16)
-    message = Message(0, 0, 0, 1, 2, 8, (step,) * Plan().steps).to_bytes()
+    message = Message(0, 0, 0, 1, 2, 8, (step,) * FederatedConfig().steps).to_bytes()
     assert 4 * preset("lenet5-mnist").parameters >= 1000 * len(message)
 
 
 def test_fedavg_learns_and_uploads_all_weights(digits):
-    plan = Plan(rate=0.05)
-    outcome = fedavg(digits.module, plan, shards(digits.task.tune, 10, 1.0, 0), digits.task.test)
+    config = FederatedConfig(rate=0.05)
+    outcome = fedavg(digits.module, config, shards(digits.task.tune, 10, 1.0, 0), digits.task.test)
     assert outcome.curve[-1].accuracy > 0.8
     assert outcome.curve[-1].upload_bytes == 5 * 2 * 4 * digits.network.parameters
     with pytest.raises(UserError, match="lower its rate"):
-        fedavg(digits.module, replace(plan, rate=1e9), shards(digits.task.tune, 10, 1.0, 0), digits.task.test)
+        fedavg(digits.module, replace(config, rate=1e9), shards(digits.task.tune, 10, 1.0, 0), digits.task.test)
 
 
 # -- work ------------------------------------------------------------------------------------------------------------
@@ -197,15 +210,15 @@ def test_every_layer_runs_as_often_as_is_counted(name, stage):
     calls = [0] * len(module)
     for at, layer in enumerate(module):
         layer.register_forward_hook(lambda *_, at=at: calls.__setitem__(at, calls[at] + 1))
-    plan = Plan(first=2, second=3)
+    config = FederatedConfig(first=2, second=3)
     cut = cut_of(deployed(network), stage)
-    model = SplitModel(module, cut, plan)
+    model = SplitModel(module, cut, config)
     model.step(torch.rand(4, *network.input_shape), torch.zeros(4, dtype=torch.long), 0)
     assert calls == [4] * cut + [12] * (len(module) - cut)
     assert model.evaluations == [4 * 4, 12 * 4]
     flops = part_flops(network, stage)
-    assert step_flops(flops, plan) == 4 * flops[0] + 12 * flops[1]
-    assert 4 * step_flops(flops, plan) == sum(np.multiply(model.evaluations, flops))
+    assert step_flops(flops, config) == 4 * flops[0] + 12 * flops[1]
+    assert 4 * step_flops(flops, config) == sum(np.multiply(model.evaluations, flops))
 
 
 def test_a_cut_saves_where_parameters_are_many_and_work_is_little():
@@ -227,8 +240,8 @@ def test_a_step_is_the_mean_of_slopes():
     """Against its formula in floats, on a model that is linear in each part, with large weights left alone."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
-    plan = Plan(first=2, second=3, rate=0.5, eps=0.01)
-    model = SplitModel(module, 1, plan)
+    config = FederatedConfig(first=2, second=3, rate=0.5, eps=0.01)
+    model = SplitModel(module, 1, config)
     inputs, labels = torch.randn(8, 6), torch.randint(3, (8,))
     before = [one.detach().clone().double() for one in module.parameters()]
     _, loss = model.step(inputs, labels, 1000)
@@ -242,9 +255,9 @@ def test_a_step_is_the_mean_of_slopes():
 
     expected, seen = [torch.zeros(35, dtype=torch.float64), torch.zeros(18, dtype=torch.float64)], []
     for first, second in model.layout.positions(1000):
-        z1 = plan.source.draw(first, 35, dtype=torch.float64)
+        z1 = config.source.draw(first, 35, dtype=torch.float64)
         for position in second:
-            z2 = plan.source.draw(position, 18, dtype=torch.float64)
+            z2 = config.source.draw(position, 18, dtype=torch.float64)
             losses = loss_at(z1, z2, 1), loss_at(z1, z2, -1)
             seen += losses
             slope = (losses[0] - losses[1]) / (2 * model.eps)
@@ -253,7 +266,7 @@ def test_a_step_is_the_mean_of_slopes():
     assert loss == pytest.approx(np.mean(seen), rel=1e-5)
     found = torch.cat(
         [
-            (then - now.detach()).view(-1) / plan.rate
+            (then - now.detach()).view(-1) / config.rate
             for then, now in zip(before, model.module.parameters(), strict=True)
         ]
     )
@@ -265,9 +278,9 @@ def test_a_step_is_the_mean_of_slopes():
 
 
 def at_the_door(digits):
-    plan = digits.short(clients=4, fraction=0.75)
+    config = digits.short(clients=4, fraction=0.75)
     owned = shards(digits.task.tune, 4, 1.0, 0)
-    server = Server(digits.module, 6, plan, [len(one) for one in owned])
+    server = Server(digits.module, 6, config, [len(one) for one in owned])
     return server, owned
 
 
@@ -311,7 +324,7 @@ def test_a_round_without_messages_moves_nothing(digits):
 
 def test_a_client_that_missed_rounds_follows_in_one_pass(digits):
     server, owned = at_the_door(digits)
-    late = Client(digits.module, 6, server.model.plan, owned[0])
+    late = Client(digits.module, 6, server.model.config, owned[0])
     for seed in range(3):
         for client in server.round.tasks:
             server.receive(random_message(server, client, seed, 3).to_bytes(), "x")
@@ -325,7 +338,7 @@ def test_no_two_clients_share_a_perturbation(digits):
     seen = []
     for _ in range(3):
         for task in server.round.tasks.values():
-            for number in range(server.model.plan.steps):
+            for number in range(server.model.config.steps):
                 at = task.position + number * server.model.layout.span
                 seen += [
                     position for first, others in server.model.layout.positions(at) for position in (first, *others)
@@ -366,21 +379,21 @@ MISTAKES = {
 @pytest.mark.parametrize("complaint", MISTAKES)
 def test_settings_out_of_range_are_refused(complaint):
     with pytest.raises(UserError, match=complaint):
-        Plan(**MISTAKES[complaint])
+        FederatedConfig(**MISTAKES[complaint])
 
 
 def test_models_that_cannot_be_cut_are_refused(digits):
     for cut in (-1, 7):
         with pytest.raises(UserError, match=f"cut = {cut}"):
-            SplitModel(digits.module, cut, Plan())
+            SplitModel(digits.module, cut, FederatedConfig())
     with pytest.raises(UserError, match="no layer from there on has parameters"):
-        SplitModel(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), 1, Plan())
+        SplitModel(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), 1, FederatedConfig())
     with pytest.raises(UserError, match="eps = 1e-06 is below"):
-        Plan(eps=1e-6)
+        FederatedConfig(eps=1e-6)
     with pytest.raises(UserError, match="3 layers with weights"):
         cut_of(digits.network, 3)
     with pytest.raises(UserError, match="more positions than 64 bits"):
-        Server(digits.module, 6, Plan(rounds=1 << 31, clients=2048, fraction=1, steps=65535), [1] * 2048)
+        Server(digits.module, 6, FederatedConfig(rounds=1 << 31, clients=2048, fraction=1, steps=65535), [1] * 2048)
 
 
 @pytest.mark.parametrize("alpha", [1e-9, 0.1, 1.0, 100.0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.federated.message import Message
-from fabtune.golden.train.federated.scalars import LARGEST, Layout, Scalars
+from fabtune.golden.train.federated.scalars import LARGEST, Scalars, StepLayout
 
 MESSAGE = Message(3, 7, 123_456_789_012, 50, 1, 2, (Scalars(4, (-127, 5)), Scalars(0, (0, 127))))
 BYTES = bytes.fromhex(
@@ -107,7 +107,7 @@ def test_a_step_that_is_too_long_is_refused():
 
 
 def test_where_perturbations_are_and_what_moves():
-    layout = Layout(2, 3, (10, 4))
+    layout = StepLayout(2, 3, (10, 4))
     assert layout.span == 2 * (10 + 3 * 4)
     assert layout.positions(100) == [(100, [110, 114, 118]), (122, [132, 136, 140])]
     one = Scalars(1, (1, -2, 3, 4, 5, -6))

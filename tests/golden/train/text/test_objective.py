@@ -6,9 +6,9 @@ import torch
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.sparse import squared_gradients
-from fabtune.golden.train.text.objective import TextSubject
-from fabtune.golden.train.zo.descent import Course
+from fabtune.golden.train.text.objective import TextObjective
 from fabtune.golden.train.zo.finetune import ZoSettings, fine_tune
+from fabtune.golden.train.zo.schedule import Schedule
 
 
 @pytest.fixture
@@ -27,39 +27,39 @@ def generic(tmp_path):
     [("mezo", ()), ("pezo-pool", ("pool.size=4064", "pool.p=32")), ("pezo-otf", ())],
 )
 def test_a_transformer_learns(classifier, task, method, parameters):
-    settings = ZoSettings(method, 3e-4, course=Course(200, 16), parameters=parameters)
-    result = fine_tune(TextSubject(classifier, task), settings)
+    settings = ZoSettings(method, 3e-4, schedule=Schedule(200, 16), parameters=parameters)
+    result = fine_tune(TextObjective(classifier, task), settings)
     assert result.loss_after < 0.6 * result.loss_before
     assert len(result.losses) == 200
 
 
 def test_a_step_sees_the_same_sentences_twice(classifier, task):
-    closure = TextSubject(classifier, task).closure_of(np.array([3, 1]))
+    closure = TextObjective(classifier, task).closure_of(np.array([3, 1]))
     with torch.no_grad():
         assert closure() == closure()
         assert closure() == classifier.loss(classifier.batch(task.tune[np.array([3, 1])]))
 
 
 def test_generic_text_and_the_task_ask_for_different_weights(classifier, task, generic):
-    subject = TextSubject(classifier, task, generic)
-    scores = [squared_gradients(classifier, subject.losses(kind)) for kind in ("generic", "task")]
+    objective = TextObjective(classifier, task, generic)
+    scores = [squared_gradients(classifier, objective.losses(kind)) for kind in ("generic", "task")]
     assert scores[0]["encoder.encoder.layer.0.attention.self.query"].any()
     assert not scores[0]["head"].any()  # no head in the loss of embeddings
     assert scores[1]["head"].any()
 
 
 def test_the_sparse_method_tunes_a_few(classifier, task, generic):
-    subject = TextSubject(classifier, task, generic)
-    result = fine_tune(subject, ZoSettings("sparse-zo", 1e-3, course=Course(5, 16), fraction=0.01))
+    objective = TextObjective(classifier, task, generic)
+    result = fine_tune(objective, ZoSettings("sparse-zo", 1e-3, schedule=Schedule(5, 16), fraction=0.01))
     assert 12 < result.trained_parameters < 80
     assert all(name.endswith(("values", "indices")) for name in result.tensors)
 
 
 def test_generic_text_that_is_not_there(classifier, task, tmp_path):
     with pytest.raises(UserError, match="needs generic text"):
-        TextSubject(classifier, task).losses("generic")
+        TextObjective(classifier, task).losses("generic")
     with pytest.raises(UserError, match="is missing"):
-        TextSubject(classifier, task, tmp_path / "gone").losses("generic")
+        TextObjective(classifier, task, tmp_path / "gone").losses("generic")
     (tmp_path / "short").write_text("too few words")
     with pytest.raises(UserError, match="0 passages of 12 words"):
-        TextSubject(classifier, task, tmp_path / "short").losses("generic")
+        TextObjective(classifier, task, tmp_path / "short").losses("generic")

@@ -9,11 +9,11 @@ from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.rng.pezo import PezoSpec
-from fabtune.golden.train.zo import Gaussian, Kept, MeZO, Periodic, ZerothOrder
-from fabtune.golden.train.zo.descent import Course, descend
+from fabtune.golden.train.zo import CachedPerturbations, Gaussian, MeZO, Periodic, ZerothOrder
 from fabtune.golden.train.zo.finetune import ZoSettings, fine_tune, format_of
 from fabtune.golden.train.zo.methods import GENERATORS, source_of, start_of
-from fabtune.golden.train.zo.network_objective import SampleSubject
+from fabtune.golden.train.zo.network_objective import NetworkObjective
+from fabtune.golden.train.zo.schedule import Schedule, descend
 
 
 def samples(count, seed, shift=0.0):
@@ -25,25 +25,25 @@ def samples(count, seed, shift=0.0):
 
 
 @pytest.fixture
-def subject():
+def objective():
     """A small network that has learnt nothing."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 2))
-    return SampleSubject(module, Task("clouds", samples(80, 0), samples(80, 1, 0.3), samples(80, 2, 0.3)))
+    return NetworkObjective(module, Task("clouds", samples(80, 0), samples(80, 1, 0.3), samples(80, 2, 0.3)))
 
 
 def settings(method, **changes):
     """Quick ones."""
-    return ZoSettings(method, **({"rate": 2e-2, "course": Course(120, 16)} | changes))
+    return ZoSettings(method, **({"rate": 2e-2, "schedule": Schedule(120, 16)} | changes))
 
 
 @pytest.mark.parametrize(
     ("method", "engine"),
     [("mezo", "float"), ("pezo-pool", "golden"), ("pezo-otf", "golden"), ("pezo-otf", "float")],
 )
-def test_a_network_learns(subject, method, engine):
+def test_a_network_learns(objective, method, engine):
     told = []
-    result = fine_tune(subject, settings(method, engine=engine), lambda *what: told.append(what), watch=50)
+    result = fine_tune(objective, settings(method, engine=engine), lambda *what: told.append(what), watch=50)
     assert result.engine == engine
     assert result.loss_after < 0.7 * result.loss_before
     assert result.accuracy_after > 0.85 > result.accuracy_before
@@ -53,23 +53,23 @@ def test_a_network_learns(subject, method, engine):
     assert sum(one.size for one in result.tensors.values()) == result.trained_parameters
 
 
-def test_integers_where_there_are_any(subject):
-    assert fine_tune(subject, settings("mezo", course=Course(1))).engine == "float"
-    assert fine_tune(subject, settings("pezo-pool", course=Course(1))).engine == "golden"
+def test_integers_where_there_are_any(objective):
+    assert fine_tune(objective, settings("mezo", schedule=Schedule(1))).engine == "float"
+    assert fine_tune(objective, settings("pezo-pool", schedule=Schedule(1))).engine == "golden"
 
 
-def test_a_run_repeats_and_a_seed_changes_it(subject):
+def test_a_run_repeats_and_a_seed_changes_it(objective):
     runs = []
-    start = {name: one.clone() for name, one in subject.module.state_dict().items()}
+    start = {name: one.clone() for name, one in objective.module.state_dict().items()}
     for seed in (0, 0, 1):
-        subject.module.load_state_dict(start)
-        runs.append(fine_tune(subject, settings("pezo-otf", course=Course(20, 16, seed))).losses)
+        objective.module.load_state_dict(start)
+        runs.append(fine_tune(objective, settings("pezo-otf", schedule=Schedule(20, 16, seed))).losses)
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_sparse_tunes_what_the_mask_names(subject):
-    dense = [one.detach().clone() for one in subject.module.parameters()]
-    result = fine_tune(subject, settings("sparse-zo", mask="task", fraction=0.1, rate=0.1))
+def test_sparse_tunes_what_the_mask_names(objective):
+    dense = [one.detach().clone() for one in objective.module.parameters()]
+    result = fine_tune(objective, settings("sparse-zo", mask="task", fraction=0.1, rate=0.1))
     assert result.trained_parameters == round(0.1 * 6 * 32) + round(0.1 * 32 * 2)
     assert result.loss_after < result.loss_before
     values, indices = result.tensors["0.values"], result.tensors["0.indices"]
@@ -77,8 +77,8 @@ def test_sparse_tunes_what_the_mask_names(subject):
 
 
 @pytest.mark.parametrize("mask", ["generic", "random"])
-def test_other_masks(subject, mask):
-    result = fine_tune(subject, settings("sparse-zo", mask=mask, fraction=0.05, course=Course(2)))
+def test_other_masks(objective, mask):
+    result = fine_tune(objective, settings("sparse-zo", mask=mask, fraction=0.05, schedule=Schedule(2)))
     assert result.trained_parameters == round(0.05 * 6 * 32) + round(0.05 * 32 * 2)
 
 
@@ -91,18 +91,18 @@ def test_the_format_has_room():
 
 
 def test_a_course_goes_through_all_samples():
-    course = Course(7, 4, seed=3)
-    seen = list(course.indices(10))
+    schedule = Schedule(7, 4, seed=3)
+    seen = list(schedule.indices(10))
     assert [len(one) for one in seen] == [4, 4, 2, 4, 4, 2, 4]
     assert sorted(np.concatenate(seen[:3])) == sorted(np.concatenate(seen[3:6])) == list(range(10))
-    assert all(np.array_equal(a, b) for a, b in zip(seen, course.indices(10), strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(seen, schedule.indices(10), strict=True))
 
 
 def test_descend_stops_before_a_loss_that_is_none():
     weight = nn.Parameter(torch.ones(4))
     optimiser = MeZO([weight], lr=0.1)
     losses = iter([1.0, 1.0, float("nan"), 1.0])
-    steps = descend(optimiser, lambda indices: lambda: next(losses), 4, Course(2, 2))
+    steps = descend(optimiser, lambda indices: lambda: next(losses), 4, Schedule(2, 2))
     next(steps)
     before = weight.detach().clone()
     with pytest.raises(UserError, match="loss is nan"):
@@ -114,7 +114,7 @@ def test_descend_stops_before_a_loss_that_is_none():
 
 
 def test_kept_numbers_are_the_same():
-    weights, kept, own = torch.randn(1000), Kept(Gaussian(3)), Gaussian(3)
+    weights, kept, own = torch.randn(1000), CachedPerturbations(Gaussian(3)), Gaussian(3)
     a, b = weights.clone(), weights.clone()
     for position, offset, amount in ((0, 0, 0.5), (0, 0, -1.0), (5, 700, 0.25), (0, 0, 1.0), (5, 700, 2.0)):
         kept.add_(a, position, offset, amount)
@@ -126,7 +126,7 @@ def test_kept_numbers_are_the_same():
 
 def test_a_kept_source_resumes_the_state_of_the_plain_one():
     state = ZerothOrder(nn.Linear(2, 2).parameters(), Gaussian(1)).state_dict()
-    ZerothOrder(nn.Linear(2, 2).parameters(), Kept(Gaussian(1))).load_state_dict(state)
+    ZerothOrder(nn.Linear(2, 2).parameters(), CachedPerturbations(Gaussian(1))).load_state_dict(state)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -152,7 +152,7 @@ def test_seeds_start_a_periodic_generator_elsewhere():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"method": "zo"}, "no method 'zo'; there are: ft-all"),
+        ({"method": "zo"}, "no method 'zo'; there are: mezo"),
         ({"method": "mezo", "engine": "golden"}, "gaussian numbers are floats"),
         ({"method": "pezo-otf", "engine": "rtl"}, "runs with --engine float or golden"),
         ({"method": "mezo", "rate": 0.0}, "rate = 0.0"),
@@ -173,4 +173,4 @@ def test_mistakes(changes, says):
 @pytest.mark.parametrize(("name", "value"), [("steps", 0), ("batch", 0)])
 def test_a_course_of_nothing(name, value):
     with pytest.raises(UserError, match=f"{name} = 0"):
-        Course(**{name: value})
+        Schedule(**{name: value})

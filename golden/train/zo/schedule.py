@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ...errors import UserError
 from ...fixed import Integers
-from ..pretrain import batches
+from ..batches import batches
 from .optimiser import ZerothOrder
 
 
 @dataclass(frozen=True)
-class Course:
+class Schedule:
     """How long, and on what.
 
     Parameters
@@ -47,9 +47,12 @@ class Course:
 
 
 def descend(
-    optimiser: ZerothOrder, closure_of: Callable[[Integers], Callable[[], float | Tensor]], samples: int, course: Course
+    optimiser: ZerothOrder,
+    closure_of: Callable[[Integers], Callable[[], float | Tensor]],
+    samples: int,
+    schedule: Schedule,
 ) -> Iterator[float]:
-    """Take the steps of a course.
+    """Take the steps of a schedule.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def descend(
         From the indices of a step's samples to the closure that gives their loss.
     samples : int
         How many there are.
-    course : Course
+    schedule : Schedule
 
     Yields
     ------
@@ -70,5 +73,5 @@ def descend(
     UserError
         If a loss is no number; the parameters are then where they were before that step.
     """
-    for indices in course.indices(samples):
+    for indices in schedule.indices(samples):
         yield optimiser.step(closure_of(indices))
