@@ -64,7 +64,7 @@ def cached_values(network: Network) -> int:
 
 
 def record_layout(network: Network) -> RecordLayout:
-    """NF4 record of a sample: a block for each channel of the inputs of all stages but the first, and for the logits."""
+    """NF4 record of a sample: blocks are the channels of the inputs of all stages but the first, and the logits."""
     tensors = [(stage.channels, stage.inputs // stage.channels) for stage in network.stages[1:]]
     return RecordLayout((*tensors, (1, network.classes)))
 
