@@ -16,6 +16,7 @@ from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.network import Network
 from ..nn.mapping import Mapping
+from .adapters import AdapterSizes
 
 SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""
