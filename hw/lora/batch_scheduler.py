@@ -103,9 +103,9 @@ class Batches(wiring.Component):
                     self.label.eq(self.entry.label),
                 ]
                 m.d.comb += [
-                    where.number.eq(self.entry.index),
+                    where.index.eq(self.entry.index),
                     where.stride.eq(mapping.forward.sample_beats * BEAT),
-                    where.origin.eq(self.samples),
+                    where.base.eq(self.samples),
                     where.start.eq(mapping.first == 0),
                 ]
                 m.next = "SAMPLE" if mapping.first == 0 else "PLACE"
@@ -118,9 +118,9 @@ class Batches(wiring.Component):
                 # only now is this half's last batch done with its labels
                 m.d.comb += [
                     self.label_write.eq(1),
-                    where.number.eq(place),
+                    where.index.eq(place),
                     where.stride.eq(Mux(self.raw, raw_bytes, record_bytes)),
-                    where.origin.eq(self.cache),
+                    where.base.eq(self.cache),
                     where.start.eq(1),
                 ]
                 m.next = "SCALES"

@@ -164,8 +164,8 @@ class Visits(wiring.Component):
                 ]
                 m.next = "TEST"
             with m.State("TEST"):
-                m.d.comb += [where.number.eq(index), where.stride.eq(mapping.forward.sample_beats * BEAT)]
-                m.d.comb += where.origin.eq(self.samples)
+                m.d.comb += [where.index.eq(index), where.stride.eq(mapping.forward.sample_beats * BEAT)]
+                m.d.comb += where.base.eq(self.samples)
                 with m.If(bad_index):
                     m.d.sync += [self.error.eq(Error.BAD_INDEX), self.error_address.eq(index)]
                     m.next = "FAILED"
@@ -180,7 +180,7 @@ class Visits(wiring.Component):
             with m.State("NEW"), m.If(where.done & self.image_room):
                 m.next = "ASK"
             with m.State("ASK"):
-                m.d.comb += [where.number.eq(place), where.stride.eq(record_bytes), where.origin.eq(self.cache)]
+                m.d.comb += [where.index.eq(place), where.stride.eq(record_bytes), where.base.eq(self.cache)]
                 m.d.comb += self.image_read.valid.eq(1)
                 with m.If(self.image_read.ready):
                     m.d.comb += where.start.eq(1)

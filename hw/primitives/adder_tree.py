@@ -1,4 +1,4 @@
-"""Adders in pairs, a register behind each: as deep as the logarithm of how many there are to add."""
+"""Pipelined adder tree: pairwise additions with a register behind each, as many levels as log2 of the operands."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,29 @@ from amaranth.hdl import Module, Signal, Value, signed
 
 
 def adder_tree(m: Module, values: Sequence[Value], name: str) -> Value:
-    """The sum of 2**k signed values of one width, k cycles later and k bits wider."""
+    """Sum of signed values, exact, one set of operands a cycle.
+
+    Parameters
+    ----------
+    m : Module
+        Takes the registers, in its `sync` domain.
+    values : sequence of Value
+        2**k operands of one width, taken as signed.
+    name : str
+        Prefix of the registers' names: ``NAME_LEVEL_NUMBER``.
+
+    Returns
+    -------
+    Value
+        The sum, k cycles later and k bits wider; the operand itself for k = 0.
+
+    Raises
+    ------
+    ValueError
+        If the number of operands is not a power of two.
+    """
+    if len(values) & (len(values) - 1) or not len(values):
+        raise ValueError(f"an adder tree of {len(values)} operands: give a power of two")
     level = 0
     while len(values) > 1:
         sums = []

@@ -1,4 +1,4 @@
-"""Where the n-th of things of one size lies."""
+"""Address generator: base + index * stride, in one DSP."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -8,14 +8,25 @@ from .pipeline import delayed
 
 
 class AddressGenerator(wiring.Component):
-    """A multiplication at a time, in a DSP with its registers.
+    """Compute the byte address of one element of an array: ``(base + index * stride) mod 2**32``.
+
+    One address at a time. The multiplication is 24 x 18 bits unsigned with registers before and behind it, so that it
+    maps to the DSPs of one product.
 
     Attributes
     ----------
-    start, number, stride, origin
-        Looks for ``origin + number * stride``.
-    done, address
-        It is there, from `LATENCY` cycles after `start` on until the next.
+    start : In(1)
+        Begin: `index`, `stride` and `base` are sampled in this cycle. At most once in `LATENCY` cycles.
+    index : In(24)
+        Number of the element, from 0 up.
+    stride : In(18)
+        Bytes from one element to the next.
+    base : In(32)
+        Byte address of element 0.
+    done : Out(1)
+        High from `LATENCY` cycles after `start` until the cycle after the next `start`.
+    address : Out(32)
+        Byte address, modulo 2**32. Valid while `done`.
     """
 
     LATENCY = 3
@@ -24,9 +35,9 @@ class AddressGenerator(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "number": In(24),
+                "index": In(24),
                 "stride": In(18),
-                "origin": In(32),
+                "base": In(32),
                 "done": Out(1),
                 "address": Out(32),
             }
@@ -34,12 +45,12 @@ class AddressGenerator(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        number, stride, origin = Signal.like(self.number), Signal.like(self.stride), Signal.like(self.origin)
-        product = Signal(len(number) + len(stride))
+        index, stride, base = Signal.like(self.index), Signal.like(self.stride), Signal.like(self.base)
+        product = Signal(len(index) + len(stride))
         found = delayed(m, self.start, self.LATENCY - 1, "found")
         with m.If(self.start):
-            m.d.sync += [number.eq(self.number), stride.eq(self.stride), origin.eq(self.origin), self.done.eq(0)]
+            m.d.sync += [index.eq(self.index), stride.eq(self.stride), base.eq(self.base), self.done.eq(0)]
         with m.Elif(found):
             m.d.sync += self.done.eq(1)
-        m.d.sync += [product.eq(number * stride), self.address.eq(origin + product)]
+        m.d.sync += [product.eq(index * stride), self.address.eq(base + product)]
         return m

@@ -1,4 +1,4 @@
-"""One of several, by its number: a tree of multiplexers."""
+"""Multiplexer tree: one of several values, selected by a binary index."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,17 @@ from amaranth.hdl import Mux, Value, ValueLike
 
 
 def mux_tree(index: Value, entries: Sequence[ValueLike]) -> Value:
-    """The entry at an index, or the last one for an index beyond it.
+    """Select the entry at an index, combinationally; the last entry for an index beyond it.
 
-    An array of constants would become a memory in Verilog, whose register does not move into a DSP; one of many values
-    a decoder with one line for each, which is twice the logic.
+    An `Array` of constants would become a memory in Verilog, whose register does not move into a DSP; an `Array` of
+    signals becomes a decoder with one line for each entry, which is twice the logic.
+
+    Parameters
+    ----------
+    index : Value
+        Unsigned; needs as many bits as the number of entries, or fewer if the upper entries are never selected.
+    entries : sequence of ValueLike
+        At least one.
     """
     if len(index) == 0 or len(entries) == 1:
         return Value.cast(entries[0])

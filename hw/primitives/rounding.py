@@ -1,4 +1,4 @@
-"""The one way to lose bits in hardware: round half to even, saturate, and say so (`golden.fixed.narrow`)."""
+"""Narrow a signed number: round half to even, saturate, report saturation. The RTL of `golden.fixed.narrow`."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -8,22 +8,53 @@ from ...golden.fixed import Format
 
 
 def saturate(value: Signal, width: int) -> Value:
-    """A signed number in fewer bits, at the end of their range where it lies beyond."""
-    top = value[width - 1 :]
-    end = Cat((~value[-1]).replicate(width - 1), value[-1])
-    return Mux(~top.any() | top.all(), value[:width], end).as_signed()
+    """Bring a signed number into fewer bits, combinationally.
+
+    Parameters
+    ----------
+    value : Signal
+        Taken as signed, at least `width` bits.
+    width : int
+        Bits of the result.
+
+    Returns
+    -------
+    Value
+        Signed; the nearer end of the range where `value` is beyond it.
+    """
+    return Mux(_fits(value, width), value[:width], _end(value, width)).as_signed()
+
+
+def _fits(value: Signal, width: int) -> Value:
+    above = value[width - 1 :]
+    return ~above.any() | above.all()
+
+
+def _end(value: Signal, width: int) -> Value:
+    """The largest or the smallest number of that many bits, on the side of `value`."""
+    return Cat((~value[-1]).replicate(width - 1), value[-1])
 
 
 class RoundSaturate(wiring.Component):
-    """Three registers deep, one number a cycle, no handshake.
+    """Round half to even and saturate, one number a cycle, without handshake.
 
     Parameters
     ----------
     width : int
         Bits of the signed input.
     drop : int
-        Fraction bits that it has more than the target; at least 1.
+        Fraction bits of the input beyond those of the target; at least 1.
     target : Format
+        Format of the result.
+
+    Attributes
+    ----------
+    i : In(signed(width))
+        Number to narrow, with ``target.fraction + drop`` fraction bits. Sampled in every cycle.
+    o : Out(signed(target.width))
+        Narrowed number, in the target's format. Registered; `LATENCY` cycles after its `i`.
+    clipped : Out(1)
+        High where `o` is an end of the range because the rounded number was beyond it. In the cycle of `o`.
     """
 
     LATENCY = 3
@@ -44,9 +75,6 @@ class RoundSaturate(wiring.Component):
         ]
         rounded = Signal(signed(len(kept) + 1))
         m.d.sync += rounded.eq(floor + Cat(half & (rest | odd), 0).as_signed())
-        top = rounded[self.target.width - 1 :]
-        fits = (top == 0) | top.all()
-        negative = rounded[-1]
-        end = Cat((~negative).replicate(self.target.width - 1), negative)
-        m.d.sync += [self.o.eq(Mux(fits, rounded[: self.target.width], end)), self.clipped.eq(~fits)]
+        width = self.target.width
+        m.d.sync += [self.o.eq(saturate(rounded, width)), self.clipped.eq(~_fits(rounded, width))]
         return m

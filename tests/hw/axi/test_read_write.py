@@ -19,7 +19,6 @@ from fabtune.golden.axi.axi_write import AxiWriteSpec
 from fabtune.hw.axi import bus as axi
 from fabtune.hw.axi.axi_read import AxiRead
 from fabtune.hw.axi.axi_write import AxiWrite
-from fabtune.hw.primitives.fifo import Fifo
 
 BEAT, PAGE = 16, 4096
 LIMIT = 20_000
@@ -457,26 +456,6 @@ def test_wrong_sizes_are_refused(wrong):
     for kind in (AxiReadSpec, AxiWriteSpec):
         with pytest.raises(ValueError, match="power of two"):
             kind(**{"burst": 64, **wrong})
-
-
-def test_queue_holds_what_it_says():
-    dut, held = Fifo(8, 4), []
-
-    async def bench(ctx):
-        ctx.set(dut.i.valid, 1)
-        for number in range(10):
-            ctx.set(dut.i.payload, number)
-            ready, empty = (await ctx.tick().sample(dut.i.ready, dut.empty))[2:]
-            held.extend([number] * ready)
-            assert empty == (number == 0)
-        assert held == [0, 1, 2, 3, 4]
-        ctx.set(dut.i.valid, 0)
-        ctx.set(dut.o.ready, 1)
-        for number in held:
-            assert (await ctx.tick().sample(dut.o.valid, dut.o.payload))[2:] == (1, number)
-        assert (ctx.get(dut.o.valid), ctx.get(dut.empty)) == (0, 1)
-
-    simulate(dut, bench)
 
 
 @pytest.mark.parametrize(("kind", "spec"), [(AxiRead, AxiReadSpec()), (AxiWrite, AxiWriteSpec())])

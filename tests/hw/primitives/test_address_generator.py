@@ -1,0 +1,42 @@
+"""Address generator: base + index * stride modulo 2**32, after its latency and until the next start."""
+
+import numpy as np
+import pytest
+
+from fabtune.hw.primitives.address_generator import AddressGenerator
+
+EDGES = [
+    (0, 0, 0),
+    (1, 1, 1),
+    ((1 << 24) - 1, (1 << 18) - 1, (1 << 32) - 1),
+    (5, 784, 0x8000_0000),
+    (1 << 23, 1 << 9, 7),
+]
+RANDOM = [
+    tuple(int(value) for value in np.random.default_rng(seed).integers(0, (1 << 24, 1 << 18, 1 << 32)))
+    for seed in range(20)
+]
+
+
+@pytest.mark.parametrize("gap", [0, 5])
+def test_addresses_come_after_the_latency(gap, simulate):
+    dut = AddressGenerator()
+
+    async def bench(ctx):
+        assert ctx.get(dut.done) == 0
+        for index, stride, base in EDGES + RANDOM:
+            for port, value in ((dut.index, index), (dut.stride, stride), (dut.base, base), (dut.start, 1)):
+                ctx.set(port, value)
+            await ctx.tick()
+            for port in (dut.index, dut.stride, dut.base, dut.start):
+                ctx.set(port, 0)  # sampled with start alone
+            for _ in range(dut.LATENCY - 1):
+                assert ctx.get(dut.done) == 0
+                await ctx.tick()
+            for _ in range(gap + 1):
+                assert ctx.get(dut.done) == 1
+                assert ctx.get(dut.address) == (base + index * stride) % (1 << 32)
+                if gap:
+                    await ctx.tick()
+
+    simulate(dut, bench)

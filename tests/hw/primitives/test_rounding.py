@@ -1,0 +1,62 @@
+"""Rounding and saturation against `golden.fixed.narrow`: every input where the width allows it, else all edges."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Signal, signed
+from amaranth.sim import Simulator
+
+from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
+from fabtune.hw.primitives.rounding import RoundSaturate, saturate
+
+
+def edges(width, drop, target):
+    """Numbers about the ends of both ranges, about 0, and ties with an even and an odd integer below."""
+    half, low, high = 1 << (drop - 1), -(1 << (width - 1)), (1 << (width - 1)) - 1
+    about = [0, low, high, *(end << drop for end in (target.minimum, target.maximum))]
+    values = {value + step for value in about for step in (-half - 1, -half, -half + 1, -1, 0, 1, half - 1, half)}
+    values |= {(odd << drop) + half + step for odd in (-4, -3, -2, -1, 0, 1, 2, 3) for step in (-1, 0, 1)}
+    return np.array(sorted(value for value in values if low <= value <= high))
+
+
+@pytest.mark.parametrize(
+    ("width", "drop", "target"),
+    [
+        (8, 1, Format(2, 1)),
+        (9, 3, Format(2, 2)),
+        (9, 3, Format(4, 2)),
+        (48, 12, Q8_16),
+        (40, 16, Q4_12),
+        (50, 12, Q8_16),
+    ],
+)
+def test_it_equals_golden(width, drop, target, simulate):
+    values = np.arange(-(1 << (width - 1)), 1 << (width - 1)) if width < 10 else edges(width, drop, target)
+    expected = narrow(values, target.fraction + drop, target)
+    unlimited = Format(40, target.fraction)
+    clipped = expected != narrow(values, target.fraction + drop, unlimited)
+    dut = RoundSaturate(width, drop, target)
+
+    async def bench(ctx):
+        for cycle in range(len(values) + dut.LATENCY):
+            if cycle >= dut.LATENCY:
+                at = cycle - dut.LATENCY
+                assert (ctx.get(dut.o), ctx.get(dut.clipped)) == (expected[at], clipped[at]), values[at]
+            ctx.set(dut.i, int(values[min(cycle, len(values) - 1)]))
+            await ctx.tick()
+
+    simulate(dut, bench)
+
+
+@pytest.mark.parametrize(("width", "target"), [(8, 5), (6, 5), (5, 5)])
+def test_saturate_equals_clipping(width, target):
+    m, value, result = Module(), Signal(signed(width)), Signal(signed(target))
+    m.d.comb += result.eq(saturate(value, target))
+
+    async def bench(ctx):
+        for number in range(-(1 << (width - 1)), 1 << (width - 1)):
+            ctx.set(value, number)
+            assert ctx.get(result) == np.clip(number, -(1 << (target - 1)), (1 << (target - 1)) - 1)
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
