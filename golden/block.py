@@ -1,8 +1,8 @@
 """The contract of a block: parameters, streams, and what comes out for what goes in.
 
-A `Spec` is the only place where a block's parameters live. The RTL takes its ports from `streams`, the bench
-its stimulus from `scenario`, the comparison of a board's capture its expectation from `run`, and the command
-line its options from the fields.
+A `Spec` is the only place where a block's parameters live. The RTL takes its ports from `streams`, the bench and the
+comparison of a board's capture their expectation from `run`, and the command line its options from the fields. Random
+input and reset timing are not golden's: they stand with the block's bench, in ``sim/<area>/tb_<block>.py``.
 """
 
 from __future__ import annotations
@@ -208,29 +208,9 @@ class Spec(ABC):
     def streams(self) -> dict[str, Stream]:
         """The ports, by name."""
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Random input that makes the block give about `words` words; a source needs none."""
-        return {}
-
     @abstractmethod
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """What comes out of the block after reset for these inputs, at most `words` words a stream."""
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """What the bench does: by default one job after reset, then a second one without."""
-        first, second = self.stimulus(rng, words), self.stimulus(rng, words)
-        joined = {
-            port: {name: np.concatenate([column, second[port][name]]) for name, column in columns.items()}
-            for port, columns in first.items()
-        }
-        before, both = self.run(first, words), self.run(joined, 2 * words)
-        after = {
-            port: {name: both[port][name][len(column) :] for name, column in columns.items()}
-            for port, columns in before.items()
-        }
-        cycles = self.latency + max(len(column) for columns in before.values() for column in columns.values())
-        fed = bool(first)
-        return [Phase(first, before, reset=True, cycles=cycles, quiet=fed), Phase(second, after, quiet=fed)]
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and word width in bits of each memory that the RTL initialises."""

@@ -5,18 +5,6 @@ import numpy as np
 from .fixed import Integers
 
 
-def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[int]:
-    """Lengths of 1 to `longest`, `words` in all; the shortest two and the longest are as frequent as all the others.
-
-    A short packet behind a long one meets a block that still has its hands full.
-    """
-    lengths: list[int] = []
-    while (left := words - sum(lengths)) > 0:
-        length = int(rng.choice([1, min(2, longest), longest, int(rng.integers(1, longest, endpoint=True))]))
-        lengths.append(min(length, left))
-    return lengths
-
-
 def last_flags(lengths: list[int]) -> Integers:
     """The flag `last` of packets of these lengths: (words, 1)."""
     flags = np.zeros((sum(lengths), 1), np.int64)

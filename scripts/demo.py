@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..boards.vivado.package import package, refuse_existing, write
-from ..golden.block import Phase
 from ..golden.registry import BLOCKS
 from ..golden.settings import build
 from ..golden.train.zo.digits_job import DigitsJob, prepare
 from ..golden.zo.tile import TileSpec
 from ..golden.zo.tile_job import TileStep, fine_tune
+from ..sim.phase import Phase
 from ..sim.simulator import require
 from ..sim.verify import Verdict, verify, verify_phases
 from .demo_adapters import adapters_table, tune_digits

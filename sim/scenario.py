@@ -39,9 +39,7 @@ def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
     if hasattr(module, "scenario"):
         phases: list[Phase] = module.scenario(spec, rng, words)
         return phases
-    if hasattr(module, "stimulus"):
-        return two_jobs(spec, rng, words, module.stimulus)
-    return spec.scenario(rng, words)
+    return two_jobs(spec, rng, words, module.stimulus)
 
 
 def stimulus(spec: Spec, rng: np.random.Generator, words: int) -> dict[str, Words]:

@@ -8,9 +8,30 @@ from typing import TypeVar
 import numpy as np
 
 from ..golden.block import Spec, Words
+from ..golden.fixed import Q8_16, Integers
 from .phase import Phase
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
+
+
+def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[int]:
+    """Draw lengths of 1 to `longest`, `words` in all; 1, 2 and the longest are each as frequent as all the others.
+
+    A short packet behind a long one arrives while the block still works on the long one.
+    """
+    lengths: list[int] = []
+    while (left := words - sum(lengths)) > 0:
+        length = int(rng.choice([1, min(2, longest), longest, int(rng.integers(1, longest, endpoint=True))]))
+        lengths.append(min(length, left))
+    return lengths
+
+
+def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
+    """Draw Q8.16 numbers, for each sample (first axis) of any size or small ones; 2 % are 0 or at either end."""
+    values = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
+    shift = rng.choice([0, 5, 9], (shape[0], *(1 for _ in shape[1:])))
+    ends = rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape)
+    return np.where(rng.random(shape) < 0.02, ends, values >> shift)
 
 
 def two_jobs(

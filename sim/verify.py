@@ -90,7 +90,7 @@ def verify_phases(
     if waves and not waves.parent.is_dir():
         raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
     emitted = emit(rtl or spec)
-    bench = f"fabtune.sim.{spec.area()}.tb_{spec.name}"
+    bench = f"{__package__}.{'busbench' if spec.buses else 'bench'}"
     run = simulate(emitted, bench, plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()
     streams = spec.streams()

@@ -6,16 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import numpy as np
-
-from ..block import ANSWERING, HOST, BusSpec, Phase, Step
+from ..block import BusSpec
 from ..errors import UserError
 from .register_map import SIGNATURE, WORD, RegisterMap
 
 OKAY, SLVERR = 0, 2
-STROBES = (0b1111, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
 
 
 class Model:
@@ -46,20 +43,16 @@ class Model:
         self._pending = {item.name: 0 for item in self._registers.accessed("W1C")}
         self.strobes = Counter({f"{item.name}_strobe": 0 for item in self._registers.accessed("W")})
 
-    def step(self, step: Step) -> tuple[int, int]:
-        """Response and value of a step, 0 where it has none."""
-        if isinstance(step.at, int):
-            return self.read(step.at) if step.kind == "read" else (self.write(step.at, step.value, step.strobe), 0)
-        if step.kind == "set":
-            self.wires[step.at] = step.value
-        elif step.kind == "pulse":
-            for register, event in self._registers.events:
-                self._pending[register.name] |= event.mask * (event.name == step.at)
-        elif step.kind == "count":
-            return 0, self.strobes[step.at]
-        elif step.at.endswith("_line"):
-            return 0, self._line(step.at.removesuffix("_line"))
-        return 0, self.wires.get(step.at, 0)
+    def pulse(self, event: str) -> None:
+        """A cycle of an event's wire: its bit becomes pending."""
+        for register, item in self._registers.events:
+            self._pending[register.name] |= item.mask * (item.name == event)
+
+    def line(self, name: str) -> int:
+        """Level of the interrupt line ``NAME_line``: any bit of the register is pending and enabled."""
+        enable = self._registers.enable(self._registers[name])
+        enabled = self.wires[enable.name] if enable else -1
+        return int(self._pending[name] & enabled != 0)
 
     def write(self, address: int, value: int, strobe: int) -> int:
         """Write a word, bytes by `strobe`; returns the response."""
@@ -88,11 +81,6 @@ class Model:
         if register.access == "W1C":
             return OKAY, self._pending[register.name]
         return OKAY, 0 if register.access == "W" else self.wires[register.name]
-
-    def _line(self, name: str) -> int:
-        enable = self._registers.enable(self._registers[name])
-        enabled = self.wires[enable.name] if enable else -1
-        return int(self._pending[name] & enabled != 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,32 +134,3 @@ class AxiRegistersSpec(BusSpec):
         """Inputs: words that the host only reads, events, and the lock."""
         events = [event.name for _, event in self.map.events]
         return (*(item.name for item in self.map.accessed("R")), *events, "locked")
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Random accesses, one in ten to no register, while what the core drives changes; a second time unreset."""
-        model = Model(self.map, self.signature)
-        return [self._phase(rng, model, max(words // 4, 8), reset) for reset in (True, False)]
-
-    def _phase(self, rng: np.random.Generator, model: Model, count: int, reset: bool) -> Phase:
-        model.strobes.clear()
-        known = [register.offset for register in self.map]
-        shown, settings = ([item.name for item in self.map.accessed(access)] for access in ("R", "RW"))
-        steps: list[Step] = [Step("read", offset) for offset in known]
-        kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
-        while len(steps) < count:
-            kind = kinds[rng.choice(5, p=(0.4, 0.3, 0.1, 0.05, 0.15))]
-            offset = int(rng.choice(known)) if rng.random() < 0.9 else WORD * int(rng.integers(64))
-            value = int(rng.integers(1 << 32))
-            if kind in ("write", "read"):
-                steps.append(Step(kind, offset, value, int(rng.choice(STROBES))))
-            elif kind == "set":
-                steps.append(Step(kind, str(rng.choice(shown)), value))
-            elif kind == "pulse":
-                steps.append(Step(kind, "finished"))
-            else:
-                steps.append(Step(kind, str(rng.choice([*settings, "command", "interrupt_line"]))))
-        steps.append(Step("count", "command_strobe"))
-        answers = [answer for step in steps for answer in [model.step(step)] if step.kind in ANSWERING]
-        responses, values = np.array(answers).T
-        expected = {HOST: {"response": responses[:, None], "value": values[:, None]}}
-        return Phase({}, expected, reset, script=tuple(steps), midway=(len(steps) // 2, 0, 12))

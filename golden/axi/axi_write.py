@@ -5,22 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from ..block import HOST, Phase, Spec, Step, Stream, Words
+from ..block import Spec, Stream, Words
 from ..errors import UserError
-from .axi_read import (
-    QUIET,
-    QUIET_ANSWERS,
-    REGION,
-    places_of,
-    random_base,
-    random_commands,
-)
 from .bus import check_bus, command_stream, data_field
-
-PATIENCE = 10_000
-"""Cycles that a scenario waits for the last answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,27 +60,3 @@ class AxiWriteSpec(Spec):
             Always: what it does is in a memory.
         """
         raise UserError("axi_write fills a memory, which no capture has: use fabtune verify axi_write")
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Random commands, overlapping ones too, then others without a reset; all of the memory is compared."""
-        base, size = random_base(rng, self.address), self.data // 8
-        memory = rng.integers(0, 256, REGION)
-        phases = []
-        for reset in (True, False):
-            commands = random_commands(rng, base, size, words)
-            places = places_of(commands, base, size)
-            data = rng.integers(0, 256, places.shape)
-            before = memory.copy()
-            for place, beat in zip(places, data, strict=True):  # in order: a later one may hit the same place
-                memory[place] = beat
-            phases.append(
-                Phase(
-                    {"command": commands, "i": {"data": data}},
-                    {"memory": {"byte": memory.copy()[:, None]}, HOST: QUIET_ANSWERS},
-                    reset,
-                    memory={base: before},
-                    kept={"memory": base},
-                    script=(Step("until", "idle", PATIENCE), *QUIET),
-                )
-            )
-        return phases

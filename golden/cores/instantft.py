@@ -6,17 +6,14 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from ..axi.register_map import c_header, markdown
-from ..block import BusSpec, Phase
+from ..block import BusSpec
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
 from .instantft_registers import REGISTERS
-from .scenario import Scenario
 from .shell import signature_of
 
 
@@ -117,10 +114,6 @@ class InstantftSpec(BusSpec):
     def signature(self) -> int:
         """Value of the register of this name: a digest of parameters, network, registers and layout version."""
         return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Jobs with random numbers: see `golden.cores.scenario`."""
-        return Scenario(self, rng, words).phases()
 
     def documents(self) -> dict[str, str]:
         """The registers, for C and for people."""

@@ -13,12 +13,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..models.network import Linear, Network
 from ..nn.celoss import LABEL
-from ..nn.layer_block import VALUES, check_beats, random_activations
+from ..nn.layer_block import VALUES, check_beats
 from ..nn.products import product_of
 from ..nn.softmax import Softmax
 from ..packets import last_flags
@@ -161,25 +161,3 @@ class AdapterSpec(Spec):
         read = [part[:, :count] for part, count in zip(parts, self.inputs, strict=True)]
         label = inputs["label"]
         return AdapterBatch(read, base[:, : self.classes], label["label"][first:end, 0], int(label["rate"][end - 1, 0]))
-
-    def random_batch(self, rng: np.random.Generator, count: int) -> AdapterBatch:
-        """Small and any numbers, a few at the ends; a rate that changes much or little."""
-        read = [random_activations(rng, (count, inputs)) for inputs in self.inputs]
-        rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True)) >> int(rng.choice([0, 6]))
-        base = random_activations(rng, (count, self.classes))
-        return AdapterBatch(read, base, rng.integers(0, self.classes, count), rate)
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Parameters; batches of the largest, the smallest, and any size; other parameters, and one more batch."""
-        phases = []
-        for number in range(2):
-            bound = Q4_12.maximum if number else 600
-            flat = rng.integers(-bound, bound, self.mapping.shape.parameters)
-            adapters = Adapters(self.mapping.shape, flat)
-            load = self.load_words(adapters)
-            phases.append(Phase({"load": load}, reset=number == 0, cycles=len(load["parameter"])))
-            sizes = (self.batch, 1, int(rng.integers(1, self.batch, endpoint=True)))
-            for count in sizes[: 1 + 2 * (1 - number)]:
-                batch = self.random_batch(rng, count)
-                phases.append(Phase(self.batch_words(batch), self.tune(adapters, batch), quiet=True))
-        return phases

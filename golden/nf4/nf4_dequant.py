@@ -69,20 +69,6 @@ class Nf4DequantSpec(Spec):
             "o": Stream("out", (Field("value", Q8_16, self.lanes), *tag)),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Any codes; scales 0, small ones, whose products are often ties, any, and the largest."""
-        fields = {}
-        for item in self.streams()["i"].fields:
-            shape = (words, item.lanes)
-            values = rng.integers(0, item.format.maximum, shape, endpoint=True)
-            if item.name == "scale":
-                values >>= rng.integers(0, item.format.width, shape)
-                # times 2**k, k to 15: products whose lost bits are exactly a half are common
-                values = np.where(rng.random(shape) < 0.25, values & ~0x3FFF, values)
-                values = np.where(rng.random(shape) < 0.1, rng.choice([0, item.format.maximum], shape), values)
-            fields[item.name] = values
-        return {"i": fields}
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Word for word; a choice beyond the last scale takes the last."""
         given = {name: column[:words] for name, column in inputs["i"].items()}

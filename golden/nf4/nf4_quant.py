@@ -7,17 +7,17 @@ of those behind them are taken, all at the same time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q8_16, Integers
-from ..packets import last_flags, packets_of, random_lengths
+from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
-from .codec import THRESHOLD_FRACTION, THRESHOLDS, quantise
+from .codec import quantise
 from .nf4_dequant import CODE, SCALE
 
 
@@ -83,29 +83,6 @@ class Nf4QuantSpec(Spec):
             "o": Stream("out", (Field("code", CODE), Field("scale", SCALE), Field("last", BIT))),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0."""
-        lengths = random_lengths(rng, words, self.length)
-        blocks = [self._block(rng, length, kind % 6) for kind, length in enumerate(lengths)]
-        return {"i": {"value": np.concatenate(blocks)[:, None], "last": last_flags(lengths)}}
-
-    def _block(self, rng: np.random.Generator, length: int, kind: int) -> Integers:
-        if kind == 0:
-            return rng.integers(Q8_16.minimum, Q8_16.maximum, length, endpoint=True)
-        if kind == 1:
-            return Q8_16.from_float(rng.normal(0, 1.5, length)).clip(min=0)
-        if kind == 2:
-            return np.zeros(length, np.int64)
-        if kind == 3:
-            return rng.choice([Q8_16.minimum, Q8_16.minimum + 1, 0, Q8_16.maximum], length)
-        if kind == 4:  # at the thresholds of the scale that stands first, and one above them
-            scale = int(rng.integers(0, SCALE.maximum, endpoint=True))
-            borders = (scale * THRESHOLDS) >> THRESHOLD_FRACTION
-            values = rng.choice(borders, length) + rng.integers(0, 2, length)
-            values[0] = rng.choice([-scale, scale])
-            return values
-        return rng.integers(-7, 8, length)
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Block by block; one that has no last value yet gives nothing."""
         values = inputs["i"]["value"][:, 0]
@@ -118,9 +95,3 @@ class Nf4QuantSpec(Spec):
             columns["scale"].append(np.full((end - start, 1), scale))
             columns["last"].append(last_flags([end - start]))
         return {"o": {name: np.concatenate(parts)[:words] for name, parts in columns.items()}}
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Two jobs of whole blocks; the first one's cycles are what `cycles` says."""
-        first, second = super().scenario(rng, words)
-        lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
-        return [replace(first, cycles=self.cycles(lengths)), second]

@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from ..block import Field, Spec, Stream, Words
 from ..fixed import Q4_12, Format, Overflow, narrow
-from ..packets import last_flags, packets_of, random_lengths
+from ..packets import packets_of
 from ..rng.urng import BIT
 
 LABEL = Format(8, 0, signed=False)
@@ -36,19 +34,6 @@ class CelossSpec(Spec):
             "i": Stream("in", (Field("probability", Q4_12), Field("last", BIT))),
             "label": Stream("in", (Field("label", LABEL),)),
             "o": Stream("out", (Field("gradient", Q4_12), Field("last", BIT))),
-        }
-
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Any numbers, most of them probabilities; labels within the sample and a few beyond it."""
-        lengths = random_lengths(rng, words, int(rng.choice([10, LABEL.maximum + 1])))
-        inside = rng.integers(0, lengths)
-        labels = np.where(rng.random(len(lengths)) < 0.1, rng.integers(0, LABEL.maximum + 1, len(lengths)), inside)
-        numbers = rng.integers(0, 1 << Q4_12.fraction, words, endpoint=True)
-        anything = rng.integers(Q4_12.minimum, Q4_12.maximum, words, endpoint=True)
-        numbers = np.where(rng.random(words) < 0.2, anything, numbers)
-        return {
-            "i": {"probability": numbers[:, None], "last": last_flags(lengths)},
-            "label": {"label": labels[:, None]},
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

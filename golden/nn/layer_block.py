@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..models.network import Layer, Stage, stages_of
@@ -31,14 +31,6 @@ def check_beats(beats: int) -> None:
     """Refuse more parameters than a chip keeps."""
     if beats > LARGEST_BEATS:
         raise UserError(f"{beats} beats of parameters are more than {LARGEST_BEATS}: they are kept on the chip")
-
-
-def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
-    """For each sample any numbers or small ones, a few of them at either end or 0."""
-    values = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
-    shift = rng.choice([0, 5, 9], (shape[0], *(1 for _ in shape[1:])))
-    ends = rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape)
-    return np.where(rng.random(shape) < 0.02, ends, values >> shift)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +80,6 @@ class LayerBlockSpec(Spec):
             "o": Stream("out", (Field("activation", Q8_16),)),
         }
 
-    def parameters(self, rng: np.random.Generator) -> StageIntegers:
-        """Random ones, small enough that most sums do not saturate."""
-        bound = max(int(Q4_12.maximum / self.mapping.stages[0].words / 8), 256)
-        weight = rng.integers(-bound, bound, self.stage.weight_shape)
-        return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, self.stage.biases, endpoint=True))
-
     def load_words(self, own: StageIntegers) -> dict[str, Words]:
         """The parameters as `load` takes them."""
         image = frozen_image(self.mapping, [own]).view("<i2").astype(np.int64)
@@ -102,10 +88,6 @@ class LayerBlockSpec(Spec):
     def sample_words(self, samples: Integers) -> dict[str, Words]:
         """Samples as `i` takes them."""
         return {"i": {"activation": samples.reshape(-1, 1)}}
-
-    def samples(self, rng: np.random.Generator, count: int) -> Integers:
-        """Random ones."""
-        return random_activations(rng, (count, *self.stage.input_shape))
 
     def results(self, own: StageIntegers, samples: Integers) -> dict[str, Words]:
         """What comes out for samples."""
@@ -133,20 +115,6 @@ class LayerBlockSpec(Spec):
         values = beats.reshape(-1)[places]
         return StageIntegers(values[:count].reshape(stage.weight_shape), values[count:])
 
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Parameters, one sample, several; other parameters, several samples."""
-        phases = []
-        for number in range(2):
-            own = self.parameters(rng)
-            load = self.load_words(own)
-            phases.append(Phase(load, reset=number == 0, cycles=self.mapping.frozen_beats, quiet=True))
-            for count in (1, max(words // self.given // 2, 2))[number:]:
-                samples = self.samples(rng, count)
-                follows = count == 1 or (self.mapping.sample_buffers == 2 and self._entry < self.period)
-                cycles = self.latency + self.given + (count - 1) * self.period if follows else None
-                phases.append(Phase(self.sample_words(samples), self.results(own, samples), cycles=cycles, quiet=True))
-        return phases
-
     @property
     def latency(self) -> int:
         """Cycles from a sample's first activation to its first output: it enters, then its words are multiplied."""
@@ -156,6 +124,15 @@ class LayerBlockSpec(Spec):
     def period(self) -> int:
         """Cycles from a sample's first output to the next one's, where no side waits and a sample enters meanwhile."""
         return max(self.given, 2) + self.mapping.stages[0].cycles + self.lanes.bit_length() - 1 + BETWEEN
+
+    def cycles(self, count: int) -> int | None:
+        """Cycles of `count` samples at full speed, from the first activation to the last output.
+
+        None where a sample cannot enter while the one before is computed: there the entry decides.
+        """
+        if count > 1 and not (self.mapping.sample_buffers == 2 and self._entry < self.period):
+            return None
+        return self.latency + self.given + (count - 1) * self.period
 
     @property
     def _entry(self) -> int:

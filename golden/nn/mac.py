@@ -6,15 +6,14 @@ sum is narrowed to an activation, within a lane it leaves as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, accumulator_width, narrow
-from ..packets import random_lengths
 from ..rng.urng import BIT
 from .forward import PRODUCT_FRACTION
 
@@ -93,40 +92,6 @@ class MacSpec(Spec):
             "o": Stream("out", (result,)),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Sums of all lengths: of any numbers, small ones, largest ones and ties; a few dropped, a few continued."""
-        half = words // 2
-        lengths = [*random_lengths(rng, half, min(self.longest, 8)), *random_lengths(rng, words - half, self.longest)]
-        first, last = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
-        parts: list[Words] = []
-        begin = held = 0
-        for length in lengths:
-            parts.append(self._part(rng, length))
-            held += length
-            if begin == 0 or held > self.longest or rng.random() < 0.9:
-                first[begin], held = 1, length
-            begin += length
-            last[begin - 1] = begin == words or rng.random() < 0.9
-        fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return {"i": fields | {"first": first, "last": last}}
-
-    def _part(self, rng: np.random.Generator, length: int) -> Words:
-        kind = rng.integers(4)
-        found = {}
-        for item in self.streams()["i"].fields[:-2]:
-            shape, low, high = (length, item.lanes), item.format.minimum, item.format.maximum
-            if kind == 0:
-                values = rng.integers(low, high, shape, endpoint=True)
-            elif kind == 1:
-                values = rng.integers(low >> 7, high >> 7, shape, endpoint=True)
-            elif kind == 2:
-                values = np.full(shape, low if rng.integers(2) else high)
-            else:  # multiples of half a step by small numbers
-                unit = 11 if item.name == "x" else 0
-                values = rng.integers(-3, 3, shape, endpoint=True) << unit
-            found[item.name] = values
-        return found
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """A word marked `first` begins a sum; the sum so far leaves with one marked `last`."""
         given = inputs["i"]
@@ -149,8 +114,3 @@ class MacSpec(Spec):
             total = (start if begins else total) + product
             sums.append(total)
         return sums
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Two jobs, each of which ends with a sum; a word is taken every cycle."""
-        first, second = super().scenario(rng, words)
-        return [replace(phase, cycles=words + self.latency) for phase in (first, second)]

@@ -5,16 +5,16 @@ Both tables fit one block RAM each; so does InstantFT (section 4.1, after Duarte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, narrow
-from ..packets import last_flags, packets_of, random_lengths
+from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
 
 DISTANCE = Format(4, 7, signed=False)
@@ -84,11 +84,6 @@ class Softmax:
 
 LARGEST_SAMPLE = 256
 """Classes at most: a label has eight bits."""
-EDGES = ((0, 1, 622), (0, 1013), (0, 1152), (0, 976))
-"""Samples by their distances in the table's steps.
-
-A sum whose mantissa saturates; probabilities of 1.5 and of 0.5 last places; a mantissa of half a last place.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,31 +132,6 @@ class SoftmaxSpec(Spec):
             "o": Stream("out", (Field("probability", Q4_12), Field("last", BIT))),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Samples of all lengths: spread widely and narrowly, equal, at both ends, ties of every rounding."""
-        lengths = random_lengths(rng, words, self.classes)
-        samples = [self._sample(rng, length, kind % 7) for kind, length in enumerate(lengths)]
-        return {"i": {"logit": np.concatenate(samples)[:, None], "last": last_flags(lengths)}}
-
-    def _sample(self, rng: np.random.Generator, length: int, kind: int) -> Integers:
-        if kind == 0:
-            return Q8_16.from_float(rng.normal(0, 3, length))
-        if kind == 1:
-            return Q8_16.from_float(rng.normal(0, 0.2, length))
-        if kind == 2:  # close by the last distance that the table knows, and beyond
-            far = (self.tables.distance.maximum << 9) + rng.integers(-1024, 1024, length)
-            return np.where(rng.random(length) < 0.4, 0, -far)
-        if kind == 3:
-            return np.full(length, rng.integers(Q8_16.minimum, Q8_16.maximum, endpoint=True))
-        if kind == 4:
-            return rng.choice([Q8_16.minimum, Q8_16.maximum, 0], length)
-        if kind == 5:
-            steps = np.full(length, self.tables.distance.maximum)
-            edge = EDGES[int(rng.integers(len(EDGES)))][:length]
-            steps[: len(edge)] = edge
-            return -rng.permutation(steps) << 9
-        return rng.integers(-300, 300, length) << 8  # half of these distances are ties
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Sample by sample; one that has no last logit yet gives nothing."""
         logits = inputs["i"]["logit"][:, 0]
@@ -173,12 +143,6 @@ class SoftmaxSpec(Spec):
             flags.append(last_flags([end - start]))
         result = {"probability": np.concatenate(found)[:, None], "last": np.concatenate(flags)}
         return {"o": {name: column[:words] for name, column in result.items()}}
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Two jobs of whole samples; the first one's cycles are the sum of its samples' periods."""
-        first, second = super().scenario(rng, words)
-        lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
-        return [replace(first, cycles=sum(map(self.period, lengths)) + self.drain), second]
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Both tables."""

@@ -14,11 +14,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..block import Phase, Spec, Stream, Words
+from ..block import Spec, Stream, Words
 from ..fixed import Integers
-from .pool import PoolSpec, random_replays, replay_ports, replayed
+from .pool import PoolSpec, replay_ports, replayed
 from .scale import ScaleSpec
-from .urng import load_words, state_ports
+from .urng import state_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,37 +138,11 @@ class PezoSpec(Spec):
         factors = self.scale.table[positions % len(self.scale.table)]
         return {"number": self.scale.urng.words_at(positions), "scale": factors[:, None]}
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Perturbations drawn up to three times, where the configuration can."""
-        return random_replays(rng, words, shortest=1 + self.replay_cycles // 4) if self.can_replay else {}
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Words after reset."""
         return {"o": self.words_at(replayed(inputs, words))}
 
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """A plain run after reset, then replays, a load with the old state read back, and replays from there."""
-        plain = Phase({}, self.run({}, words), reset=True, cycles=words + self.latency)
-        phases, position = [plain], words
-        if self.can_replay:
-            # a word of its own makes the mark, so that the replays that follow are relative to it
-            to_mark = {"mark": {"bit": np.ones((1, 1), np.int64)}}
-            phases.append(Phase(to_mark, {"o": self.words_at(np.array([position]))}))
-            position += 1
-        replays, more = self.stimulus(rng, words), self.stimulus(rng, words)
-        walked = position + replayed(replays, words + 1)
-        # the ring is still turning from the mark when the phase begins
-        phases.append(
-            Phase(replays, {"o": self.words_at(walked[:-1])}, cycles=self.replay_cycles + self._cycles(replays, words))
-        )
-        target = int(rng.integers(self.period))
-        load = load_words(self.serial(target))
-        phases.append(Phase(load, {"scan": {"bit": self.serial(int(walked[-1]))[:, None]}}))
-        there = self.words_at(target + replayed(more, words))
-        phases.append(Phase(more, {"o": there}, cycles=self._cycles(more, words)))
-        return phases
-
-    def _cycles(self, inputs: dict[str, Words], words: int) -> int:
+    def cycles(self, inputs: dict[str, Words], words: int) -> int:
         """Cycles of so many words: one each, and a turn of the ring behind each mark or replay but one at the end."""
         if not inputs:
             return words

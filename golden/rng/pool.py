@@ -20,13 +20,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
 from .lfsr import TAPS, Lfsr, shifted_in
 from .perturbation import walk
 from .scale import cyclic, expected_modulus
-from .urng import BIT, load_words, refuse_power_of_two, state_ports
+from .urng import BIT, refuse_power_of_two, state_ports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +167,6 @@ class PoolSpec(Spec):
             **replay_ports(),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Perturbations of random length, each drawn up to three times."""
-        return random_replays(rng, words)
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Rows after reset."""
         return {"o": {"number": self.words_at(replayed(inputs, words))}}
@@ -179,36 +175,10 @@ class PoolSpec(Spec):
         """The rows at any positions: (len(positions), p)."""
         return self.base[positions % self.rows].astype(np.int64)
 
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Rows with replays after reset; an address loaded, the old one read back; rows with replays from there."""
-        first, second = self.stimulus(rng, words), self.stimulus(rng, words)
-        target = int(rng.integers(self.rows))
-        here = int(replayed(first, words + 1)[-1])
-        there = self.words_at(target + replayed(second, words))
-        return [
-            Phase(first, self.run(first, words), reset=True, cycles=words),
-            Phase(load_words(self.serial(target)), {"scan": {"bit": self.serial(here)[:, None]}}),
-            Phase(second, {"o": {"number": there}}, cycles=words),
-        ]
-
 
 def replay_ports() -> dict[str, Stream]:
     """The two sidebands of a source that can draw a perturbation again."""
     return {name: Stream("in", (Field("bit", BIT),), follows="o") for name in ("replay", "mark")}
-
-
-def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> dict[str, Words]:
-    """Sidebands for perturbations of random length, each drawn one to three times; both at once now and then."""
-    replay, mark = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
-    end = -1
-    while True:
-        length = int(rng.integers(shortest, shortest + 40))
-        for again in range(draws := int(rng.integers(1, 4))):
-            end += length
-            if end >= words:
-                return {"replay": {"bit": replay}, "mark": {"bit": mark}}
-            replay[end] = again < draws - 1
-            mark[end] = again == draws - 1 or rng.integers(4) == 0
 
 
 def replayed(inputs: dict[str, Words], words: int) -> Integers:

@@ -17,11 +17,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
 from .lfsr import shifted_in
-from .urng import UrngSpec, load_words, rotate, state_ports
+from .urng import UrngSpec, rotate, state_ports
 
 LUT_ROM_DEPTH = 512
 """Tables of up to this many entries are logic, longer ones block RAM."""
@@ -184,16 +184,6 @@ class ScaleSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Factors from position 0 on."""
         return {"o": {"scale": self.factors(0, words)[:, None]}}
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Factors after reset; a far position loaded, the old state read back meanwhile; factors from there."""
-        first = Phase({}, self.run({}, words), reset=True, cycles=words)
-        if not self.varies:
-            return [first]
-        target = int(rng.integers(self.period))
-        load = load_words(self.serial(target))
-        read_back = {"scan": {"bit": self.serial(words)[:, None]}}
-        return [first, Phase(load, read_back), Phase({}, {"o": {"scale": self.factors(target, words)[:, None]}})]
 
 
 def cyclic(turn: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:

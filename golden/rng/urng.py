@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
 from .lfsr import Lfsr
@@ -187,14 +187,6 @@ class UrngSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Numbers from position 0 on, as they stand in the registers."""
         return {"o": {"number": self.words_at(np.arange(words))}}
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Numbers after reset; a far position loaded, the old state read back meanwhile; numbers from there."""
-        target = int(rng.integers(self.period))
-        load = load_words(self.serial(target))
-        read_back = {"scan": {"bit": self.serial(words)[:, None]}}
-        there = {"o": {"number": self.words_at(target + np.arange(words))}}
-        return [Phase({}, self.run({}, words), reset=True, cycles=words), Phase(load, read_back), Phase({}, there)]
 
 
 def state_ports() -> dict[str, Stream]:

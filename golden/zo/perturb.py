@@ -145,16 +145,6 @@ class PerturbSpec(Spec):
             "o": Stream("out", (weight, *tag_fields(self.tag))),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Everything at random, with the ends of each range far more often than chance would give them."""
-        fields = {}
-        for item in self.streams()["i"].fields:
-            low, high = item.format.minimum, item.format.maximum
-            values = rng.integers(low, high, (words, item.lanes), endpoint=True)
-            ends = rng.choice([low, high, low + 3, high - 3], values.shape).clip(low, high)
-            fields[item.name] = np.where(rng.random(values.shape) < 0.2, ends, values)
-        return {"i": fields}
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Perturbed weights, word for word."""
         given = {name: column[:words] for name, column in inputs["i"].items()}

@@ -8,15 +8,15 @@ corrections are rare: a second one in the same beat waits for a cycle, and the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words, tag_fields
+from ..block import Field, Spec, Stream, Words, tag_fields
 from ..errors import UserError
 from ..fixed import Q4_12, Format, Integers, narrow
-from ..packets import last_flags, packets_of, random_lengths
+from ..packets import last_flags, packets_of
 from ..rng.urng import BIT
 
 
@@ -157,39 +157,6 @@ class SparseAddSpec(Spec):
     @staticmethod
     def _pairs(dense: Integers, sparse: Integers) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         return list(zip(packets_of(dense), packets_of(sparse), strict=False))
-
-    # -- the bench ---------------------------------------------------------------------------------------------------
-
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Packets with no, few and many corrections, all of a beat's lanes in a row, and wrong ones."""
-        lengths = random_lengths(rng, words, 60)
-        weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (words, self.lanes), endpoint=True)
-        given = {"weight": weights, "last": last_flags(lengths)}
-        if self.tag:
-            given["tag"] = rng.integers(0, 1 << self.tag, (words, 1))
-        return {"i": given, "sparse": self.corrections(rng, lengths)}
-
-    def corrections(self, rng: np.random.Generator, lengths: list[int]) -> Words:
-        """Random corrections for packets of so many beats."""
-        packets = [self._indices(rng, beats) for beats in lengths]
-        index = np.concatenate(packets)
-        value = rng.integers(Q4_12.minimum, Q4_12.maximum, len(index), endpoint=True)
-        return {"index": index[:, None], "value": value[:, None], "last": last_flags([len(one) for one in packets])}
-
-    def _indices(self, rng: np.random.Generator, beats: int) -> Integers:
-        size = min(beats * self.lanes, 1 << self.index_bits)
-        rates = np.repeat(rng.choice([0, 0.02, 0.2, 1], beats, p=[0.5, 0.3, 0.15, 0.05]), self.lanes)[:size]
-        index = np.flatnonzero(rng.random(size) < rates * rng.choice([0, 1, 1]))
-        if rng.random() < 0.3:
-            # one of the last weight's neighbours, the packet's end among them, and any two that change places
-            index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << self.index_bits))
-            a, b = rng.integers(len(index), size=2)
-            index[a], index[b] = index[b], index[a]
-        return index if len(index) else rng.integers(size, size=1)
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Two jobs, each in as many cycles as its corrections make it."""
-        return [replace(phase, cycles=self.cycles(phase.inputs)) for phase in super().scenario(rng, words)]
 
 
 def _highest_before(index: Integers) -> Integers:

@@ -13,12 +13,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Format, Integers
 from ..rng.perturbation import cycles_of, walk
 from ..rng.pezo import PezoSpec
-from ..rng.urng import BIT, load_words, state_ports
+from ..rng.urng import BIT, state_ports
 from .perturb import PerturbSpec
 
 AGAIN = 4
@@ -92,20 +92,6 @@ class TileSpec(Spec):
             "o": Stream("out", (weight, last)),
         }
 
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Whole steps: passes of random length with plus, minus, and now and then without a perturbation."""
-        columns: dict[str, list[int]] = {"last": [], "user": []}
-        while len(columns["last"]) < words:
-            length = int(rng.integers(1, 60))
-            for sign, again in ((1, AGAIN), (3, AGAIN), (int(rng.integers(4)), 0)):
-                columns["last"] += [0] * (length - 1) + [1]
-                columns["user"] += [sign | again] * length
-        count = len(columns["last"])
-        weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (count, self.lanes), endpoint=True)
-        near = rng.choice([Q4_12.minimum, Q4_12.maximum], weights.shape)
-        weights = np.where(rng.random(weights.shape) < 0.1, near, weights)
-        return {"i": {"weight": weights} | {name: np.array(column)[:, None] for name, column in columns.items()}}
-
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Perturbed weights, word for word."""
         return {"o": self.perturbed({name: column[:words] for name, column in inputs["i"].items()}, 0)}
@@ -118,23 +104,6 @@ class TileSpec(Spec):
         delta = self.perturb.delta(numbers["number"][:, : self.perturb.used], numbers.get("scale"))
         sign = ((user & 3) ^ 2) - 2
         return {"weight": self.perturb.apply(given["weight"], delta, sign[:, None]), "last": given["last"]}
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Steps after reset, a position loaded, steps from there."""
-        first, second = self.stimulus(rng, words), self.stimulus(rng, words)
-        target = int(rng.integers(self.pezo.period))
-        whole = self.perturbed(first["i"], 0)
-        start = self.pezo.latency + self.cycles(first["i"]["last"])
-        return [
-            Phase(first, {"o": whole}, reset=True, quiet=True, cycles=start),
-            Phase(load_words(self.pezo.serial(target)), {}),
-            Phase(
-                second,
-                {"o": self.perturbed(second["i"], target)},
-                quiet=True,
-                cycles=self.cycles(second["i"]["last"]),
-            ),
-        ]
 
     def cycles(self, last: Integers) -> int:
         """Cycles from the entry of a job's first word to the exit of its last, at full speed.

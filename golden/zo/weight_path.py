@@ -10,18 +10,18 @@ even to the scale's own last place, is then Q4.12: the dequantiser's one roundin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..block import Field, Phase, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Format, Integers
 from ..nf4.codec import CODES, Codes
 from ..nf4.nf4_dequant import Nf4DequantSpec
-from ..packets import last_flags, random_lengths
+from ..packets import last_flags
 from ..rng.perturbation import cycles_of
 from ..rng.urng import BIT
 from .perturb import SIGN, PerturbSpec
@@ -202,24 +202,3 @@ class WeightPathSpec(Spec):
         slots = self.add.slots({"i": inputs["codes"], "sparse": inputs["sparse"]})
         start = max(self.dequant.latency, self.add.lead)
         return start + slots + self.add.latency + self.perturb.latency
-
-    # -- the bench ---------------------------------------------------------------------------------------------------
-
-    def stimulus(self, rng: np.random.Generator, words: int) -> dict[str, Words]:
-        """Packets of either sign and none, with corrections of all kinds, wrong ones among them."""
-        lengths = random_lengths(rng, words, 60)
-        sign = np.repeat(rng.choice([1, -1, 0, -2], len(lengths), p=[0.4, 0.3, 0.2, 0.1]), lengths)[:, None]
-        given = self.dequant.stimulus(rng, words)["i"]
-        small = given["scale"] & SCALE.maximum
-        codes = given | {"scale": small, "sign": sign, "last": last_flags(lengths)}
-        del codes["tag"]
-        numbers = self.perturb.stimulus(rng, int((sign & 1).sum()))["i"]
-        return {
-            "codes": codes,
-            "sparse": self.add.corrections(rng, lengths),
-            "u": {name: numbers[name] for name in ("number", "scale") if name in numbers},
-        }
-
-    def scenario(self, rng: np.random.Generator, words: int) -> list[Phase]:
-        """Two jobs, each in as many cycles as its corrections make it."""
-        return [replace(phase, cycles=self.cycles(phase.inputs)) for phase in super().scenario(rng, words)]

@@ -1,5 +1,62 @@
 """Bench of `axi_registers`: random accesses while what the core drives changes, then more without a reset."""
 
-from ..busbench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+from typing import Literal
+
+import numpy as np
+
+from ...golden.axi.axi_registers import AxiRegistersSpec, Model
+from ...golden.axi.register_map import WORD
+from ..phase import ANSWERING, HOST, Phase, Step
+
+STROBES = (0b1111, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
+"""Byte strobes of an access: a whole word, single bytes, neighbouring bytes."""
+LINE = "_line"
+"""Ending of the name of an interrupt line, behind its register's."""
+
+
+def answer(model: Model, step: Step) -> tuple[int, int]:
+    """Apply a step to the model: AXI response and value, 0 where it has none."""
+    if isinstance(step.at, int):
+        return model.read(step.at) if step.kind == "read" else (model.write(step.at, step.value, step.strobe), 0)
+    if step.kind == "set":
+        model.wires[step.at] = step.value
+    elif step.kind == "pulse":
+        model.pulse(step.at)
+    elif step.kind == "count":
+        return 0, model.strobes[step.at]
+    elif step.at.endswith(LINE):
+        return 0, model.line(step.at.removesuffix(LINE))
+    return 0, model.wires.get(step.at, 0)
+
+
+def scenario(spec: AxiRegistersSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Random accesses, one in ten to no register, while what the core drives changes; a second time unreset."""
+    model = Model(spec.map, spec.signature)
+    return [_phase(spec, rng, model, max(words // 4, 8), reset) for reset in (True, False)]
+
+
+def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count: int, reset: bool) -> Phase:
+    model.strobes.clear()
+    known = [register.offset for register in spec.map]
+    shown, settings = ([item.name for item in spec.map.accessed(access)] for access in ("R", "RW"))
+    steps: list[Step] = [Step("read", offset) for offset in known]
+    kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
+    while len(steps) < count:
+        kind = kinds[rng.choice(5, p=(0.4, 0.3, 0.1, 0.05, 0.15))]
+        offset = int(rng.choice(known)) if rng.random() < 0.9 else WORD * int(rng.integers(64))
+        value = int(rng.integers(1 << 32))
+        if kind in ("write", "read"):
+            steps.append(Step(kind, offset, value, int(rng.choice(STROBES))))
+        elif kind == "set":
+            steps.append(Step(kind, str(rng.choice(shown)), value))
+        elif kind == "pulse":
+            steps.append(Step(kind, "finished"))
+        else:
+            steps.append(Step(kind, str(rng.choice([*settings, "command", "interrupt_line"]))))
+    steps.append(Step("count", "command_strobe"))
+    answers = [found for step in steps for found in [answer(model, step)] if step.kind in ANSWERING]
+    responses, values = np.array(answers).T
+    expected = {HOST: {"response": responses[:, None], "value": values[:, None]}}
+    return Phase({}, expected, reset, script=tuple(steps), midway=(len(steps) // 2, 0, 12))

@@ -1,5 +1,48 @@
 """Bench of `nf4_quant`: blocks of all lengths, of zeros, with -128.0, with ties; the spec's cycles."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+from dataclasses import replace
+
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.fixed import Q8_16, Integers
+from ...golden.nf4.codec import THRESHOLD_FRACTION, THRESHOLDS
+from ...golden.nf4.nf4_dequant import SCALE
+from ...golden.nf4.nf4_quant import Nf4QuantSpec
+from ...golden.packets import last_flags, packets_of
+from ..phase import Phase
+from ..stimulus import random_lengths, two_jobs
+
+
+def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make blocks of all lengths: any values, activations, zeros, -128.0 among them, ties, and integers near 0."""
+    lengths = random_lengths(rng, words, spec.length)
+    blocks = [_block(rng, length, kind % 6) for kind, length in enumerate(lengths)]
+    return {"i": {"value": np.concatenate(blocks)[:, None], "last": last_flags(lengths)}}
+
+
+def _block(rng: np.random.Generator, length: int, kind: int) -> Integers:
+    if kind == 0:
+        return rng.integers(Q8_16.minimum, Q8_16.maximum, length, endpoint=True)
+    if kind == 1:
+        return Q8_16.from_float(rng.normal(0, 1.5, length)).clip(min=0)
+    if kind == 2:
+        return np.zeros(length, np.int64)
+    if kind == 3:
+        return rng.choice([Q8_16.minimum, Q8_16.minimum + 1, 0, Q8_16.maximum], length)
+    if kind == 4:  # at the thresholds of the scale that stands first, and one above them
+        scale = int(rng.integers(0, SCALE.maximum, endpoint=True))
+        borders = (scale * THRESHOLDS) >> THRESHOLD_FRACTION
+        values = rng.choice(borders, length) + rng.integers(0, 2, length)
+        values[0] = rng.choice([-scale, scale])
+        return values
+    return rng.integers(-7, 8, length)
+
+
+def scenario(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs of whole blocks; the first one's cycles are what the spec's `cycles` gives."""
+    first, second = two_jobs(spec, rng, words, stimulus)
+    lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
+    return [replace(first, cycles=spec.cycles(lengths)), second]

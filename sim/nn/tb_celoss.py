@@ -1,5 +1,25 @@
 """Bench of `celoss`: samples of 1 to 256 words, labels inside and beyond them; then a second job."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.fixed import Q4_12
+from ...golden.nn.celoss import LABEL, CelossSpec
+from ...golden.packets import last_flags
+from ..stimulus import random_lengths
+
+
+def stimulus(spec: CelossSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make any numbers, most of them probabilities; labels within the sample and a few beyond it."""
+    lengths = random_lengths(rng, words, int(rng.choice([10, LABEL.maximum + 1])))
+    inside = rng.integers(0, lengths)
+    labels = np.where(rng.random(len(lengths)) < 0.1, rng.integers(0, LABEL.maximum + 1, len(lengths)), inside)
+    numbers = rng.integers(0, 1 << Q4_12.fraction, words, endpoint=True)
+    anything = rng.integers(Q4_12.minimum, Q4_12.maximum, words, endpoint=True)
+    numbers = np.where(rng.random(words) < 0.2, anything, numbers)
+    return {
+        "i": {"probability": numbers[:, None], "last": last_flags(lengths)},
+        "label": {"label": labels[:, None]},
+    }

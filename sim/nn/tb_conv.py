@@ -1,5 +1,5 @@
 """Bench of `conv`: parameters, one sample, several at once; other parameters, several samples."""
 
-from ..bench import full_speed, reset_midway, stalled
+from .layer_block import scenario
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+__all__ = ["scenario"]

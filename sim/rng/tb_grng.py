@@ -1,5 +1,13 @@
 """Bench of `grng`: numbers from reset on, then on from where they stopped."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.rng.grng import GrngSpec
+
+
+def stimulus(spec: GrngSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Give nothing: a source has no input."""
+    return {}

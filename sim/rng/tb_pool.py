@@ -1,5 +1,47 @@
 """Bench of `pool`: rows with replays and marks from reset; an address loaded, the old one read; more from there."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.rng.pool import PoolSpec, replayed
+from ...golden.rng.urng import load_words
+from ..phase import Phase
+
+
+def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> dict[str, Words]:
+    """Make sidebands for perturbations of random length, each drawn one to three times; both at once now and then.
+
+    Parameters
+    ----------
+    rng : Generator
+        Source of lengths and draws.
+    words : int
+        Words of the stream that the sidebands go with.
+    shortest : int
+        Words of the shortest perturbation.
+    """
+    replay, mark = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
+    end = -1
+    while True:
+        length = int(rng.integers(shortest, shortest + 40))
+        for again in range(draws := int(rng.integers(1, 4))):
+            end += length
+            if end >= words:
+                return {"replay": {"bit": replay}, "mark": {"bit": mark}}
+            replay[end] = again < draws - 1
+            mark[end] = again == draws - 1 or rng.integers(4) == 0
+
+
+def scenario(spec: PoolSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Rows with replays after reset; an address loaded, the old one read back; rows with replays from there."""
+    first, second = random_replays(rng, words), random_replays(rng, words)
+    target = int(rng.integers(spec.rows))
+    here = int(replayed(first, words + 1)[-1])
+    there = spec.words_at(target + replayed(second, words))
+    return [
+        Phase(first, spec.run(first, words), reset=True, cycles=words),
+        Phase(load_words(spec.serial(target)), {"scan": {"bit": spec.serial(here)[:, None]}}),
+        Phase(second, {"o": {"number": there}}, cycles=words),
+    ]

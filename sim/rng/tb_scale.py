@@ -1,5 +1,20 @@
 """Bench of `scale`: factors from reset; a far state loaded while the old one is read back; factors from there."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+import numpy as np
+
+from ...golden.rng.scale import ScaleSpec
+from ...golden.rng.urng import load_words
+from ..phase import Phase
+
+
+def scenario(spec: ScaleSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Factors after reset; a far position loaded, the old state read back meanwhile; factors from there."""
+    first = Phase({}, spec.run({}, words), reset=True, cycles=words)
+    if not spec.varies:
+        return [first]
+    target = int(rng.integers(spec.period))
+    load = load_words(spec.serial(target))
+    read_back = {"scan": {"bit": spec.serial(words)[:, None]}}
+    return [first, Phase(load, read_back), Phase({}, {"o": {"scale": spec.factors(target, words)[:, None]}})]

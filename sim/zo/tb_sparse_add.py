@@ -1,5 +1,49 @@
 """Bench of `sparse_add`: packets with no, few, crowded and wrong corrections, then a second job without a reset."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+from dataclasses import replace
+
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.fixed import Q4_12, Integers
+from ...golden.packets import last_flags
+from ...golden.zo.sparse_add import SparseAddSpec
+from ..phase import Phase
+from ..stimulus import random_lengths, two_jobs
+
+
+def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make packets with no, few and many corrections, all of a beat's lanes in a row, and wrong ones."""
+    lengths = random_lengths(rng, words, 60)
+    weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (words, spec.lanes), endpoint=True)
+    given = {"weight": weights, "last": last_flags(lengths)}
+    if spec.tag:
+        given["tag"] = rng.integers(0, 1 << spec.tag, (words, 1))
+    return {"i": given, "sparse": corrections(spec, rng, lengths)}
+
+
+def corrections(spec: SparseAddSpec, rng: np.random.Generator, lengths: list[int]) -> Words:
+    """Make random corrections for packets of so many beats: words of the stream `sparse`."""
+    packets = [_indices(spec, rng, beats) for beats in lengths]
+    index = np.concatenate(packets)
+    value = rng.integers(Q4_12.minimum, Q4_12.maximum, len(index), endpoint=True)
+    return {"index": index[:, None], "value": value[:, None], "last": last_flags([len(one) for one in packets])}
+
+
+def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integers:
+    size = min(beats * spec.lanes, 1 << spec.index_bits)
+    rates = np.repeat(rng.choice([0, 0.02, 0.2, 1], beats, p=[0.5, 0.3, 0.15, 0.05]), spec.lanes)[:size]
+    index = np.flatnonzero(rng.random(size) < rates * rng.choice([0, 1, 1]))
+    if rng.random() < 0.3:
+        # one of the last weight's neighbours, the packet's end among them, and any two that change places
+        index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << spec.index_bits))
+        a, b = rng.integers(len(index), size=2)
+        index[a], index[b] = index[b], index[a]
+    return index if len(index) else rng.integers(size, size=1)
+
+
+def scenario(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, each in as many cycles as its corrections make it."""
+    return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in two_jobs(spec, rng, words, stimulus)]

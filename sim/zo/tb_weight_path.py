@@ -1,5 +1,36 @@
 """Bench of `weight_path`: packets of either sign and none, corrections right and wrong, then a second job."""
 
-from ..bench import full_speed, reset_midway, stalled
+from __future__ import annotations
 
-__all__ = ["full_speed", "reset_midway", "stalled"]
+from dataclasses import replace
+
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.packets import last_flags
+from ...golden.zo.weight_path import SCALE, WeightPathSpec
+from ..nf4 import tb_nf4_dequant
+from ..phase import Phase
+from ..stimulus import random_lengths, two_jobs
+from . import tb_perturb, tb_sparse_add
+
+
+def stimulus(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make packets of either sign and none, with corrections of all kinds, wrong ones among them."""
+    lengths = random_lengths(rng, words, 60)
+    sign = np.repeat(rng.choice([1, -1, 0, -2], len(lengths), p=[0.4, 0.3, 0.2, 0.1]), lengths)[:, None]
+    given = tb_nf4_dequant.stimulus(spec.dequant, rng, words)["i"]
+    small = given["scale"] & SCALE.maximum
+    codes = given | {"scale": small, "sign": sign, "last": last_flags(lengths)}
+    del codes["tag"]
+    numbers = tb_perturb.stimulus(spec.perturb, rng, int((sign & 1).sum()))["i"]
+    return {
+        "codes": codes,
+        "sparse": tb_sparse_add.corrections(spec.add, rng, lengths),
+        "u": {name: numbers[name] for name in ("number", "scale") if name in numbers},
+    }
+
+
+def scenario(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs, each in as many cycles as its corrections make it."""
+    return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in two_jobs(spec, rng, words, stimulus)]

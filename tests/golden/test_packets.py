@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fabtune.golden.packets import last_flags, packets_of, random_lengths
+from fabtune.golden.packets import last_flags, packets_of
 
 
 def test_flags_and_bounds_are_inverse():
@@ -13,10 +13,3 @@ def test_flags_and_bounds_are_inverse():
 def test_words_behind_the_last_flag_belong_to_no_packet():
     assert packets_of(np.array([[0], [1], [0], [0]])) == [(0, 2)]
     assert packets_of(np.zeros((3, 1), np.int64)) == []
-
-
-def test_lengths_are_within_and_add_up():
-    lengths = random_lengths(np.random.default_rng(0), 1000, 7)
-    assert sum(lengths) == 1000
-    assert set(lengths) <= set(range(1, 8))
-    assert min(lengths.count(1), lengths.count(7)) > 20

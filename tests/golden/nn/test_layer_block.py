@@ -10,6 +10,8 @@ from fabtune.golden.fixed import Q8_16, narrow
 from fabtune.golden.nn.conv import ConvSpec
 from fabtune.golden.nn.fc import FcSpec
 from fabtune.golden.nn.forward import PRODUCT_FRACTION
+from fabtune.sim.nn.layer_block import random_parameters
+from fabtune.sim.stimulus import random_activations
 
 SPECS = [
     ConvSpec(),
@@ -23,8 +25,8 @@ SPECS = [
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_a_job_is_pytorchs(spec):
     rng = np.random.default_rng(0)
-    own = spec.parameters(rng)
-    samples = spec.samples(rng, 4)
+    own = random_parameters(spec, rng)
+    samples = random_activations(rng, (4, *spec.stage.input_shape))
     x, w, b = (torch.tensor(one, dtype=torch.float64) for one in (samples, own.weight, own.bias << Q8_16.fraction))
     convolution = isinstance(spec, ConvSpec)
     sums = functional.conv2d(x, w, b, padding=spec.padding) if convolution else functional.linear(x, w, b)
@@ -41,7 +43,7 @@ def test_a_job_is_pytorchs(spec):
 def test_a_sample_that_has_not_ended_gives_nothing():
     spec = FcSpec(inputs=7, outputs=5)
     rng = np.random.default_rng(0)
-    inputs = spec.load_words(spec.parameters(rng)) | spec.sample_words(spec.samples(rng, 2))
+    inputs = spec.load_words(random_parameters(spec, rng)) | spec.sample_words(random_activations(rng, (2, 7)))
     inputs["i"]["activation"] = inputs["i"]["activation"][:13]
     assert len(spec.run(inputs, 99)["o"]["activation"]) == 5
 

@@ -89,17 +89,6 @@ def test_no_corrections_are_one_word_that_adds_nothing():
     assert {name: column.tolist() for name, column in found.items()} == {"index": [[0]], "value": [[0]], "last": [[1]]}
 
 
-def test_the_stimulus_has_all_kinds():
-    inputs = SparseAddSpec().stimulus(np.random.default_rng(0), 1000)
-    spec = SparseAddSpec()
-    result = spec.run(inputs, 1000)["o"]
-    assert 5 < result["error"].sum() < result["last"].sum() / 2
-    # crowded beats and many without any
-    assert spec.slots(inputs) > 2000
-    assert len(np.unique(inputs["sparse"]["index"] // 32)) < len(inputs["sparse"]["index"]) / 4
-    assert (result["weight"] == inputs["i"]["weight"]).all(axis=1).sum() > 300
-
-
 @pytest.mark.parametrize(
     ("indices", "values", "message"),
     [

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.block import Phase
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.golden.packets import last_flags
+from fabtune.sim.phase import Phase
 from fabtune.sim.verify import verify_phases
 
 RECORD = [*[196] * 6, *[25] * 16, 120, 84, 10]

@@ -17,6 +17,7 @@ from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, cache_bytes,
 from fabtune.hw.top import ports_of
 from fabtune.hw.verilog import emit
 from fabtune.sim.captures.capture import read_capture
+from fabtune.sim.scenario import scenario
 from fabtune.sim.simulator import environment, find
 from fabtune.sim.verify import verify, verify_phases
 
@@ -70,7 +71,7 @@ def test_readers_of_the_verilog_have_nothing_to_say(tmp_path):
 
 def test_one_bit_of_what_is_loaded_is_seen():
     """Of a pixel, in the memory alone: golden has another."""
-    phases = SPEC.scenario(np.random.default_rng(0), 1000)[:1]
+    phases = scenario(SPEC, np.random.default_rng(0), 1000)[:1]
     addresses = sorted(phases[0].memory)
     samples = phases[0].memory[addresses[2]]
     assert samples.size == 8 * SPEC.mapping.forward.sample_beats * 16
@@ -82,7 +83,7 @@ def test_one_bit_of_what_is_loaded_is_seen():
 
 
 def test_a_scenario_has_all_commands_and_both_caches():
-    phases = SPEC.scenario(np.random.default_rng(1), 1000)
+    phases = scenario(SPEC, np.random.default_rng(1), 1000)
     commands = [step.value for phase in phases for step in phase.script if step.kind == "write" and step.at == 0]
     assert set(commands) == set(Command)
     assert commands.count(Command.TUNE) == 3

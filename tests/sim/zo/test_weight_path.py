@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.block import Phase
 from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.sparse_add import SparseAddSpec
 from fabtune.golden.zo.weight_path import WeightPathSpec
+from fabtune.sim.phase import Phase
 from fabtune.sim.verify import verify_phases
 
 NOTHING = np.zeros(0, np.int64)

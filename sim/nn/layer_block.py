@@ -1,0 +1,32 @@
+"""Stimulus of the blocks that run one layer, `conv` and `fc`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...golden.fixed import Q4_12
+from ...golden.nn.forward import StageIntegers
+from ...golden.nn.layer_block import LayerBlockSpec
+from ..phase import Phase
+from ..stimulus import random_activations
+
+
+def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator) -> StageIntegers:
+    """Draw weights, small enough that most sums do not saturate, and biases."""
+    bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
+    weight = rng.integers(-bound, bound, spec.stage.weight_shape)
+    return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, spec.stage.biases, endpoint=True))
+
+
+def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Parameters, one sample, several; other parameters, several samples."""
+    phases = []
+    for number in range(2):
+        own = random_parameters(spec, rng)
+        load = spec.load_words(own)
+        phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
+        for count in (1, max(words // spec.given // 2, 2))[number:]:
+            samples = random_activations(rng, (count, *spec.stage.input_shape))
+            expected = spec.results(own, samples)
+            phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))
+    return phases
