@@ -1,4 +1,4 @@
-"""Reads of any length from an AXI4 bus, with the latency hidden behind bursts issued ahead."""
+"""AXI4 read manager: reads of any length, with the memory's latency hidden by bursts issued ahead."""
 
 from __future__ import annotations
 
@@ -8,30 +8,42 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ..primitives.fifo import Fifo
-from .bursts import AxiBursts, command
+from .bursts import BurstSplitter, command
 from .bus import Read
 
 
 class AxiRead(wiring.Component):
-    """Reads what it is told, in order.
+    """Read from an AXI4 bus what commands ask for, in order.
 
-    A burst is issued once there is room for the longest one, so that what arrives always has a place: ``bus.r.ready``
-    is 1. ``arvalid`` comes three cycles after a command is accepted and `o` three cycles after a beat arrives. One beat
-    a cycle as long as a command of n beats (two or more) comes every n cycles and the memory's latency is less than
-    depth - burst cycles.
+    A burst is issued once the FIFO has room for the longest one, so that every beat that arrives can be stored.
+    `bus.ar` is valid three cycles after a command is accepted, and `o` three cycles after a beat arrives. Throughput is
+    one beat a cycle as long as a command of n beats (two or more) comes every n cycles and the memory's latency is less
+    than depth - burst cycles.
 
-    From the first bad response or `stop` on, until reset, no burst is issued, `o` is silent and whatever arrives is
-    dropped, commands too.
+    From the first bad response (SLVERR or DECERR) or `stop` on, until reset, no burst is issued, `o` is not valid, and
+    beats that arrive and commands are accepted and discarded.
 
-    Ports
-    -----
-    command : In stream of ``address`` (aligned to a beat), ``beats`` (16 bits, from 1 up)
-    o : Out stream of ``data``, ``last`` (of its command)
-    bus : Out `Read`
-    stop : In
-    idle : Out, no command in progress and no burst outstanding; beats may still wait in the FIFO
-    error : Out, 0 or the first bad response
-    error_address : Out, the address of the burst it answered
+    Parameters
+    ----------
+    spec : AxiReadSpec
+        Widths of the bus, longest burst, depth of the FIFO.
+
+    Attributes
+    ----------
+    command : In, stream of ``address`` (`spec.address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, 1 up)
+        What to read.
+    o : Out, stream of ``data`` (`spec.data` bits), ``last`` (1 bit, the last beat of its command)
+        The beats of all commands, in order.
+    bus : Out, `Read`
+        The AXI4 read channels, as manager. `r.ready` is always 1.
+    stop : In(1)
+        Issue no more bursts, from this cycle on until reset.
+    idle : Out(1)
+        High while no command is in progress and no burst outstanding; beats may still wait in the FIFO.
+    error : Out(2)
+        0, or the first bad response; held until reset.
+    error_address : Out, `spec.address` bits
+        Byte address of the burst that was answered so. Valid while `error` is not 0.
     """
 
     def __init__(self, spec: AxiReadSpec) -> None:
@@ -52,63 +64,63 @@ class AxiRead(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.bursts = bursts = AxiBursts(spec.address, spec.data, spec.burst)
+        m.submodules.splitter = splitter = BurstSplitter(spec.address, spec.data, spec.burst)
         m.submodules.beats = beats = Fifo(self.o.payload.shape(), spec.depth)
-        # of the bursts outstanding, never more than the beats that they reserved
-        place_bits = spec.address - bursts.beat_bits
-        m.submodules.places = places = Fifo(data.StructLayout({"place": place_bits, "last": 1}), spec.depth)
+        # addresses of the outstanding bursts: never more of them than the beats that they reserved
+        entry = data.StructLayout({"beat_address": spec.address - splitter.beat_bits, "last": 1})
+        m.submodules.outstanding = outstanding = Fifo(entry, spec.depth)
         stopped, issue, free = Signal(), Signal(), Signal(range(spec.depth + 1), init=spec.depth)
         with m.If(self.stop):
             m.d.sync += stopped.eq(1)
-        wiring.connect(m, wiring.flipped(self.command), bursts.command)
+        wiring.connect(m, wiring.flipped(self.command), splitter.command)
 
-        # the longest burst's room, not this one's: no comparison
-        ar, burst = self.bus.ar, bursts.o.payload
-        room = free[bursts.length_bits :].any()
+        # room for the longest burst, not for this one: no comparison
+        ar, burst = self.bus.ar, splitter.o.payload
+        room = free[splitter.length_bits :].any()
         m.d.comb += [
-            bursts.drop.eq(stopped | self.stop),
-            issue.eq(bursts.o.valid & room & (~ar.valid | ar.ready) & ~bursts.drop),
-            bursts.o.ready.eq(issue),
-            places.i.valid.eq(issue),
-            places.i.payload.place.eq(burst.address[bursts.beat_bits :]),
-            places.i.payload.last.eq(burst.last),
+            splitter.drop.eq(stopped | self.stop),
+            issue.eq(splitter.o.valid & room & (~ar.valid | ar.ready) & ~splitter.drop),
+            splitter.o.ready.eq(issue),
+            outstanding.i.valid.eq(issue),
+            outstanding.i.payload.beat_address.eq(burst.address[splitter.beat_bits :]),
+            outstanding.i.payload.last.eq(burst.last),
         ]
         with m.If(issue):
             m.d.sync += [ar.valid.eq(1), ar.payload.address.eq(burst.address), ar.payload.length.eq(burst.length)]
         with m.Elif(ar.ready):
             m.d.sync += ar.valid.eq(0)
         taken = self.o.valid & self.o.ready
-        reserved = Mux(issue, ~burst.length[: bursts.length_bits], 0)  # -(length + 1)
-        ones = issue.replicate(len(free) - bursts.length_bits)
+        reserved = Mux(issue, ~burst.length[: splitter.length_bits], 0)  # -(length + 1)
+        ones = issue.replicate(len(free) - splitter.length_bits)
         m.d.sync += free.eq(free + Cat(reserved, ones) + taken)
 
         arrived, beat = Signal(), Signal(self.bus.r.payload.shape())
-        place = places.o.payload
+        answered = outstanding.o.payload
         bad = arrived & beat.response[1]
         m.d.sync += [arrived.eq(self.bus.r.valid), beat.eq(self.bus.r.payload)]
         m.d.comb += [
             self.bus.r.ready.eq(1),
-            places.o.ready.eq(arrived & beat.last),
-            beats.i.valid.eq(arrived),  # once stopped, into a FIFO that nobody reads: its room is reserved
+            outstanding.o.ready.eq(arrived & beat.last),
+            beats.i.valid.eq(arrived),  # also once stopped, when they are not read any more: their room is reserved
             beats.i.payload.data.eq(beat.data),
-            beats.i.payload.last.eq(beat.last & place.last),
+            beats.i.payload.last.eq(beat.last & answered.last),
         ]
         with m.If(bad & ~self.error.any()):
             m.d.sync += [
                 stopped.eq(1),
                 self.error.eq(beat.response),
-                self.error_address[bursts.beat_bits :].eq(place.place),
+                self.error_address[splitter.beat_bits :].eq(answered.beat_address),
             ]
 
         m.d.comb += [
             self.o.valid.eq(beats.o.valid & ~stopped),
             self.o.payload.eq(beats.o.payload),
             beats.o.ready.eq(self.o.ready),
-            self.idle.eq(places.empty & bursts.idle),
+            self.idle.eq(outstanding.empty & splitter.idle),
         ]
         return m
 
 
 def beats_read(bits: int) -> stream.Signature:
-    """What a reader brings: a beat, and whether it is its command's last."""
+    """Stream of beats that were read: ``data`` of that many bits, ``last`` for the last beat of a command."""
     return stream.Signature(data.StructLayout({"data": bits, "last": 1}))

@@ -1,4 +1,4 @@
-"""Writes of any length to an AXI4 bus; a burst is announced once all of it is here."""
+"""AXI4 write manager: writes of any length; a burst is issued once all of its beats are in the FIFO."""
 
 from __future__ import annotations
 
@@ -8,29 +8,40 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_write import AxiWriteSpec
 from ..primitives.fifo import Fifo
-from .bursts import AxiBursts, command
+from .bursts import BurstSplitter, command
 from .bus import Write
 
 
 class AxiWrite(wiring.Component):
-    """Writes what it is told, in order.
+    """Write beats to an AXI4 bus where commands say, in order.
 
-    ``awvalid`` comes two cycles after the last beat of a burst has entered, ``wvalid`` three. Within a burst ``wvalid``
+    `bus.aw` is valid two cycles after the last beat of a burst has entered, `bus.w` three. Within a burst `bus.w.valid`
     never falls, and bursts of two beats or more follow each other without a gap as long as `i` keeps up.
-    ``bus.b.ready`` is 1.
 
-    From the first bad response or `stop` on, until reset, the bursts already announced are finished, nothing more is,
-    and commands and `i` are taken and dropped.
+    From the first bad response (SLVERR or DECERR) or `stop` on, until reset, bursts already issued are completed, no
+    others are issued, and commands and beats of `i` are accepted and discarded.
 
-    Ports
-    -----
-    command : In stream of ``address`` (aligned to a beat), ``beats`` (16 bits, from 1 up)
-    i : In stream of ``data``; may come before its command
-    bus : Out `Write`
-    stop : In
-    idle : Out, every command written and responded to; once stopped, every burst that was announced
-    error : Out, 0 or the first bad response
-    error_address : Out, the address of the burst it answered
+    Parameters
+    ----------
+    spec : AxiWriteSpec
+        Widths of the bus, longest burst, depth of the FIFO, bursts outstanding.
+
+    Attributes
+    ----------
+    command : In, stream of ``address`` (`spec.address` bits, a multiple of a beat's bytes), ``beats`` (16 bits, 1 up)
+        Where to write, and how much.
+    i : In, stream of ``data`` (`spec.data` bits)
+        The beats of all commands, in order; they may come before their command.
+    bus : Out, `Write`
+        The AXI4 write channels, as manager. All bytes are strobed; `b.ready` is always 1.
+    stop : In(1)
+        Issue no more bursts, from this cycle on until reset.
+    idle : Out(1)
+        High while every command is written and responded to; once stopped, while every burst that was issued is.
+    error : Out(2)
+        0, or the first bad response; held until reset.
+    error_address : Out, `spec.address` bits
+        Byte address of the burst that was answered so. Valid while `error` is not 0.
     """
 
     def __init__(self, spec: AxiWriteSpec) -> None:
@@ -51,30 +62,30 @@ class AxiWrite(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.bursts = bursts = AxiBursts(spec.address, spec.data, spec.burst)
+        m.submodules.splitter = splitter = BurstSplitter(spec.address, spec.data, spec.burst)
         m.submodules.beats = beats = Fifo(_layout(spec.data), spec.depth)
-        m.submodules.places = places = Fifo(spec.address - bursts.beat_bits, spec.outstanding)
+        m.submodules.outstanding = outstanding = Fifo(spec.address - splitter.beat_bits, spec.outstanding)
         stopped, room, issue = Signal(), Signal(), Signal()
         with m.If(self.stop):
             m.d.sync += stopped.eq(1)
-        wiring.connect(m, wiring.flipped(self.command), bursts.command)
+        wiring.connect(m, wiring.flipped(self.command), splitter.command)
         m.d.comb += [
             self.i.ready.eq(beats.i.ready | stopped),
             beats.i.valid.eq(self.i.valid & ~stopped),
             beats.i.payload.eq(self.i.payload),
         ]
 
-        aw, burst = self.bus.aw, bursts.o.payload
-        length = burst.length[: bursts.length_bits]
+        aw, burst = self.bus.aw, splitter.o.payload
+        length = burst.length[: splitter.length_bits]
         unclaimed = Signal(range(spec.depth + 2))
-        waiting, following = Signal(), Signal(bursts.length_bits)  # the burst after the one that is being sent
+        waiting, following = Signal(), Signal(splitter.length_bits)  # the burst after the one that is being sent
         m.d.comb += [
-            bursts.drop.eq(stopped | self.stop),
-            room.eq((~aw.valid | aw.ready) & ~waiting & places.i.ready),
-            issue.eq(bursts.o.valid & (unclaimed > length) & room & ~bursts.drop),
-            bursts.o.ready.eq(issue),
-            places.i.valid.eq(issue),
-            places.i.payload.eq(burst.address[bursts.beat_bits :]),
+            splitter.drop.eq(stopped | self.stop),
+            room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready),
+            issue.eq(splitter.o.valid & (unclaimed > length) & room & ~splitter.drop),
+            splitter.o.ready.eq(issue),
+            outstanding.i.valid.eq(issue),
+            outstanding.i.payload.eq(burst.address[splitter.beat_bits :]),
         ]
         claimed = Cat(Mux(issue, ~length, 0), issue.replicate(len(unclaimed) - len(length)))  # -(length + 1)
         m.d.sync += unclaimed.eq(unclaimed + claimed + (beats.i.valid & beats.i.ready))
@@ -87,19 +98,19 @@ class AxiWrite(wiring.Component):
         b = self.bus.b
         m.d.comb += [
             b.ready.eq(1),
-            places.o.ready.eq(b.valid),
-            self.idle.eq(places.empty & bursts.idle),
+            outstanding.o.ready.eq(b.valid),
+            self.idle.eq(outstanding.empty & splitter.idle),
         ]
         with m.If(b.valid & b.payload.response[1] & ~self.error.any()):
             m.d.sync += [
                 stopped.eq(1),
                 self.error.eq(b.payload.response),
-                self.error_address[bursts.beat_bits :].eq(places.o.payload),
+                self.error_address[splitter.beat_bits :].eq(outstanding.o.payload),
             ]
         return m
 
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
-        """The data of announced bursts, which are in the FIFO: one burst that is being sent and one that waits."""
+        """Send the data of issued bursts, which are in the FIFO: one burst is being sent and one may wait."""
         w = self.bus.w
         sending, left = Signal(), Signal.like(following)
         final = Signal()

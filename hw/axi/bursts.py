@@ -1,4 +1,4 @@
-"""Commands of any length as AXI bursts."""
+"""Burst splitter: transfer commands of any length as AXI4 bursts."""
 
 from __future__ import annotations
 
@@ -10,34 +10,67 @@ from ...golden.axi.bus import BEAT_COUNT_BITS
 
 
 def command(address: int) -> stream.Signature:
-    """What `AxiRead` and `AxiWrite` are told: a byte address, aligned to a beat, and a number of beats from 1 up."""
+    """Stream of transfer commands for `AxiRead`, `AxiWrite` and `CacheRam`.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
+    Members of the payload
+    ----------------------
+    address : unsigned
+        Byte address of the first beat, a multiple of a beat's bytes.
+    beats : 16 bits
+        Number of beats, from 1 up.
+    """
     return stream.Signature(data.StructLayout({"address": address, "beats": BEAT_COUNT_BITS}))
 
 
 def bursts(address: int) -> stream.Signature:
-    """A burst: as the address channels want it, and whether it is its command's last."""
+    """Stream of AXI4 bursts.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
+    Members of the payload
+    ----------------------
+    address : unsigned
+        Byte address of the first beat.
+    length : 8 bits
+        Number of beats less one, as AxLEN has it.
+    last : 1 bit
+        High for the last burst of a command.
+    """
     return stream.Signature(data.StructLayout({"address": address, "length": 8, "last": 1}))
 
 
-class AxiBursts(wiring.Component):
-    """Cuts commands at multiples of the longest burst.
+class BurstSplitter(wiring.Component):
+    """Split transfer commands at multiples of the longest burst.
 
-    A burst that ends there cannot cross 4 KiB, and finding its length takes no adder. A command takes one cycle more
-    than it has bursts.
+    A burst that ends at such a multiple cannot cross a page of 4 KiB, and finding its length takes no adder. A command
+    takes one cycle more than it has bursts; its first burst is on offer two cycles after it is accepted.
 
     Parameters
     ----------
     address, data : int
-        Bits.
+        Bits of a byte address and of a beat.
     burst : int
         Most beats of a burst, a power of two.
 
-    Ports
-    -----
-    command : In stream of ``address``, ``beats``
-    drop : In, forget the command in progress and take others only to forget them
-    o : Out stream of ``address``, ``length`` (beats - 1), ``last`` (of its command)
-    idle : Out, no command in progress and no burst on offer
+    Attributes
+    ----------
+    command : In, stream of `command`
+        Commands to split, in order. `ready` while no command is in progress, and while `drop`.
+    drop : In(1)
+        Discard the command in progress and the burst on offer, and accept commands only to discard them. From the next
+        cycle on `o.valid` is low: where `drop` is high the receiver must not take the burst on offer either.
+    o : Out, stream of `bursts`
+        Bursts of all commands, in order of address within a command.
+    idle : Out(1)
+        High while no command is in progress and no burst on offer.
     """
 
     def __init__(self, address: int = 32, data: int = 128, burst: int = 64) -> None:
@@ -50,12 +83,12 @@ class AxiBursts(wiring.Component):
         m = Module()
         bits, beat_bits, burst = self.length_bits, self.beat_bits, self.o.payload
         valid = Signal()
-        place = Signal(self._address - beat_bits)
-        beyond = Signal(BEAT_COUNT_BITS)  # beats still to go, less one
-        to_end = ~place[:bits]  # the same up to the next multiple of the longest burst
+        beat_address = Signal(self._address - beat_bits)
+        remaining = Signal(BEAT_COUNT_BITS)  # beats still to go, less one
+        to_boundary = ~beat_address[:bits]  # beats up to the next multiple of the longest burst, less one
         more, step = Signal(), Signal()
         m.d.comb += [
-            more.eq(beyond > to_end),
+            more.eq(remaining > to_boundary),
             step.eq(valid & (~self.o.valid | self.o.ready)),
             self.command.ready.eq(~valid | self.drop),
             self.idle.eq(~valid & ~self.o.valid),
@@ -65,20 +98,20 @@ class AxiBursts(wiring.Component):
         with m.Elif(~valid):
             m.d.sync += [
                 valid.eq(self.command.valid),
-                place.eq(self.command.payload.address[beat_bits:]),
-                beyond.eq(self.command.payload.beats - 1),
+                beat_address.eq(self.command.payload.address[beat_bits:]),
+                remaining.eq(self.command.payload.beats - 1),
             ]
         with m.Elif(step):
             m.d.sync += [
                 valid.eq(more),
-                place.eq(Cat(Const(0, bits), place[bits:] + 1)),
-                beyond.eq(beyond - to_end - 1),
+                beat_address.eq(Cat(Const(0, bits), beat_address[bits:] + 1)),
+                remaining.eq(remaining - to_boundary - 1),
             ]
         m.d.sync += self.o.valid.eq(~self.drop & (step | (self.o.valid & ~self.o.ready)))
         with m.If(step):
             m.d.sync += [
-                burst.address[beat_bits:].eq(place),
-                burst.length.eq(Mux(more, to_end, beyond[:bits])),
+                burst.address[beat_bits:].eq(beat_address),
+                burst.length.eq(Mux(more, to_boundary, remaining[:bits])),
                 burst.last.eq(~more),
             ]
         return m

@@ -1,4 +1,4 @@
-"""A memory on the chip that takes the same commands as those outside."""
+"""Cache RAM: a memory on the chip with the command streams of the AXI managers."""
 
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import memory, stream, wiring
@@ -10,77 +10,95 @@ from ..primitives.pipeline import delayed
 from .axi_read import beats_read
 from .bursts import command
 
-_ROOM = 8
-"""Beats that have been read and not been taken."""
+_FIFO_DEPTH = 8
+"""Beats that were read, or are on their way through the memory's registers, and are not taken yet."""
+_LOW = (BEAT - 1).bit_length()
+"""Address bits within a beat."""
 
 
 class CacheRam(wiring.Component):
-    """Reads and writes, a beat a cycle each; what is written may be read in the cycle after `idle`.
+    """Read and write beats of 128 bits, one a cycle each, in UltraRAM.
+
+    It takes commands as `AxiRead` and `AxiWrite` do; reading and writing are independent of each other. A beat may be
+    read by a command that is given in the cycle after `idle` rises, or later. An address beyond the memory wraps
+    around: only its lower bits count.
 
     Parameters
     ----------
     beats : int
+        Depth of the memory.
 
     Attributes
     ----------
-    read, o
-        As `AxiRead` has them; the first beat follows its command by `LATENCY` + 3 cycles.
-    write, i, idle
-        As `AxiWrite` has them.
+    read : In, stream of ``address`` (32 bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
+        What to read. `ready` while no beat of the command before is left to read.
+    o : Out, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
+        The beats of all read commands, in order. The first is valid `READ_LATENCY` cycles after its command.
+    write : In, stream of ``address``, ``beats``, as `read`
+        Where to write. `ready` while `idle`.
+    i : In, stream of 128 bits
+        The beats of all write commands, in order. `ready` while a write command is in progress.
+    idle : Out(1)
+        High while no beat of a write command is missing: all beats are in the memory.
     """
 
     LATENCY = 4
-    """Registers of the memory: where it is many blocks deep, one behind each few of them."""
+    """Cycles from a read address to its word: the memory's read register and, as a memory of many UltraRAM blocks is
+    a cascade, more registers for the tools to spread along it."""
+    READ_LATENCY = LATENCY + 3
+    """Cycles from a read command to its first beat: a register before the memory and the FIFO's two behind it."""
 
     def __init__(self, beats: int) -> None:
         self.beats = beats
         super().__init__(
             {
                 "read": In(command(32)),
-                "o": Out(beats_read(128)),
+                "o": Out(beats_read(8 * BEAT)),
                 "write": In(command(32)),
-                "i": In(stream.Signature(128)),
+                "i": In(stream.Signature(8 * BEAT)),
                 "idle": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = store = memory.Memory(
-            shape=unsigned(128), depth=self.beats, init=[], attrs={"ram_style": "ultra"}
+        m.submodules.memory = ram = memory.Memory(
+            shape=unsigned(8 * BEAT), depth=self.beats, init=[], attrs={"ram_style": "ultra"}
         )
-        into, port = store.write_port(), store.read_port()
-        low = (BEAT - 1).bit_length()
+        self._write(m, ram.write_port())
+        self._read(m, ram.read_port())
+        return m
 
-        place, left = Signal.like(into.addr), Signal.like(self.write.payload.beats)
+    def _write(self, m: Module, port: memory.WritePort) -> None:
+        row, left = Signal.like(port.addr), Signal.like(self.write.payload.beats)
         m.d.comb += [
             self.idle.eq(left == 0),
             self.write.ready.eq(self.idle),
             self.i.ready.eq(~self.idle),
-            into.en.eq(self.i.valid & self.i.ready),
-            into.addr.eq(place),
-            into.data.eq(self.i.payload),
+            port.en.eq(self.i.valid & self.i.ready),
+            port.addr.eq(row),
+            port.data.eq(self.i.payload),
         ]
         with m.If(self.write.valid & self.write.ready):
-            m.d.sync += [place.eq(self.write.payload.address[low:]), left.eq(self.write.payload.beats)]
-        with m.Elif(into.en):
-            m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
+            m.d.sync += [row.eq(self.write.payload.address[_LOW:]), left.eq(self.write.payload.beats)]
+        with m.Elif(port.en):
+            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
 
-        m.submodules.ready = ready = Fifo(self.o.payload.shape(), _ROOM)
-        wiring.connect(m, ready.o, wiring.flipped(self.o))
-        row, more = Signal.like(port.addr), Signal.like(self.read.payload.beats)
-        room, issue = Signal(range(_ROOM + 1), init=_ROOM), Signal()
+    def _read(self, m: Module, port: memory.ReadPort) -> None:
+        m.submodules.beats_read = fifo = Fifo(self.o.payload.shape(), _FIFO_DEPTH)
+        wiring.connect(m, fifo.o, wiring.flipped(self.o))
+        row, left = Signal.like(port.addr), Signal.like(self.read.payload.beats)
+        room, issue = Signal(range(_FIFO_DEPTH + 1), init=_FIFO_DEPTH), Signal()
         m.d.comb += [
-            issue.eq((more != 0) & (room != 0)),
+            issue.eq((left != 0) & (room != 0)),
             port.addr.eq(row),
-            self.read.ready.eq(more == 0),
-            ready.i.valid.eq(delayed(m, issue, self.LATENCY, "issued")),
-            ready.i.payload.last.eq(delayed(m, more == 1, self.LATENCY, "last")),
-            ready.i.payload.data.eq(delayed(m, port.data, self.LATENCY - 1, "read")),
+            self.read.ready.eq(left == 0),
+            fifo.i.valid.eq(delayed(m, issue, self.LATENCY, "issued")),
+            fifo.i.payload.last.eq(delayed(m, left == 1, self.LATENCY, "last")),
+            fifo.i.payload.data.eq(delayed(m, port.data, self.LATENCY - 1, "read_data")),
         ]
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         with m.If(self.read.valid & self.read.ready):
-            m.d.sync += [row.eq(self.read.payload.address[low:]), more.eq(self.read.payload.beats)]
+            m.d.sync += [row.eq(self.read.payload.address[_LOW:]), left.eq(self.read.payload.beats)]
         with m.Elif(issue):
-            m.d.sync += [row.eq(row + 1), more.eq(more - 1)]
-        return m
+            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]

@@ -43,7 +43,7 @@ class Monitor:
         return bool(valid and ready)
 
 
-def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, before=None):
+def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, after=None):
     """Give words to input streams and take words from output streams, all at once.
 
     Parameters
@@ -57,8 +57,8 @@ def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, before=None):
         Probability, in each cycle, that a source offers nothing or a sink is not ready.
     wires : dict of str to int, optional
         Values of other inputs.
-    before : callable, optional
-        Another bench, ``async def before(ctx)``.
+    after : dict of str to (str, int), optional
+        For a source the stream, and the number of its transfers, that it waits for before its first word.
 
     Returns
     -------
@@ -77,7 +77,8 @@ def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, before=None):
         async def bench(ctx):
             left, valid = list(words), False
             for cycle in range(LIMIT):
-                if left and not valid and rng.random() >= stall:
+                stream, count = (after or {}).get(name, (name, 0))
+                if left and not valid and len(seen[stream]) >= count and rng.random() >= stall:
                     valid = True
                     ctx.set(port.payload, left[0])
                 ctx.set(port.valid, valid)
@@ -112,7 +113,7 @@ def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, before=None):
         for name, value in (wires or {}).items():
             ctx.set(getattr(dut, name), value)
 
-    benches = [setup, *([before] if before else [])]
+    benches = [setup]
     benches += [source(number, *item) for number, item in enumerate(sources.items())]
     benches += [sink(number, *item) for number, item in enumerate(sinks.items())]
     run(dut, *benches)
@@ -129,3 +130,9 @@ def _simulate():
 def _drive():
     """Drive and read the streams of a component: see `drive`."""
     return drive
+
+
+@pytest.fixture(name="monitor")
+def _monitor():
+    """Class of a check of one stream: see `Monitor`."""
+    return Monitor
