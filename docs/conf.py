@@ -1,0 +1,103 @@
+"""Sphinx settings of the site that `make docs` builds from the pages, README and docstrings.
+
+The source folder is the root of the project, so that links mean the same here as on a forge.
+"""
+
+import importlib.metadata
+from pathlib import Path
+
+import wavedrom
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[1]
+FINE_TUNING = ("adapters", "nf4", "zo", "sparse", "few-shot", "federated")
+
+project = "fabtune"
+author = "the fabtune authors"
+version = release = importlib.metadata.version("fabtune")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+root_doc = "README"
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "docs/**.rst"]
+exclude_patterns = ["docs/_templates"]
+# absolute: autosummary counts from the source folder, the rest from this one
+templates_path = [str(ROOT / "docs" / "_templates")]
+
+myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_preserve_defaults = True
+autodoc_mock_imports = ["flwr", "transformers"]  # optional extras, which only some commands import
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+default_role = "code"  # single backticks in docstrings are code, as in Markdown
+suppress_warnings = ["ref.python"]  # a bare name in a type that several modules have
+
+html_theme = "furo"
+html_title = f"fabtune {release}"
+html_additional_pages = {"index": "index.html"}
+html_css_files = ["site.css"]
+html_static_path = ["_static"]
+
+
+def toctree(caption: str, *pages: str) -> str:
+    """A part of the navigation, in Markdown; pages that are not written yet are left out."""
+    there = [page for page in pages if "*" in page or (ROOT / f"{page.lstrip('/')}.md").exists()]
+    return "\n".join(["", "```{toctree}", ":hidden:", ":glob:", f":caption: {caption}", *there, "```", ""])
+
+
+EXAMPLES = sorted(path.name for path in (ROOT / "docs" / "examples").glob("*.py"))
+ONLY_HERE = {
+    root_doc: toctree(
+        "Start",
+        "docs/architecture",
+        "docs/examples/index",
+        "docs/adding-a-block",
+        "docs/composing-a-core",
+        "docs/references",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    )
+    + toctree("Fine-tuning", *(f"docs/{name}" for name in FINE_TUNING))
+    + toctree("Hardware", "docs/blocks/index", "docs/estimate", "docs/captures")
+    + toctree("Reference", "docs/api"),
+    "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),
+    "docs/examples/index": "".join(
+        f"\n## {name}\n\n```{{literalinclude}} {name}\n:language: python\n```\n" for name in EXAMPLES
+    ),
+}
+"""What the site adds to a page, by its name; a forge would show these directives as code."""
+
+
+class Wavedrom(Directive):
+    """A timing diagram in WaveJSON, drawn as SVG on a light background."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Draw the fence's content."""
+        drawing = wavedrom.render("\n".join(self.content)).tostring()
+        return [nodes.raw("", f'<div class="wavedrom">{drawing}</div>', format="html")]
+
+
+def complete(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Append what only the site has."""
+    source[0] += ONLY_HERE.get(docname, "")
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directive and what is appended."""
+    app.add_directive("wavedrom", Wavedrom)
+    app.connect("source-read", complete)

@@ -1,0 +1,165 @@
+"""Draw the block diagrams of the pages as SVG: `python docs/diagrams.py` writes docs/images/.
+
+The drawings are committed, so that a forge shows them; `tests/test_pages.py` compares them with what this script draws.
+They bring their own light background and are legible on dark pages too.
+"""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+IMAGES = Path(__file__).parent / "images"
+
+INK, MUTED, LINE = "#1f2328", "#57606a", "#57606a"
+PAPER, PANEL, FRAME = "#ffffff", "#f6f8fa", "#d0d7de"
+BLUE, GREEN, AMBER, GREY = "#ddf4ff", "#dafbe1", "#fff1c9", "#eaeef2"
+
+Point = tuple[float, float]
+
+
+def text(
+    x: float, y: float, words: str, size: int = 13, weight: int = 400, colour: str = INK, anchor: str = "middle"
+) -> str:
+    """One line of text; (x, y) is its base line, at its middle unless `anchor` says otherwise."""
+    return (
+        f'<text x="{x:g}" y="{y:g}" font-size="{size}" font-weight="{weight}" fill="{colour}" '
+        f'text-anchor="{anchor}">{escape(words)}</text>'
+    )
+
+
+def rectangle(
+    x: float, y: float, width: float, height: float, fill: str, stroke: str = FRAME, dashed: bool = False
+) -> str:
+    """A rectangle with round corners."""
+    dash = ' stroke-dasharray="6 4"' if dashed else ""
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="8" fill="{fill}" '
+        f'stroke="{stroke}" stroke-width="1.5"{dash}/>'
+    )
+
+
+def box(
+    x: float, y: float, width: float, height: float, title: str, lines: Iterable[str], fill: str, dashed: bool = False
+) -> str:
+    """A block: its title in bold, below it lines of explanation, all centred."""
+    lines = tuple(lines)
+    middle, step = x + width / 2, 16
+    top = y + (height - step * len(lines)) / 2 + 5
+    parts = [rectangle(x, y, width, height, fill, stroke="#8c959f", dashed=dashed), text(middle, top, title, 15, 600)]
+    parts += [text(middle, top + step * (row + 1) + 1, line, 13, colour=MUTED) for row, line in enumerate(lines)]
+    return "\n".join(parts)
+
+
+def arrow(*points: Point, both: bool = False, dashed: bool = False) -> str:
+    """A line through the points with a head at its end, or at both ends."""
+    path = " ".join(f"{x:g},{y:g}" for x, y in points)
+    start = ' marker-start="url(#tail)"' if both else ""
+    dash = ' stroke-dasharray="6 4"' if dashed else ""
+    return (
+        f'<polyline points="{path}" fill="none" stroke="{LINE}" stroke-width="1.6"{dash}{start} '
+        f'marker-end="url(#head)"/>'
+    )
+
+
+def drawing(width: int, height: int, title: str, parts: Iterable[str]) -> str:
+    """A whole SVG file with a light background, a title for screen readers and the arrow heads."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" font-family="Helvetica, Arial, DejaVu Sans, sans-serif">\n<title>{escape(title)}</title>\n<defs>\n'
+        f'<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        f'<path d="M0,0 L8,4 L0,8 z" fill="{LINE}"/></marker>\n'
+        f'<marker id="tail" viewBox="0 0 8 8" refX="1" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        f'<path d="M8,0 L0,4 L8,8 z" fill="{LINE}"/></marker>\n</defs>\n'
+    )
+    frame = rectangle(1, 1, width - 2, height - 2, PAPER)
+    return head + frame + "\n" + "\n".join(parts) + "\n</svg>\n"
+
+
+def adapter_trainer() -> list[str]:
+    """The InstantFT core between host and memory; the left panel."""
+    return [
+        rectangle(16, 16, 628, 356, PANEL),
+        text(32, 42, "Adapters: the InstantFT core", 17, 700, anchor="start"),
+        text(32, 62, "A frozen network; low-rank adapters are tuned by gradients.", 13, colour=MUTED, anchor="start"),
+        rectangle(160, 74, 468, 282, PAPER, dashed=True),
+        text(174, 90, "in the fabric", 13, colour=MUTED, anchor="start"),
+        box(32, 96, 92, 60, "Host", ["driver"], GREY),
+        box(32, 196, 92, 144, "DRAM", ["samples", "weights", "adapters", "records"], GREY),
+        box(176, 96, 436, 60, "Shell", ["registers, commands, errors, interrupt, counters"], BLUE),
+        box(176, 196, 116, 144, "Memory", ["AXI bursts", "arbiters", "batches"], BLUE),
+        box(330, 196, 130, 62, "Forward engine", ["conv, fc, pooling"], GREEN),
+        box(330, 282, 130, 58, "Forward cache", ["NF4, 4 bits"], GREEN),
+        box(498, 196, 114, 62, "Loss", ["softmax"], AMBER),
+        box(498, 282, 114, 58, "Adapters", ["A, B: update"], AMBER),
+        arrow((124, 126), (176, 126), both=True),
+        arrow((124, 268), (176, 268), both=True),
+        arrow((234, 156), (234, 196)),
+        arrow((292, 227), (330, 227)),
+        arrow((292, 311), (330, 311), both=True),
+        arrow((395, 258), (395, 282)),
+        arrow((460, 227), (498, 227)),
+        arrow((460, 311), (498, 311)),
+        arrow((555, 258), (555, 282), both=True),
+    ]
+
+
+def zeroth_trainer() -> list[str]:
+    """The PeZO tile and what stands around it; the right panel."""
+    return [
+        rectangle(660, 16, 404, 356, PANEL),
+        text(676, 42, "Zeroth order: the PeZO tile", 17, 700, anchor="start"),
+        text(676, 62, "Forward passes only, with w + eps z and w - eps z.", 13, colour=MUTED, anchor="start"),
+        rectangle(676, 74, 224, 282, PAPER, dashed=True),
+        text(690, 90, "in the fabric", 13, colour=MUTED, anchor="start"),
+        box(692, 96, 192, 62, "Uniform numbers", ["LFSR array or BRAM pool"], GREEN),
+        box(692, 190, 192, 58, "Scale", ["to a Gaussian's length"], GREEN),
+        box(692, 282, 192, 58, "Perturb", ["weight + sign x eps x z"], AMBER),
+        box(928, 96, 120, 62, "Position", ["one integer"], GREY),
+        box(928, 190, 120, 58, "Weights", ["Q4.12, or NF4"], GREY),
+        box(928, 274, 120, 74, "Inference", ["yours today,", "a core later"], GREY, dashed=True),
+        arrow((928, 127), (884, 127)),
+        arrow((788, 158), (788, 190)),
+        arrow((788, 248), (788, 282)),
+        arrow((928, 219), (906, 219), (906, 300), (884, 300)),
+        arrow((884, 322), (928, 322)),
+    ]
+
+
+def contract() -> list[str]:
+    """The three places that hold the same bits; the panel at the bottom."""
+    return [
+        rectangle(16, 388, 1048, 128, PANEL),
+        text(32, 414, "One contract, bit by bit", 17, 700, anchor="start"),
+        box(32, 430, 248, 70, "golden", ["integer model in Python,", "float PyTorch beside it"], GREEN),
+        box(416, 430, 248, 70, "RTL", ["Amaranth to Verilog,", "in Verilator and Icarus"], BLUE),
+        box(800, 430, 248, 70, "board", ["captures of ZCU102, KV260", "or of any simulator"], GREY),
+        text(348, 468, "=", 34, 700),
+        text(348, 492, "fabtune verify", 13, colour=MUTED),
+        text(732, 468, "=", 34, 700),
+        text(732, 492, "fabtune compare", 13, colour=MUTED),
+    ]
+
+
+def overview() -> str:
+    """Both trainers, and golden = RTL = board below them: the picture of the README."""
+    title = "fabtune: two trainers for the FPGA's fabric, and golden model = RTL = board"
+    return drawing(1080, 532, title, [*adapter_trainer(), *zeroth_trainer(), *contract()])
+
+
+DRAWINGS = {"overview.svg": overview}
+"""What is drawn, by the file's name."""
+
+
+def main() -> None:
+    """Write every drawing into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=IMAGES)
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in DRAWINGS.items():
+        (folder / name).write_text(draw(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
