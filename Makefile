@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+DOCS_INSTALLED := .venv/docs-installed
 # a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
 
-.PHONY: demo test test-full bench lint clean
+.PHONY: demo test test-full bench lint docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/fabtune demo --force
@@ -26,6 +27,16 @@ lint: $(INSTALLED)
 	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.sim
 	$(BIN)/mypy -p fabtune.hw -p fabtune.boards -p fabtune.scripts
 
+# the root is the source folder, so that links mean the same on a forge; docs/api is written anew
+docs: $(DOCS_INSTALLED)
+	rm -rf docs/api
+	$(BIN)/python docs/diagrams.py
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
+
+$(DOCS_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"
 	$(PYTHON) -m venv .venv
@@ -33,4 +44,4 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv build dist docs/api *.egg-info

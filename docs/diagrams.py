@@ -147,7 +147,53 @@ def overview() -> str:
     return drawing(1080, 532, title, [*adapter_trainer(), *zeroth_trainer(), *contract()])
 
 
-DRAWINGS = {"overview.svg": overview}
+def packages() -> list[str]:
+    """The five packages, upper ones import lower ones; the left part of the architecture."""
+    rows = (
+        ("scripts", "command line, reports", GREY),
+        ("sim", "benches, compiled simulator, captures", BLUE),
+        ("boards", "ZCU102, KV260, host driver, estimates", BLUE),
+        ("hw", "RTL in Amaranth", GREEN),
+        ("golden", "specifications and integer models", AMBER),
+    )
+    parts = [text(32, 42, "Packages", 17, 700, anchor="start")]
+    for row, (name, words, fill) in enumerate(rows):
+        top = 60 + 72 * row
+        parts.append(box(32, top, 300, 52, name, [words], fill))
+        if row:
+            parts.append(arrow((182, top - 20), (182, top)))
+    return parts
+
+
+def areas() -> list[str]:
+    """The areas inside golden and hw, upper ones import lower ones; the right part of the architecture."""
+    return [
+        text(400, 42, "Areas in golden and hw", 17, 700, anchor="start"),
+        box(400, 60, 392, 52, "cores", ["shell, memory system, trainers"], AMBER),
+        box(400, 156, 184, 52, "lora", ["adapters, forward cache"], BLUE),
+        box(608, 156, 184, 52, "zo", ["perturbed weights"], BLUE),
+        box(400, 252, 184, 52, "nn", ["mapping, forward engine"], GREEN),
+        box(400, 348, 120, 52, "nf4", ["4-bit format"], GREY),
+        box(536, 348, 120, 52, "axi", ["bursts, registers"], GREY),
+        box(672, 348, 120, 52, "rng", ["random numbers"], GREY),
+        arrow((492, 112), (492, 156)),
+        arrow((700, 112), (700, 156)),
+        arrow((492, 208), (492, 252)),
+        arrow((608, 194), (592, 194), (592, 266), (584, 266)),
+        arrow((460, 304), (460, 348)),
+        arrow((556, 304), (556, 348)),
+        arrow((732, 208), (732, 348)),
+        text(400, 424, "An arrow points to what is imported; below lie fixed-point numbers,", 13, 400, MUTED, "start"),
+        text(400, 442, "the block contract (golden) and FIFOs, trees, rounding (hw).", 13, 400, MUTED, "start"),
+    ]
+
+
+def architecture() -> str:
+    """Packages and areas with the direction of imports."""
+    return drawing(820, 464, "Packages and areas of fabtune and what imports what", [*packages(), *areas()])
+
+
+DRAWINGS = {"overview.svg": overview, "architecture.svg": architecture}
 """What is drawn, by the file's name."""
 
 
