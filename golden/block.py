@@ -114,7 +114,7 @@ class Step:
     at : int or str
     value : int
     strobe : int
-        Neighbouring bytes of a word.
+        Neighbouring bytes of a word: those that are written, or those of a read's answer that are compared.
     """
 
     kind: Literal["write", "read", "set", "pulse", "get", "count", "until"]

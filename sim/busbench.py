@@ -297,7 +297,8 @@ class BusBench(Planned):
             return [int((await self._within(self.host.write(at + lanes[0], data), at)).resp), 0]
         if kind == "read":
             answer = await self._within(self.host.read(at, 4), at)
-            return [int(answer.resp), int.from_bytes(answer.data, "little")]
+            compared = sum(0xFF << 8 * lane for lane in range(4) if step["strobe"] >> lane & 1)
+            return [int(answer.resp), int.from_bytes(answer.data, "little") & compared]
         wire = getattr(self.dut, at)
         if kind in ("get", "count"):
             await self._edge

@@ -102,8 +102,8 @@ class Core:
     ----------
     registers : RegisterAccess
         Such as PYNQ's MMIO.
-    memory : Memory
-        Where buffers come from.
+    memory : Memory or None
+        Allocator of buffers; None where all addresses are known and `allocate` is not used.
     interrupt : callable, optional
         Returns after the core's interrupt, or earlier. Without it the status is polled.
     signature : int, optional
@@ -118,7 +118,7 @@ class Core:
     def __init__(
         self,
         registers: RegisterAccess,
-        memory: Memory,
+        memory: Memory | None,
         interrupt: Callable[[], object] | None = None,
         signature: int | None = None,
     ) -> None:
@@ -164,8 +164,10 @@ class Core:
         Raises
         ------
         UserError
-            If the memory gives one that the core cannot address.
+            If there is no memory, or it gives a buffer that the core cannot address.
         """
+        if self._memory is None:
+            raise UserError("this core has no memory to allocate from: give Core one")
         buffer = self._memory.allocate(size)
         address = buffer.device_address
         if address % ALIGNMENT or address + size > 1 << 32:

@@ -1,4 +1,4 @@
-"""Jobs on the fine-tuning core from the host: images of what it reads, in buffers, and its results back."""
+"""Run jobs on the fine-tuning core from the host: regions of device memory in buffers, commands, results."""
 
 from __future__ import annotations
 
@@ -8,31 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import REGISTERS, Command
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
-from ...golden.lora.images import adapters_image, adapters_of, order_image
-from ...golden.lora.memory_layout import cache_bytes
+from ...golden.lora.images import adapters_of, logits_of
+from ...golden.lora.memory_layout import Region
 from ...golden.nn.forward import StageIntegers
-from ...golden.nn.images import frozen_image, samples_image
 from .driver import Buffer, Core, Finished
-
-Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a job gave.
+    """Result of a job.
 
     Parameters
     ----------
     finished : Finished
         Cycles, batches, samples that were new, values clipped.
-    logits : array of int64, (visits, classes), optional
-        Q8.16, of each visit before its batch's update, in their order.
+    logits : array of int64, (entries, classes), optional
+        Q8.16, of each entry of the order list, before its batch's update.
     """
 
     finished: Finished
@@ -40,23 +36,23 @@ class Tuned:
 
 
 class FineTuner:
-    """A core with its parameters, adapters and cache.
+    """Fine-tuning jobs on a core: its buffers for parameters, adapters and cache, and its commands.
 
     Parameters
     ----------
     core : Core
-        On a board, or simulated.
+        Driver of a core on a board, or of a simulated one.
     spec : InstantftSpec
-        With which it was generated.
+        Parameters that the core was generated with.
     samples : int
-        Entries of the cache that are used, one for each sample of a tuning set.
+        Cache entries, one for each sample of a tuning set.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
 
     Raises
     ------
     UserError
-        If the core was generated with another spec, has fewer cache entries, or cannot keep Q8.16.
+        If the core was generated with another spec, has fewer cache entries, or cannot cache Q8.16.
     """
 
     def __init__(self, core: Core, spec: InstantftSpec, samples: int, raw: bool = False) -> None:
@@ -69,26 +65,26 @@ class FineTuner:
             raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
         if raw and spec.store_beats:
             raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
-        self.core, self.spec, self.mapping, self.samples, self.raw = core, spec, spec.mapping, samples, raw
-        self._cache = core.allocate(BEAT if spec.store_beats else cache_bytes(self.mapping, raw, samples))
-        self._adapters = core.allocate(self.mapping.adapter_beats * BEAT)
+        self.core, self.spec, self.layout, self.samples, self.raw = core, spec, spec.layout, samples, raw
+        self._cache = self._buffer(self.layout.cache(samples, raw))
+        self._adapters = self._buffer(self.layout.adapters())
 
     def load(self, frozen: Sequence[StageIntegers]) -> Finished:
         """Load the frozen network."""
-        image = self._given(frozen_image(self.mapping.forward, frozen))
-        return self.core.run(Command.LOAD, parameters=image.device_address)
+        buffer = self._buffer(self.layout.parameters(frozen))
+        return self.core.run(Command.LOAD, parameters=buffer.device_address)
 
     def load_adapters(self, adapters: Adapters) -> Finished:
         """Load adapters; they stay until the next load."""
-        self._adapters.array[:] = adapters_image(self.mapping, adapters)
+        self._adapters.array[:] = self.layout.adapters(adapters).image
         self._adapters.flush()
         return self.core.run(Command.LOAD_ADAPTERS, adapters=self._adapters.device_address)
 
     def adapters(self) -> Adapters:
-        """The adapters as they are now."""
+        """Read the adapters as they are now."""
         self.core.run(Command.SAVE_ADAPTERS, adapters=self._adapters.device_address)
         self._adapters.invalidate()
-        return adapters_of(self.mapping, self._adapters.array.copy())
+        return adapters_of(self.layout.mapping, self._adapters.array.copy())
 
     def forget(self) -> Finished:
         """Empty the cache: for another frozen network, or other samples."""
@@ -102,19 +98,24 @@ class FineTuner:
         rate: int,
         logits: bool = False,
     ) -> Tuned:
-        """Fine-tune.
+        """Fine-tune with one command.
 
         Parameters
         ----------
         inputs : array of int, (n, *input_shape)
-            Pixels or Q8.16, as the core was generated.
+            Bytes or Q8.16, as the core was generated.
         labels : array of int, (n,)
         epochs : sequence of sequences of array of int
             Indices of the samples of each batch. All batches of an epoch but its last are of one size.
         rate : int
-            Of a sample, from `golden.lora.adapters.rate_of`.
+            Learning rate of a sample, from `golden.lora.adapters.rate_of`.
         logits : bool
-            Whether to bring them back.
+            Whether the core writes the logits of every order entry, before its batch's update.
+
+        Raises
+        ------
+        UserError
+            If there are more samples than the cache has entries for, or epochs differ in their batches' sizes.
         """
         if len(inputs) > self.samples or len(inputs) != len(labels):
             raise UserError(f"{len(inputs)} samples and {len(labels)} labels for a cache of {self.samples}")
@@ -136,17 +137,17 @@ class FineTuner:
         )
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
-        """Outputs of the tuned network, past the cache: (n, classes) in Q8.16."""
+        """Outputs of the tuned network, computed without the cache: (n, classes) in Q8.16."""
         size = self.spec.batch
         indices = np.arange(len(inputs))
         batches = [(batch, np.zeros_like(batch)) for batch in np.split(indices, range(size, len(indices), size))]
-        room = self.core.allocate(cache_bytes(self.mapping, True, 2 * size))
+        scratch = self._buffer(self.layout.scratch(size))
         tuned = self._run(
             Command.INFER,
             inputs,
             batches,
             True,
-            cache=room.device_address,
+            cache=scratch.device_address,
             epochs=1,
             samples_per_epoch=len(inputs),
             batch=size,
@@ -163,30 +164,25 @@ class FineTuner:
         logits: bool,
         **settings: int,
     ) -> Tuned:
-        samples = self._given(samples_image(self.mapping.forward, inputs).reshape(-1))
-        order = self._given(order_image(batches))
-        visits = sum(len(indices) for indices, _ in batches)
-        room = self.core.allocate(visits * self.mapping.logit_beats * BEAT if logits else BEAT)
-        settings = {"cache": self._cache.device_address, **settings}
-        finished = self.core.run(
-            command,
-            samples=samples.device_address,
-            order=order.device_address,
-            logits=room.device_address,
-            **settings,
-        )
+        """Place samples, order list and logits, then run a command on them; other settings as given."""
+        entries = sum(len(indices) for indices, _ in batches) if logits else 0
+        regions = (self.layout.samples(inputs), self.layout.order(batches), self.layout.logits(entries))
+        buffers = {region.register: self._buffer(region) for region in regions}
+        addresses = {register: buffer.device_address for register, buffer in buffers.items()}
+        finished = self.core.run(command, **addresses, **{"cache": self._cache.device_address, **settings})
         if not logits:
             return Tuned(finished, None)
-        room.invalidate()
-        words = room.array.view("<i4").reshape(visits, -1)[:, : self.mapping.classes]
-        return Tuned(finished, words.astype(np.int64))
+        buffers["logits"].invalidate()
+        return Tuned(finished, logits_of(self.layout.mapping, buffers["logits"].array))
 
     def _mode(self, logits: bool) -> int:
         mode = REGISTERS["mode"]
         return mode.field("raw").mask * self.raw | mode.field("write_logits").mask * logits
 
-    def _given(self, image: Bytes) -> Buffer:
-        buffer = self.core.allocate(image.size)
-        buffer.array[:] = image
-        buffer.flush()
+    def _buffer(self, region: Region) -> Buffer:
+        """Allocate a buffer for a region and write its image, if it has one."""
+        buffer = self.core.allocate(region.size)
+        if region.image.size:
+            buffer.array[:] = region.image
+            buffer.flush()
         return buffer

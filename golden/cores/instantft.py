@@ -10,6 +10,7 @@ from ..axi.register_map import c_header, markdown
 from ..block import BusSpec
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
+from ..lora.memory_layout import JobLayout
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
@@ -104,6 +105,11 @@ class InstantftSpec(BusSpec):
         if self.cache == "dram":
             return 0
         return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
+
+    @property
+    def layout(self) -> JobLayout:
+        """Regions of device memory that a job uses."""
+        return JobLayout(self.mapping, cache_on_chip=self.cache == "chip")
 
     @cached_property
     def described(self) -> Network:

@@ -1,4 +1,4 @@
-"""Memory images of adapters and of a job's order, byte for byte as the core reads and writes them."""
+"""Memory images of adapters, order lists, cache records and logits, byte for byte as the core reads and writes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from ..axi.bus import BEAT
 from ..fixed import Integers
+from ..nf4.codec import RecordLayout
 from ..nn.images import Bytes, column_rows, parameter_bytes
 from .adapters import Adapters
-from .mapping import AdapterMapping, Word
+from .forward_cache import ForwardCache
+from .mapping import SCALES, ZERO_CODE, AdapterMapping, Word
 
 
 def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
@@ -36,12 +38,48 @@ def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
 
 
 def order_image(batches: Sequence[tuple[Integers, Integers]]) -> Bytes:
-    """Build the order list of (indices, labels) batches: 4 bytes an entry, a batch begun on a beat of its own."""
+    """Build the order list of (indices, labels) batches: 4 bytes an entry, each batch begun on a beat.
+
+    Bits 23:0 of an entry are the sample's index, bits 31:24 its label.
+    """
     parts = []
     for indices, labels in batches:
         entries = (indices | labels << 24).astype("<u4").view(np.uint8)
         parts.append(np.pad(entries, (0, -len(entries) % BEAT)))
     return np.concatenate(parts)
+
+
+def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
+    """Build the cache as the core writes it: every word of a record on a beat of its own, (entries, bytes)."""
+    counts = [word.count for tensor in mapping.record_words for word in tensor]
+    if not isinstance(cache.codec, RecordLayout):
+        values = _by_word(cache.codec.dequantise(cache.records), counts, mapping.lanes, 0)
+        return np.ascontiguousarray(values, "<i4").view(np.uint8).reshape(len(values), -1)
+    codes, scales = cache.codec.unpack(cache.records)
+    width = mapping.word_codes * 2 * BEAT
+    nibbles = _by_word(codes.astype(np.int64), counts, width, ZERO_CODE)
+    packed = (nibbles[..., ::2] | nibbles[..., 1::2] << 4).astype(np.uint8).reshape(len(codes), -1)
+    padded = np.pad(scales, ((0, 0), (0, mapping.scale_beats * SCALES - scales.shape[1])))
+    return np.concatenate([packed, np.ascontiguousarray(padded, "<u4").view(np.uint8)], axis=1)
+
+
+def logits_image(mapping: AdapterMapping, logits: Integers) -> Bytes:
+    """Build the logits, (entries, classes) in Q8.16, as the core writes them: 4 bytes a class, each entry on a beat."""
+    padded = np.pad(logits, ((0, 0), (0, mapping.logit_beats * BEAT // 4 - logits.shape[1])))
+    return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
+
+
+def logits_of(mapping: AdapterMapping, image: Bytes) -> Integers:
+    """Read logits from their image: (entries, classes) in Q8.16."""
+    words = image.view("<i4").reshape(-1, mapping.logit_beats * BEAT // 4)
+    return words[:, : mapping.classes].astype(np.int64)
+
+
+def _by_word(values: Integers, counts: list[int], width: int, padding: int) -> Integers:
+    """Spread (samples, values) over words of `counts` values each: (samples, words, width)."""
+    image = np.full((len(values), len(counts), width), padding, np.int64)
+    image[:, np.arange(width) < np.array(counts)[:, None]] = values
+    return image
 
 
 def _row_words(mapping: AdapterMapping, adapters: Adapters) -> list[tuple[int, int, Integers, Word]]:

@@ -1,22 +1,105 @@
-"""A job's memory as the core sees it: where its images lie, and the image of the forward cache."""
+"""Device memory of a fine-tuning job: its regions by register, their sizes, alignment and images.
+
+The host driver, the bench and the compiled simulator all take regions from `JobLayout`. A board's allocator chooses
+the addresses of its buffers itself; a bench or simulator places regions one behind the other with `JobMemory`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..axi.bus import BEAT
 from ..fixed import Integers
-from ..nf4.codec import RecordLayout
-from ..nn.images import Bytes
-from .forward_cache import ForwardCache
-from .mapping import SCALES, ZERO_CODE, AdapterMapping
+from ..nn.forward import StageIntegers
+from ..nn.images import Bytes, frozen_image, samples_image
+from .adapters import Adapters
+from .images import adapters_image, order_image
+from .mapping import AdapterMapping
 
 ALIGNMENT = 4096
+"""Bytes: regions in a `JobMemory` begin on multiples, so that no burst crosses from one into the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A contiguous part of device memory.
+
+    Parameters
+    ----------
+    register : str
+        Name of the register that holds its byte address.
+    size : int
+        Bytes.
+    image : array of uint8, (size,) or (0,)
+        Contents that the host writes before the command; empty for a region that the core writes first.
+    """
+
+    register: str
+    size: int
+    image: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
+
+    @classmethod
+    def containing(cls, register: str, image: NDArray[np.uint8]) -> Region:
+        """Make a region of an image of any shape, flattened."""
+        return cls(register, image.size, image.reshape(-1))
+
+
+class JobLayout:
+    """Regions that the commands of a fine-tuning core read and write.
+
+    Every image begins on a beat of 16 bytes, lowest byte first.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+        Network and adapters on the core.
+    cache_on_chip : bool
+        The core keeps its cache in URAM; the region `cache` is then a single unused beat.
+    """
+
+    def __init__(self, mapping: AdapterMapping, cache_on_chip: bool = False) -> None:
+        self.mapping, self.cache_on_chip = mapping, cache_on_chip
+
+    def parameters(self, frozen: Sequence[StageIntegers]) -> Region:
+        """Frozen weights and biases, Q4.12 in two bytes; see `nn.images.frozen_image`."""
+        return Region.containing("parameters", frozen_image(self.mapping.forward, frozen))
+
+    def adapters(self, adapters: Adapters | None = None) -> Region:
+        """Adapters, Q4.12 in two bytes, see `images.adapters_image`; without them room for the core to save its own."""
+        if adapters is None:
+            return Region("adapters", self.mapping.adapter_beats * BEAT)
+        return Region.containing("adapters", adapters_image(self.mapping, adapters))
+
+    def samples(self, inputs: NDArray[np.integer]) -> Region:
+        """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
+        return Region.containing("samples", samples_image(self.mapping.forward, inputs))
+
+    def order(self, batches: Sequence[tuple[Integers, Integers]]) -> Region:
+        """Order list of (indices, labels) batches; see `images.order_image`."""
+        return Region.containing("order", order_image(batches))
+
+    def cache(self, entries: int, raw: bool) -> Region:
+        """Forward cache of so many samples, in NF4 or (`raw`) in Q8.16; see `images.cache_image`."""
+        return Region("cache", BEAT if self.cache_on_chip else self._records_bytes(entries, raw))
+
+    def scratch(self, batch: int) -> Region:
+        """Stand-in for the cache during an inference: Q8.16 records of two batches of so many samples."""
+        return Region("cache", self._records_bytes(2 * batch, raw=True))
+
+    def logits(self, entries: int) -> Region:
+        """Logits of so many order entries; a single unused beat for 0."""
+        return Region("logits", max(entries * self.mapping.logit_beats, 1) * BEAT)
+
+    def _records_bytes(self, entries: int, raw: bool) -> int:
+        return entries * (self.mapping.raw_beats if raw else self.mapping.record_beats) * BEAT
 
 
 class JobMemory:
-    """Regions of a memory, one behind the other.
+    """Regions placed one behind the other, each on a multiple of `ALIGNMENT`.
 
     Parameters
     ----------
@@ -26,11 +109,11 @@ class JobMemory:
     Attributes
     ----------
     addresses : dict of str to int
-        By the name of the register that holds the address, where there is one.
+        Byte address of each placed region, by name.
     images : dict of int to array of uint8
-        What lies there at first, by address.
+        Initial contents by address, where a region has any.
     end : int
-        The first address behind the last region.
+        First free address.
     """
 
     def __init__(self, base: int = 0) -> None:
@@ -38,44 +121,15 @@ class JobMemory:
         self.images: dict[int, Bytes] = {}
         self.end = base
 
-    def put(self, name: str, image: NDArray[np.uint8]) -> None:
-        """A region with contents."""
-        self.reserve(name, image.size)
-        self.images[self.addresses[name]] = image.reshape(-1)
+    def place(self, region: Region, name: str = "") -> int:
+        """Place a region under a name, by default its register's; return its address."""
+        address = self.addresses[name or region.register] = self.reserve(region.size)
+        if region.image.size:
+            self.images[address] = region.image
+        return address
 
-    def reserve(self, name: str, size: int) -> None:
-        """A region of so many bytes without."""
-        self.addresses[name] = self.end
+    def reserve(self, size: int) -> int:
+        """Reserve so many bytes; return their address."""
+        address = self.end
         self.end += -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def cache_bytes(mapping: AdapterMapping, raw: bool, places: int) -> int:
-    """Bytes of a cache with so many places."""
-    return places * (mapping.raw_beats if raw else mapping.record_beats) * BEAT
-
-
-def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
-    """A cache as the core writes it: every word of a record on a beat of its own, (places, bytes)."""
-    words = [word for tensor in mapping.record_words for word in tensor]
-    if not isinstance(cache.codec, RecordLayout):
-        values = _by_word(cache.codec.dequantise(cache.records), [word.count for word in words], mapping.lanes, 0)
-        return np.ascontiguousarray(values, "<i4").view(np.uint8).reshape(len(values), -1)
-    codes, scales = cache.codec.unpack(cache.records)
-    width = mapping.word_codes * 2 * BEAT
-    nibbles = _by_word(codes.astype(np.int64), [word.count for word in words], width, ZERO_CODE)
-    packed = (nibbles[..., ::2] | nibbles[..., 1::2] << 4).astype(np.uint8).reshape(len(codes), -1)
-    padded = np.pad(scales, ((0, 0), (0, mapping.scale_beats * SCALES - scales.shape[1])))
-    return np.concatenate([packed, np.ascontiguousarray(padded, "<u4").view(np.uint8)], axis=1)
-
-
-def logits_image(mapping: AdapterMapping, logits: Integers) -> Bytes:
-    """Logits (visits, classes) as the core writes them: four bytes a class, a sample begun on a beat of its own."""
-    padded = np.pad(logits, ((0, 0), (0, mapping.logit_beats * BEAT // 4 - logits.shape[1])))
-    return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
-
-
-def _by_word(values: Integers, counts: list[int], width: int, padding: int) -> Integers:
-    """(samples, values) to (samples, words, width), as many values a word as it has."""
-    image = np.full((len(values), len(counts), width), padding, np.int64)
-    image[:, np.arange(width) < np.array(counts)[:, None]] = values
-    return image
+        return address

@@ -1,14 +1,215 @@
-"""Bench of `instantft`: a job through registers and memory, a second on the same cache, a third with a raw one."""
+"""Bench of `instantft`: a job through registers and memory, a second on the same cache, a third with a raw one.
+
+The script of each phase is recorded from the host driver's `Core.run`, the regions come from `JobLayout`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from ...boards.host.driver import Core
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.scenario import Scenario
-from ..phase import Phase
+from ...golden.cores.instantft_registers import REGISTERS, Command
+from ...golden.fixed import Q4_12, Integers, of_pixels
+from ...golden.lora.adapters import Adapters
+from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
+from ...golden.lora.images import cache_image, logits_image
+from ...golden.lora.job import Job
+from ...golden.lora.memory_layout import JobMemory
+from ...golden.models.network import Network
+from ...golden.nn.forward import StageIntegers
+from ...golden.nn.images import Bytes
+from ..phase import HOST, Phase
+from .recorded_host import RecordedHost
+
+RATE = 5243
+"""Learning rate of a sample: 0.02 in 18 fraction bits."""
+EPOCHS, BATCH = 2, 4
+WORDS_PER_SAMPLE = 125
+"""A sample counts as so many words where the bench asks for a number of words."""
+RAW, WRITE_LOGITS = (REGISTERS["mode"].field(name).mask for name in ("raw", "write_logits"))
+
+IDLE = {"batches": 0, "misses": 0, "saturations": 0}
+"""Counters after a command that computes nothing."""
 
 
 def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Jobs with random numbers: see `golden.cores.scenario`."""
-    return Scenario(spec, rng, words).phases()
+    """Make three phases: two epochs from reset; one more epoch on that cache and an inference; a job with a raw cache.
+
+    A cache on the chip cannot be compared; it holds NF4 in the third phase, too.
+
+    Parameters
+    ----------
+    spec : InstantftSpec
+    rng : Generator
+        Source of parameters, samples, labels and orders.
+    words : int
+        Size of a job: one sample for each `WORDS_PER_SAMPLE`.
+    """
+    return _Scenario(spec, rng, words).phases()
+
+
+def random_parameters(network: Network, rng: np.random.Generator, gain: float = 1.0) -> list[StageIntegers]:
+    """Make frozen parameters in Q4.12 whose activations stay as large as the samples; they grow where `gain` > 1."""
+    frozen = []
+    for stage in network.stages:
+        weight = rng.normal(0, gain * (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)
+        frozen.append(StageIntegers(Q4_12.from_float(weight), rng.integers(-400, 400, stage.biases)))
+    return frozen
+
+
+class _Scenario:
+    """A network with random parameters, random samples, and jobs with them."""
+
+    def __init__(self, spec: InstantftSpec, rng: np.random.Generator, words: int) -> None:
+        self._spec, self._layout, self._rng = spec, spec.layout, rng
+        mapping, network = spec.mapping, spec.described
+        self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.cache_entries)))
+        self._frozen = random_parameters(network, rng)
+        if spec.byte_inputs:
+            self._inputs = rng.integers(0, 256, (self._samples, *network.input_shape))
+            self._x = of_pixels(self._inputs)
+        else:
+            self._x = self._inputs = rng.integers(-60000, 60000, (self._samples, *network.input_shape))
+        self._labels = rng.integers(0, network.classes, self._samples)
+        self._work = sum(stage.cycles for stage in mapping.forward.stages)
+        beats = mapping.forward.frozen_beats + mapping.adapter_beats * 4
+        sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500
+        self._memory = JobMemory(int(rng.integers(1 << 16)) << 12)
+        self._host = RecordedHost(REGISTERS, patience=20 * (beats + 3 * self._samples * sample))
+        self._core = Core(self._host, None, self._host.interrupt)
+
+    def phases(self) -> list[Phase]:
+        """Place all regions, then run the three phases with golden and record their commands."""
+        memory, layout, spec = self._memory, self._layout, self._spec
+        size = min(BATCH, spec.batch)
+        first, second, third = self._batches(EPOCHS, size), self._batches(1, size), self._batches(EPOCHS, min(3, size))
+        start = self._adapters()
+        memory.place(layout.parameters(self._frozen))
+        memory.place(layout.adapters(start))
+        memory.place(layout.samples(self._inputs))
+        for name, batches in (("order", first), ("order_again", second), ("order_raw", third)):
+            memory.place(layout.order([(batch, self._labels[batch]) for batch in batches]), name)
+        for name, raw in (("cache", False), ("cache_raw", True)):
+            memory.place(layout.cache(self._samples, raw), name)
+        memory.place(layout.scratch(spec.batch), "scratch")
+        for name in ("logits", "logits_again", "logits_infer", "logits_raw"):
+            memory.place(layout.logits(EPOCHS * self._samples), name)
+        network = spec.described
+        job = Job(network, self._frozen, start, RATE, ForwardCache(network, record_layout(network), self._samples))
+        return [self._first(job, first), self._second(job, second), self._third(third)]
+
+    def _first(self, job: Job, batches: list[Integers]) -> Phase:
+        """Load and tune from reset."""
+        self._host.expect(signature=self._spec.signature)
+        self._core.read("signature")
+        registers = ("parameters", "adapters", "samples", "order", "cache", "logits")
+        self._run(
+            Command.LOAD,
+            **{name: self._memory.addresses[name] for name in registers},
+            cache_entries=self._samples,
+            samples_per_epoch=self._samples,
+            epochs=EPOCHS,
+            batch=len(batches[0]),
+            rate=RATE,
+            mode=WRITE_LOGITS,
+        )
+        self._run(Command.LOAD_ADAPTERS)
+        logits = self._tune(job, batches, misses=self._samples)
+        steps = self._host.steps
+        waiting = max(at for at, step in enumerate(steps) if step.kind == "until")
+        self._run(Command.SAVE_ADAPTERS)
+        written = {"adapters": self._layout.adapters(job.adapters).image, "logits": logits}
+        if job.cache and self._spec.cache == "dram":
+            written["cache"] = cache_image(self._spec.mapping, job.cache)
+        return self._phase(
+            written, self._memory.images, reset=True, midway=(waiting, self._work, self._work * self._samples)
+        )
+
+    def _second(self, job: Job, batches: list[Integers]) -> Phase:
+        """Tune on the records that are there, then infer with another region as cache."""
+        addresses = self._memory.addresses
+        again = self._tune(
+            job, batches, misses=0, order=addresses["order_again"], logits=addresses["logits_again"], epochs=1
+        )
+        inferred = np.concatenate([job.logits(self._x[batch]) for batch in batches])
+        counters = {"batches": len(batches), "misses": 0, "saturations": None}
+        self._run(Command.INFER, counters, logits=addresses["logits_infer"], cache=addresses["scratch"])
+        self._run(Command.SAVE_ADAPTERS, cache=addresses["cache"])
+        image = self._layout.adapters(job.adapters).image
+        return self._phase(
+            {"adapters": image, "logits_again": again, "logits_infer": logits_image(self._spec.mapping, inferred)}, {}
+        )
+
+    def _third(self, batches: list[Integers]) -> Phase:
+        """Tune other adapters with another size of batches and an empty raw cache."""
+        addresses, network, outside = self._memory.addresses, self._spec.described, self._spec.cache == "dram"
+        adapters = self._adapters()
+        start = self._layout.adapters(adapters).image
+        self._run(Command.FORGET)
+        self._run(Command.LOAD_ADAPTERS)
+        cache = ForwardCache(network, WordCodec(network) if outside else record_layout(network), self._samples)
+        logits = self._tune(
+            Job(network, self._frozen, adapters, RATE, cache),
+            batches,
+            misses=self._samples,
+            order=addresses["order_raw"],
+            logits=addresses["logits_raw"],
+            cache=addresses["cache_raw"],
+            epochs=EPOCHS,
+            batch=len(batches[0]),
+            mode=RAW | WRITE_LOGITS if outside else WRITE_LOGITS,
+        )
+        self._run(Command.SAVE_ADAPTERS)
+        written = {"adapters": self._layout.adapters(adapters).image, "logits_raw": logits}
+        if outside:
+            written["cache_raw"] = cache_image(self._spec.mapping, cache)
+        return self._phase(written, {addresses["adapters"]: start})
+
+    def _tune(self, job: Job, batches: list[Integers], misses: int, **settings: int) -> Bytes:
+        """Tune with golden and record the command; return the image of the logits."""
+        before = job.saturations
+        logits = [job.batch(self._x[batch], self._labels[batch], batch).logits for batch in batches]
+        counters = {"batches": len(batches), "misses": misses, "saturations": job.saturations - before}
+        self._run(Command.TUNE, counters, **settings)
+        return logits_image(self._spec.mapping, np.concatenate(logits))
+
+    def _run(self, command: Command, counters: Mapping[str, int | None] = IDLE, **settings: int) -> None:
+        """Record a command, its counters, and that it leaves neither an error nor an interrupt behind."""
+        self._host.expect(error_address=0, **counters)
+        self._core.run(command, **settings)
+        self._core.read("error_address")
+        self._host.quiet()
+
+    def _phase(
+        self,
+        written: dict[str, Bytes],
+        memory: dict[int, Bytes],
+        reset: bool = False,
+        midway: tuple[int, int, int] = (0, 7, 57),
+    ) -> Phase:
+        """Make a phase of what was recorded since the last one; `written` holds the regions that are compared."""
+        script, answers = self._host.take()
+        expected = {name: {"byte": image.reshape(-1, 1).astype(np.int64)} for name, image in written.items()}
+        return Phase(
+            expected={**expected, HOST: answers},
+            reset=reset,
+            memory={address: image.astype(np.int64) for address, image in memory.items()},
+            kept={name: self._memory.addresses[name] for name in written},
+            script=script,
+            midway=midway,
+        )
+
+    def _adapters(self) -> Adapters:
+        """Make adapters with small random A and B in Q4.12."""
+        shape, rng = self._spec.mapping.shape, self._rng
+        a = [rng.normal(0, inputs**-0.5, inputs * shape.rank) for inputs in shape.inputs]
+        b = rng.normal(0, 0.05, shape.classes * len(shape.inputs) * shape.rank)
+        return Adapters(shape, np.rint(np.concatenate([*a, b]) * 4096).astype(np.int64))
+
+    def _batches(self, epochs: int, size: int) -> list[Integers]:
+        """Draw an order of all samples for each epoch, cut into batches."""
+        orders = [self._rng.permutation(self._samples) for _ in range(epochs)]
+        return [order[at : at + size] for order in orders for at in range(0, self._samples, size)]

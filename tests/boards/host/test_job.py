@@ -14,7 +14,6 @@ from fabtune.boards.host.driver import Core, CoreError
 from fabtune.boards.host.job import FineTuner
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import Command, Error
-from fabtune.golden.cores.scenario import random_parameters
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import of_pixels
 from fabtune.golden.lora.adapters import Adapters
@@ -25,6 +24,7 @@ from fabtune.golden.nn.forward import StageIntegers
 from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.core import SimulatedCore
 from fabtune.sim.compiled.simulation import Dram, build
+from fabtune.sim.cores.tb_instantft import random_parameters
 
 SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "cache_entries": 64}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2

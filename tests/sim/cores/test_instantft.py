@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.instantft_registers import Command
+from fabtune.golden.cores.instantft_registers import REGISTERS, Command
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.images import adapters_image
-from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, cache_bytes, cache_image, logits_image
+from fabtune.golden.lora.images import cache_image, logits_image, logits_of
+from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, Region
 from fabtune.hw.top import ports_of
 from fabtune.hw.verilog import emit
 from fabtune.sim.captures.capture import read_capture
@@ -107,7 +107,7 @@ def test_the_caches_image_holds_every_value(lanes):
         cache = ForwardCache(network, codec, 3)
         cache.records[:] = codec.quantise(rng.integers(-(1 << 20), 1 << 20, (3, codec.values)))
         image = cache_image(mapping, cache)
-        assert image.size == cache_bytes(mapping, raw, 3)
+        assert image.size == spec.layout.cache(3, raw).size
         if raw:
             values = image.view("<i4").reshape(3, len(words), lanes)
             found = np.concatenate([values[:, at, : word.count] for at, word in enumerate(words)], axis=1)
@@ -115,21 +115,37 @@ def test_the_caches_image_holds_every_value(lanes):
 
 
 def test_logits_begin_on_a_beat():
-    image = logits_image(SPEC.mapping, np.arange(-10, 10).reshape(2, 10))
-    assert image.size == 2 * SPEC.mapping.logit_beats * 16
+    logits = np.arange(-10, 10).reshape(2, 10)
+    image = logits_image(SPEC.mapping, logits)
+    assert image.size == SPEC.layout.logits(2).size == 2 * SPEC.mapping.logit_beats * 16
     assert image.view("<i4").reshape(2, -1)[1, :10].tolist() == list(range(10))
+    assert np.array_equal(logits_of(SPEC.mapping, image), logits)
 
 
 def test_regions_do_not_overlap():
     memory = JobMemory(ALIGNMENT)
-    memory.put(
-        "adapters",
-        adapters_image(SPEC.mapping, Adapters(SPEC.mapping.shape, np.zeros(SPEC.mapping.shape.parameters, np.int64))),
+    memory.place(SPEC.layout.adapters())
+    memory.place(
+        SPEC.layout.adapters(Adapters(SPEC.mapping.shape, np.ones(SPEC.mapping.shape.parameters, np.int64))), "other"
     )
-    memory.reserve("cache", 5000)
-    memory.reserve("logits", 1)
-    assert memory.addresses == {"adapters": 4096, "cache": 8192, "logits": 16384}
-    assert memory.end == 20480
+    memory.place(Region("cache", 5000))
+    memory.place(SPEC.layout.logits(0))
+    assert memory.addresses == {"adapters": 4096, "other": 8192, "cache": 12288, "logits": 20480}
+    assert memory.end == 24576
+    assert [*memory.images] == [8192]
+
+
+def test_the_script_is_the_drivers():
+    """What golden does not know, the cycles of a command, is read as the driver reads it and not compared."""
+    steps = scenario(SPEC, np.random.default_rng(0), 1000)[0].script
+    reads = [step for step in steps if step.kind == "read"]
+    ignored = {REGISTERS[name].offset for name in ("cycles_low", "cycles_high")}
+    assert {step.at for step in reads if not step.strobe} == ignored
+    assert {step.at for step in reads if step.strobe} == {
+        REGISTERS[name].offset
+        for name in ("signature", "status", "interrupt", "error_address", "batches", "misses", "saturations")
+    }
+    assert {step.strobe for step in steps} == {0x0, 0xF}
 
 
 def test_a_capture_of_the_core_is_refused(tmp_path):
