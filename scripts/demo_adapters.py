@@ -21,7 +21,8 @@ from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result, Settings, tune
 from ..golden.train.pretrain import pretrain, pretraining_defaults
 from ..hw.verilog import emit
-from .rtl import MEGAHERTZ, Comparison, spec_for, tune_rtl
+from ..sim.compiled.job import MEGAHERTZ, Comparison
+from ..sim.compiled.tune import spec_for, tune_rtl
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))
 
@@ -63,7 +64,7 @@ def _in_rtl(
     """The same job in the compiled core; Yosys works beside the simulator."""
     bar = progress.add_task("the core: emit", total=2)
     settings = Settings("instantft", "rtl", epochs, rate=rate)
-    spec = spec_for(network, settings, len(task.tune), pixels=True)
+    spec = spec_for(network, settings, len(task.tune), byte_inputs=True)
     emitted = emit(spec)
     with ThreadPoolExecutor(1) as beside:
         estimating = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)

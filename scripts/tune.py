@@ -17,7 +17,7 @@ from ..golden.models.network import Network
 from ..golden.train.adapters.defaults import AdapterDefaults, adapter_defaults
 from ..golden.train.adapters.tune import Epoch, Settings, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
-from .rtl import spec_for, tune_rtl
+from ..sim.compiled.tune import spec_for, tune_rtl
 from .start import Start, pretrained_module, progress_on, show
 
 

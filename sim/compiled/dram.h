@@ -49,7 +49,7 @@ struct Fault {
 };
 
 struct Settings {
-    uint64_t latency = 100, jitter = 31, outstanding = 16, poll = 256, progress = 0;
+    uint64_t latency = 100, jitter = 31, outstanding = 16;
     uint32_t duty = 65536;                             // of 65536
     uint32_t ar = 0, aw = 0, w = 0, r = 0, b = 0, control = 0;  // stalls, of 256
     bool hazards = true;

@@ -35,6 +35,7 @@
 namespace {
 
 constexpr uint32_t STATUS = 0x04;
+constexpr uint64_t POLL = 256;  // cycles between two reads of the status while a command runs
 
 // Verilator takes "interrupt" for a reserved word and renames it; a version that does not would be as good
 template <class Top>
@@ -104,7 +105,7 @@ class Harness {
     uint64_t trace_every = 1, batches = 0, updates = 0, simulated = 0;
     std::vector<Wait> waits;
     std::vector<Access> reads, refused;
-    Clock::time_point begun = Clock::now(), told = Clock::now();
+    Clock::time_point begun = Clock::now();
 
     void cycle();
     void monitor();
@@ -113,7 +114,6 @@ class Harness {
     unsigned write(uint32_t offset, uint32_t value);
     Access read(uint32_t offset);
     void wait(uint64_t limit, bool strict);
-    void tell();
     void set(const std::string& name, double value);
     void save(const std::string& file);
     void restore(const std::string& file);
@@ -225,15 +225,14 @@ void Harness::wait(uint64_t limit, bool strict) {
     for (unsigned i = 0; i < PORTS; ++i)
         result.read_beats[i] = ports[i].s.read_beats, result.write_beats[i] = ports[i].s.write_beats;
     for (uint64_t next = start; now - start < limit;) {
-        if (settings.poll && now >= next) {
-            next = now + settings.poll;
+        if (now >= next) {
+            next = now + POLL;
             const Access status = read(STATUS);
             if (seen.interrupt) break;
             if (!(status.value & 1)) {
                 result.ended = "idle";
                 break;
             }
-            tell();
         }
         cycle();
         if (seen.interrupt) break;
@@ -246,13 +245,6 @@ void Harness::wait(uint64_t limit, bool strict) {
     }
     waits.push_back(result);
     if (strict && result.ended == "timeout") fail(format("still busy after %" PRIu64 " cycles", result.cycles));
-}
-
-void Harness::tell() {
-    if (!settings.progress || Clock::now() - told < std::chrono::seconds(settings.progress)) return;
-    told = Clock::now();
-    const double seconds = std::chrono::duration<double>(told - begun).count();
-    std::fprintf(stderr, "cycle %" PRIu64 ", batch %" PRIu64 ", %.0f cycles/s\n", now, batches, simulated / seconds);
 }
 
 // ------------------------------------------------------------------ saved states
@@ -290,7 +282,8 @@ void Harness::restore(const std::string& file) {
     in >> now >> control_random.state >> batches >> updates >> size >> bytes;
     shadow.resize(bytes);
     in.read(shadow.data(), shadow.size());
-    memory.make(size);
+    // a session may have a larger memory than the one that was saved
+    memory.make(std::max(size, memory.size));
     for (in >> at; at < size; in >> at) in.read(memory.bytes + at, std::min(PIECE, size - at));
     in.close();
 }
@@ -304,9 +297,7 @@ void Harness::restore(const std::string&) { fail("restore: build the simulator a
 void Harness::set(const std::string& name, double value) {
     const std::map<std::string, uint64_t*> numbers{{"latency", &settings.latency},
                                                    {"jitter", &settings.jitter},
-                                                   {"outstanding", &settings.outstanding},
-                                                   {"poll", &settings.poll},
-                                                   {"progress", &settings.progress}};
+                                                   {"outstanding", &settings.outstanding}};
     const std::map<std::string, uint32_t*> shares{{"stall_ar", &settings.ar}, {"stall_aw", &settings.aw},
                                                   {"stall_w", &settings.w},   {"stall_r", &settings.r},
                                                   {"stall_b", &settings.b},   {"stall_control", &settings.control}};

@@ -13,8 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -191,8 +189,6 @@ class Session:
         The memory's behaviour, the same for all ports.
     seed : int
         Of all that is random in the harness.
-    folder : Path, optional
-        Where the run's files go and stay; a temporary folder by default.
     """
 
     def __init__(
@@ -201,10 +197,8 @@ class Session:
         memory: Bytes | int = SMALLEST_MEMORY,
         dram: Dram | None = None,
         seed: int = 0,
-        folder: Path | None = None,
     ) -> None:
         self.program = program
-        self.folder = folder
         self.commands: list[str] = []
         self._inputs: dict[str, Bytes] = {}
         self._dumps: dict[str, str] = {}
@@ -287,10 +281,6 @@ class Session:
         """From here on there are no faults."""
         self._note("no_faults")
 
-    def change(self, name: str, value: float) -> None:
-        """From here on one of `Dram`'s settings, or `poll`: cycles between two looks at the status, 0 for none."""
-        self._note(f"set {name} {float(value)}")
-
     def save(self, path: Path) -> None:
         """Save all state: the core's, the memory's and the harness's, settings and faults excepted."""
         self._note(f"save {Path(path).resolve()}")
@@ -303,7 +293,7 @@ class Session:
         """Write waveforms (VCD) from here on; the program must be built with `waves`."""
         self._note(f"waves {Path(path).resolve()}")
 
-    def run(self, check: bool = True, timeout: float | None = None, progress: int = 0) -> dict[str, Any]:
+    def run(self, check: bool = True, timeout: float | None = None) -> dict[str, Any]:
         """Carry out the commands.
 
         Parameters
@@ -312,8 +302,6 @@ class Session:
             Whether an error that the harness found is raised; else it is the result's `error`.
         timeout : float, optional
             Seconds after which the run is given up.
-        progress : int
-            Every so many seconds a line on stderr, 0 for none.
 
         Returns
         -------
@@ -330,16 +318,15 @@ class Session:
         UserError
             If the core breaks a rule of the protocol, does not finish, or a command is impossible.
         """
-        with self._workplace() as folder:
+        with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
+            folder = Path(scratch)
             for name, data in self._inputs.items():
                 data.tofile(folder / name)
-            for name in (*self._dumps.values(), "trace.bin"):
-                (folder / name).unlink(missing_ok=True)
             first = next((line for line in self.commands if line.split()[0] != "load"), "")
             commands = [] if first.startswith(("reset", "restore")) else ["reset 16"]
-            script = [*self._settings, f"set progress {progress}", *commands, *self.commands]
+            script = [*self._settings, *commands, *self.commands]
             (folder / "script.txt").write_text("\n".join(script) + "\n", encoding="utf-8")
-            result = self._carry_out(folder, timeout, progress > 0)
+            result = self._carry_out(folder, timeout)
             if check and result["error"]:
                 raise UserError(f"{self.program.name.split('-compiled-')[0]}: {result['error']}")
             files = {name: folder / file for name, file in self._dumps.items()}
@@ -351,14 +338,13 @@ class Session:
                 result["trace"] = bytes_written[: rows * self._traced].reshape(rows, self._traced)
         return result
 
-    def _carry_out(self, folder: Path, timeout: float | None, progress: bool) -> dict[str, Any]:
+    def _carry_out(self, folder: Path, timeout: float | None) -> dict[str, Any]:
         try:
             done = subprocess.run(
                 [self.program, "script.txt"],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=None if progress else subprocess.PIPE,
+                capture_output=True,
                 text=True,
                 check=False,
                 timeout=timeout,
@@ -377,15 +363,6 @@ class Session:
             problems = [line for line in said if "rror" in line] or said[-1:] or [f"ended with {done.returncode}"]
             raise UserError(f"{self.program.name}: {problems[0].strip()}") from None
         return result
-
-    @contextmanager
-    def _workplace(self) -> Iterator[Path]:
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            yield self.folder
-        else:
-            with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
-                yield Path(name)
 
     def _input(self, data: NDArray[Any]) -> str:
         name = f"input{len(self._inputs)}.bin"

@@ -135,7 +135,7 @@ class _Scenario:
             job, batches, misses=0, order=addresses["order_again"], logits=addresses["logits_again"], epochs=1
         )
         inferred = np.concatenate([job.logits(self._x[batch]) for batch in batches])
-        counters = {"batches": len(batches), "misses": 0, "saturations": None}
+        counters = {"batches": len(batches), "misses": self._samples, "saturations": None}
         self._run(Command.INFER, counters, logits=addresses["logits_infer"], cache=addresses["scratch"])
         self._run(Command.SAVE_ADAPTERS, cache=addresses["cache"])
         image = self._layout.adapters(job.adapters).image

@@ -11,18 +11,16 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import Core, CoreError
-from fabtune.boards.host.job import FineTuner
+from fabtune.boards.host.job import FineTuner, Tuned
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import Command, Error
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import of_pixels
 from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
-from fabtune.golden.nn.forward import StageIntegers
 from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.core import SimulatedCore
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.compiled.job import TuningJob, values_of
 from fabtune.sim.compiled.simulation import Dram, build
 from fabtune.sim.cores.tb_instantft import random_parameters
 
@@ -39,19 +37,18 @@ def _program(**settings: Any) -> Any:
 
 @dataclass
 class Case:
-    """A job, and what the integers make of it."""
+    """A job, and what golden makes of it."""
 
     spec: InstantftSpec
-    frozen: list[StageIntegers]
-    start: Adapters
-    inputs: Any
-    labels: Any
-    epochs: list[list[Any]]
+    job: TuningJob
     images: Any
     logits: Any
-    saturations: int
-    job: Job
-    values: Any
+    golden: Job
+
+    @property
+    def values(self) -> Any:
+        """Samples in Q8.16."""
+        return values_of(self.spec, self.job.inputs)
 
 
 def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: int = SAMPLES) -> Case:
@@ -61,54 +58,42 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     flat = 1500 * rng.normal(0, 1, mapping.shape.parameters)
     start = Adapters(mapping.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
     shape = (samples, *network.input_shape)
-    if spec.byte_inputs:
-        inputs = rng.integers(0, 256, shape)
-        values = of_pixels(inputs)
-    else:
-        inputs = values = rng.integers(-90_000, 90_000, shape)
+    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
     labels = rng.integers(0, network.classes, samples)
     epochs = []
     for _ in range(EPOCHS):
         order = rng.permutation(samples)
         epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
-    codec = WordCodec(network) if raw else record_layout(network)
-    job = Job(network, frozen, Adapters(mapping.shape, start.flat), RATE, ForwardCache(network, codec, samples))
+    job = TuningJob(frozen, start, inputs, labels, epochs, RATE, raw)
+    golden = job.golden(spec)
     images, logits = [], []
-    for batch in (batch for epoch in epochs for batch in epoch):
-        logits.append(job.batch(values[batch], labels[batch], batch).logits)
-        images.append(adapters_image(mapping, job.adapters))
-    return Case(
-        spec,
-        frozen,
-        start,
-        inputs,
-        labels,
-        epochs,
-        np.stack(images),
-        np.concatenate(logits),
-        job.saturations,
-        job,
-        values,
-    )
+    for batch in job.run_golden(spec, golden):
+        logits.append(batch.logits)
+        images.append(adapters_image(mapping, golden.adapters))
+    return Case(spec, job, np.stack(images), np.concatenate(logits), golden)
 
 
-def _simulated(program: Any, spec: InstantftSpec, dram: Dram | None = None, **more: Any) -> tuple[SimulatedCore, Core]:
-    simulated = SimulatedCore(program, 1 << 21, dram, limit=3_000_000, **more)
-    return simulated, Core(simulated, simulated, simulated.interrupt, spec.signature)
+def _simulated(
+    program: Any, spec: InstantftSpec, dram: Dram | None = None, **more: Any
+) -> tuple[SimulatedDevice, Core]:
+    device = SimulatedDevice(program, dram, limit=3_000_000, **more)
+    return device, Core(device, device, device.interrupt, spec.signature)
 
 
-def _check(case: Case, simulated: SimulatedCore, tuner: FineTuner) -> None:
+def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     """A whole job, from the adapters' start to the outputs of the tuned network."""
-    tuner.load_adapters(case.start)
-    before = len(simulated.traces) if simulated.sessions else 0
-    simulated.watch(adapters_image(case.spec.mapping, case.start))
-    tuned = tuner.tune(case.inputs, case.labels, case.epochs, RATE, logits=True)
-    assert np.array_equal(simulated.traces[before:], case.images)
+    tuner.load_adapters(case.job.adapters)
+    tuned, traced = case.job.tune(tuner, device, logits=True)
+    assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)
-    assert (tuned.finished.batches, tuned.finished.saturations) == (len(case.images), case.saturations)
-    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
-    assert np.array_equal(tuner.logits(case.inputs), case.job.logits(case.values))
+    assert (tuned.finished.batches, tuned.finished.saturations) == (len(case.images), case.golden.saturations)
+    assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
+    assert np.array_equal(tuner.logits(case.job.inputs), case.golden.logits(case.values))
+
+
+def _tuned(case: Case, tuner: FineTuner, logits: bool = False) -> Tuned:
+    return tuner.tune(case.job.inputs, case.job.labels, case.job.epochs, RATE, logits)
 
 
 VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
@@ -137,11 +122,11 @@ def test_whole_job(name: str) -> None:
     program, spec = _program(**(SMALL | settings))
     case = _case(spec, raw, gain)
     if name == "saturating":
-        assert case.saturations > 0
-    simulated, core = _simulated(program, spec)
+        assert case.golden.saturations > 0
+    device, core = _simulated(program, spec)
     tuner = FineTuner(core, spec, SAMPLES, raw)
-    tuner.load(case.frozen)
-    _check(case, simulated, tuner)
+    tuner.load(case.job.frozen)
+    _check(case, device, tuner)
 
 
 @pytest.fixture(scope="module")
@@ -152,42 +137,42 @@ def small() -> tuple[Any, Case]:
 
 def test_stalls_on_every_channel(small: tuple[Any, Case]) -> None:
     program, case = small
-    simulated, core = _simulated(program, case.spec, Dram.stressed(0.4), seed=3)
+    device, core = _simulated(program, case.spec, Dram.stressed(0.4), seed=3)
     tuner = FineTuner(core, case.spec, SAMPLES)
-    tuner.load(case.frozen)
-    _check(case, simulated, tuner)
+    tuner.load(case.job.frozen)
+    _check(case, device, tuner)
 
 
 def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
     program, case = small
-    simulated, core = _simulated(program, case.spec)
+    device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
-    tuner.load(case.frozen)
-    _check(case, simulated, tuner)
+    tuner.load(case.job.frozen)
+    _check(case, device, tuner)
     # with the records that are there, and with none
-    tuner.load_adapters(case.start)
-    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == 0
-    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+    tuner.load_adapters(case.job.adapters)
+    assert _tuned(case, tuner).finished.misses == 0
+    assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     tuner.forget()
-    tuner.load_adapters(case.start)
-    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == SAMPLES
-    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+    tuner.load_adapters(case.job.adapters)
+    assert _tuned(case, tuner).finished.misses == SAMPLES
+    assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
 
 
 def test_an_inference_empties_the_cache_on_the_chip() -> None:
     program, spec = _program(**SMALL, cache="chip")
     case = _case(spec)
-    simulated, core = _simulated(program, spec)
+    device, core = _simulated(program, spec)
     with pytest.raises(UserError, match="cache=dram"):
         FineTuner(core, spec, SAMPLES, raw=True)
     tuner = FineTuner(core, spec, SAMPLES)
-    tuner.load(case.frozen)
-    _check(case, simulated, tuner)
-    tuner.load_adapters(case.start)
-    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == SAMPLES
-    tuner.load_adapters(case.start)
-    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == 0
-    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+    tuner.load(case.job.frozen)
+    _check(case, device, tuner)
+    tuner.load_adapters(case.job.adapters)
+    assert _tuned(case, tuner).finished.misses == SAMPLES
+    tuner.load_adapters(case.job.adapters)
+    assert _tuned(case, tuner).finished.misses == 0
+    assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     with pytest.raises(CoreError) as caught:
         core.run(Command.TUNE, mode=1)
     assert caught.value.code == Error.BAD_MODE
@@ -196,33 +181,33 @@ def test_an_inference_empties_the_cache_on_the_chip() -> None:
 @pytest.mark.parametrize("after", [150, 900, 2500, 4100])
 def test_reset_in_the_middle(small: tuple[Any, Case], after: int) -> None:
     program, case = small
-    simulated, core = _simulated(program, case.spec)
+    device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
-    tuner.load(case.frozen)
-    tuner.load_adapters(case.start)
+    tuner.load(case.job.frozen)
+    tuner.load_adapters(case.job.adapters)
     with pytest.raises(UserError):
-        _interrupted(core, simulated, lambda: simulated.reset(after), tuner, case)
-    tuner.load(case.frozen)
-    tuner.load_adapters(case.start)
-    assert tuner.tune(case.inputs, case.labels, case.epochs, RATE).finished.misses == SAMPLES
-    assert np.array_equal(tuner.adapters().flat, case.job.adapters.flat)
+        _interrupted(core, device, lambda: device.reset(after), tuner, case)
+    tuner.load(case.job.frozen)
+    tuner.load_adapters(case.job.adapters)
+    assert _tuned(case, tuner).finished.misses == SAMPLES
+    assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
 
 
-def _interrupted(core: Core, simulated: SimulatedCore, what: Callable[[], None], tuner: FineTuner, case: Case) -> None:
+def _interrupted(core: Core, device: SimulatedDevice, what: Callable[[], None], tuner: FineTuner, case: Case) -> None:
     """Begin a job; then something happens, and the host gives up waiting."""
 
     def happens() -> None:
         what()
-        simulated.read(4)
+        device.read(4)
 
     core._interrupt = happens
     polls, run = 1, core.run
     core.run = lambda command, **values: run(command, polls=polls, **values)  # type: ignore[method-assign,assignment]
     try:
-        tuner.tune(case.inputs, case.labels, case.epochs, RATE)
+        _tuned(case, tuner)
     finally:
         core.run = run  # type: ignore[method-assign]
-        core._interrupt = simulated.interrupt
+        core._interrupt = device.interrupt
 
 
 @pytest.mark.parametrize(
@@ -237,27 +222,27 @@ def _interrupted(core: Core, simulated: SimulatedCore, what: Callable[[], None],
 )
 def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str, response: str) -> None:
     program, case = small
-    simulated, core = _simulated(program, case.spec)
+    device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
-    tuner.load(case.frozen)
-    tuner.load_adapters(case.start)
+    tuner.load(case.job.frozen)
+    tuner.load_adapters(case.job.adapters)
     places = []
     faulty = core.run
 
     def run(command: Command, **values: int) -> Any:
         places.append(values[where])
-        simulated.fault(kind, values[where], 64, response)
+        device.fault(kind, values[where], 64, response)
         return faulty(command, **values)
 
     core.run = run  # type: ignore[method-assign,assignment]
     with pytest.raises(CoreError) as caught:
-        tuner.tune(case.inputs, case.labels, case.epochs, RATE, logits=True)
+        _tuned(case, tuner, logits=True)
     core.run = faulty  # type: ignore[method-assign]
-    simulated.no_faults()
+    device.no_faults()
     assert caught.value.code == Error[f"{kind}_{response}".upper()]
     assert places[0] <= caught.value.address < places[0] + 4096
     # and the core is as good as new
-    _check(case, simulated, tuner)
+    _check(case, device, tuner)
 
 
 @pytest.mark.parametrize(
@@ -279,33 +264,33 @@ def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str,
 )
 def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, settings: dict[str, int]) -> None:
     program, case = small
-    simulated, core = _simulated(program, case.spec)
+    device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
-    tuner.load(case.frozen)
+    tuner.load(case.job.frozen)
     right = core.run
     core.run = lambda command, **values: right(command, **(values | settings))  # type: ignore[method-assign,assignment]
     with pytest.raises(CoreError) as caught:
-        tuner.tune(case.inputs, case.labels, case.epochs, RATE)
+        _tuned(case, tuner)
     assert caught.value.code == error
     core.run = right  # type: ignore[method-assign]
-    _check(case, simulated, tuner)
+    _check(case, device, tuner)
 
 
 def test_wrong_label_and_command_are_refused(small: tuple[Any, Case]) -> None:
     program, case = small
-    simulated, core = _simulated(program, case.spec)
+    device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
-    tuner.load(case.frozen)
+    tuner.load(case.job.frozen)
     with pytest.raises(CoreError) as caught:
-        tuner.tune(case.inputs, case.labels + 3, case.epochs, RATE)
+        tuner.tune(case.job.inputs, case.job.labels + 3, case.job.epochs, RATE)
     assert caught.value.code == Error.BAD_LABEL
     assert caught.value.address >= 3
     for command in (0, 7, 99):
         core.write("command", command)
-        simulated.interrupt()
+        device.interrupt()
         assert core.read("status") >> 8 == Error.BAD_COMMAND
         assert core.read("error_address") == command
-    _check(case, simulated, tuner)
+    _check(case, device, tuner)
 
 
 def test_other_core_is_refused(small: tuple[Any, Case]) -> None:
@@ -317,6 +302,6 @@ def test_other_core_is_refused(small: tuple[Any, Case]) -> None:
         FineTuner(core, case.spec, 65)
     tuner = FineTuner(core, case.spec, SAMPLES)
     with pytest.raises(UserError, match="for a cache of 9"):
-        tuner.tune(np.concatenate([case.inputs] * 2), case.labels, case.epochs, RATE)
+        tuner.tune(np.concatenate([case.job.inputs] * 2), case.job.labels, case.job.epochs, RATE)
     with pytest.raises(UserError, match="epochs differ"):
-        tuner.tune(case.inputs, case.labels, [case.epochs[0], case.epochs[0][:1]], RATE)
+        tuner.tune(case.job.inputs, case.job.labels, [case.job.epochs[0], case.job.epochs[0][:1]], RATE)

@@ -136,7 +136,7 @@ def test_regions_do_not_overlap():
 
 
 def test_the_script_is_the_drivers():
-    """What golden does not know, the cycles of a command, is read as the driver reads it and not compared."""
+    """The cycles of a command, which golden does not know, are read as the driver reads them and not compared."""
     steps = scenario(SPEC, np.random.default_rng(0), 1000)[0].script
     reads = [step for step in steps if step.kind == "read"]
     ignored = {REGISTERS[name].offset for name in ("cycles_low", "cycles_high")}

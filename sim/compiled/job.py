@@ -1,0 +1,178 @@
+"""Run a fine-tuning job on the compiled core and compare it with the integer job after every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...boards.host.driver import Core
+from ...boards.host.job import FineTuner, Tuned
+from ...golden.cores.instantft import InstantftSpec
+from ...golden.fixed import Integers, of_pixels
+from ...golden.lora.adapters import Adapters
+from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
+from ...golden.lora.images import adapters_image
+from ...golden.lora.job import BatchResult, Job
+from ...golden.nn.forward import StageIntegers
+from ...hw.verilog import emit
+from .device import SimulatedDevice
+from .simulation import Bytes, Dram, build
+
+MEGAHERTZ = 200
+"""Clock for which reports give milliseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class TuningJob:
+    """A fine-tuning job in integers, as the integer job and the core take it.
+
+    Parameters
+    ----------
+    frozen : sequence of StageIntegers
+        Weights and biases of the frozen network, Q4.12.
+    adapters : Adapters
+        Adapters at the start, Q4.12; they are not changed.
+    inputs : array of int, (n, *input_shape)
+        Bytes or Q8.16, as the core was generated.
+    labels : array of int, (n,)
+    epochs : sequence of sequences of array of int
+        Indices of the samples of each batch of each epoch.
+    rate : int
+        Learning rate of a sample, from `golden.lora.adapters.rate_of`.
+    raw : bool
+        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
+    """
+
+    frozen: Sequence[StageIntegers]
+    adapters: Adapters
+    inputs: NDArray[np.integer]
+    labels: Integers
+    epochs: Sequence[Sequence[Integers]]
+    rate: int
+    raw: bool = False
+
+    def golden(self, spec: InstantftSpec) -> Job:
+        """Make the integer job, before its first batch."""
+        network = spec.described
+        codec = WordCodec(network) if self.raw else record_layout(network)
+        adapters = Adapters(self.adapters.shape, self.adapters.flat)
+        return Job(network, self.frozen, adapters, self.rate, ForwardCache(network, codec, len(self.inputs)))
+
+    def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
+        """Run all batches on an integer job; after each one the job holds what the core must hold then."""
+        values = values_of(spec, self.inputs)
+        for batch in (batch for epoch in self.epochs for batch in epoch):
+            yield job.batch(values[batch], self.labels[batch], batch)
+
+    def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
+        """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
+        before = len(device.traced_adapters)
+        device.trace_adapters(adapters_image(tuner.spec.mapping, self.adapters))
+        tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits)
+        return tuned, device.traced_adapters[before:]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of a job on the simulated core with the integer job.
+
+    Parameters
+    ----------
+    cycles : int
+        Clock cycles of the tuning command, latency and stalls of the memory included.
+    batches_compared, logits_compared : int
+        Batches after which all adapters were compared, and samples whose logits were compared at the end.
+    mismatches : int
+        Batches with a wrong parameter, samples with a wrong logit, final adapters or counters that differ.
+    simulated : int
+        Clock cycles of all commands.
+    seconds : float
+        Time of the simulator for them.
+    """
+
+    cycles: int
+    batches_compared: int
+    logits_compared: int
+    mismatches: int
+    simulated: int
+    seconds: float
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Figures for a report, by the keys of ``--json``."""
+        return {
+            "cycles": self.cycles,
+            "ms_at_200_mhz": round(self.cycles / MEGAHERTZ / 1000, 3),
+            "batches_compared": self.batches_compared,
+            "logits_compared": self.logits_compared,
+            "mismatches": self.mismatches,
+            "bit_exact": self.mismatches == 0,
+            "simulated_cycles": self.simulated,
+            "simulation_seconds": round(self.seconds, 1),
+        }
+
+
+def compare_job(
+    spec: InstantftSpec,
+    job: TuningJob,
+    held_out: NDArray[np.integer],
+    dram: Dram | None = None,
+    seed: int = 0,
+    stage: Callable[[str], None] = lambda _: None,
+) -> tuple[Adapters, Comparison]:
+    """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
+
+    Compared are all adapters after every batch, the final adapters, the number of saturated values, and the logits of
+    held-out samples with the core's adapters.
+
+    Parameters
+    ----------
+    spec : InstantftSpec
+    job : TuningJob
+    held_out : array of int, (n, *input_shape)
+        Samples for the logits, as `job.inputs`.
+    dram : Dram, optional
+        Behaviour of the core's memory.
+    seed : int
+        Seed of the memory's randomness.
+    stage : callable
+        Called with the name of each step as it begins.
+
+    Returns
+    -------
+    Adapters
+        The core's adapters at the end.
+    Comparison
+    """
+    stage("emit the core")
+    verilog = emit(spec).verilog
+    stage("compile the simulator")
+    device = SimulatedDevice(build(verilog, spec.name, spec.ports), dram, seed)
+    tuner = FineTuner(Core(device, device, device.interrupt), spec, len(job.inputs), job.raw)
+    stage("simulate the job")
+    tuner.load(job.frozen)
+    tuner.load_adapters(job.adapters)
+    tuned, traced = job.tune(tuner, device)
+    found = tuner.adapters()
+    logits = tuner.logits(held_out)
+    stage("compare")
+    golden = job.golden(spec)
+    images = np.stack([adapters_image(spec.mapping, golden.adapters) for _ in job.run_golden(spec, golden)])
+    wrong = len(images) if traced.shape != images.shape else int((traced != images).any(axis=1).sum())
+    wrong += not np.array_equal(found.flat, golden.adapters.flat)
+    wrong += tuned.finished.saturations != golden.saturations
+    golden.adapters.flat[:] = found.flat
+    own = golden.logits(values_of(spec, held_out))
+    wrong += int((logits != own).any(axis=1).sum())
+    simulated = sum(one["simulated"] for one in device.sessions)
+    seconds = sum(one["seconds"] for one in device.sessions)
+    return found, Comparison(tuned.finished.cycles, len(traced), len(own), int(wrong), simulated, seconds)
+
+
+def values_of(spec: InstantftSpec, inputs: NDArray[np.integer]) -> Integers:
+    """Convert samples as the core reads them to Q8.16."""
+    return of_pixels(inputs) if spec.byte_inputs else inputs.astype(np.int64)

@@ -1,0 +1,122 @@
+"""Fine-tune a network in integers and on the compiled core: the engine "rtl" of `fabtune tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ...golden.cores.instantft import InstantftSpec
+from ...golden.datasets.dataset import Samples, Task
+from ...golden.errors import UserError
+from ...golden.lora.adapters import Adapters
+from ...golden.models.network import Network
+from ...golden.train.adapters.integer import IntegerEngine
+from ...golden.train.adapters.methods import Cache, method_of
+from ...golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
+from .job import Comparison, TuningJob, compare_job
+from .simulation import Dram
+
+METHODS = ("instantft", "skip2-lora")
+"""Methods of the core: adapters from every stage's input, outputs cached in NF4 or in Q8.16."""
+HELD_OUT = 200
+"""Held-out samples whose logits are compared at the end, at most."""
+
+
+def spec_for(
+    network: Network, settings: Settings, samples: int, byte_inputs: bool, core: str = "small"
+) -> InstantftSpec:
+    """Choose the core for a job.
+
+    Parameters
+    ----------
+    network, settings
+        The job.
+    samples : int
+        Samples to tune with.
+    byte_inputs : bool
+        Whether samples are bytes.
+    core : str
+        A preset of `InstantftSpec`; it gets more columns where the rank needs them.
+
+    Raises
+    ------
+    UserError
+        If the core cannot run the method or its rounding, or there is no such preset.
+    """
+    if settings.method not in METHODS:
+        raise UserError(f"--engine rtl runs --method {' or '.join(METHODS)}, not {settings.method}")
+    if settings.stochastic:
+        raise UserError("--engine rtl rounds to nearest: leave --stochastic to --engine golden")
+    if core not in InstantftSpec.presets:
+        raise UserError(f"there is no core {core!r}; there are: {', '.join(InstantftSpec.presets)}")
+    chosen: dict[str, Any] = dict(InstantftSpec.presets[core])
+    chosen["columns"] = max(chosen["columns"], 1 << (settings.rank - 1).bit_length())
+    chosen["cache_entries"] = max(32, 1 << (samples - 1).bit_length())
+    return InstantftSpec.of(
+        network, rank=settings.rank, byte_inputs=byte_inputs, batch=max(settings.batch, 2), **chosen
+    )
+
+
+def tune_rtl(
+    network: Network,
+    module: nn.Sequential,
+    task: Task,
+    settings: Settings,
+    progress: Callable[[Epoch], None] | None = None,
+    watch: bool = False,
+    stage: Callable[[str], None] = lambda _: None,
+    core: str = "small",
+    dram: Dram | None = None,
+    seed: int = 0,
+) -> tuple[Result, Comparison, InstantftSpec]:
+    """Tune in integers, then run the same job on the compiled core and compare.
+
+    Parameters
+    ----------
+    network, module, task, settings, progress, watch
+        See `golden.train.adapters.tune.tune`.
+    stage : callable
+        Called with the name of each step as it begins.
+    core : str
+        See `spec_for`.
+    dram : Dram, optional
+        Behaviour of the core's memory.
+    seed : int
+        Seed of the memory's randomness.
+
+    Returns
+    -------
+    Result
+        Accuracy after tuning and tensors are those of the core's adapters.
+    Comparison
+    InstantftSpec
+        Parameters of the core.
+    """
+    engine = engine_of(network, module, settings, len(task.tune))
+    assert isinstance(engine, IntegerEngine)
+    byte_inputs = task.tune.inputs.dtype == np.uint8
+    spec = spec_for(network, settings, len(task.tune), byte_inputs, core)
+    start = Adapters(engine.job.adapters.shape, engine.job.adapters.flat)
+    stage("tune in integers")
+    result = tune(network, module, task, settings, progress, watch, engine=engine)
+
+    def inputs(samples: Samples) -> Any:
+        return samples.inputs if byte_inputs else engine.integers(samples)
+
+    job = TuningJob(
+        engine.job.frozen,
+        start,
+        inputs(task.tune),
+        task.tune.labels.astype(np.int64),
+        settings.batches(len(task.tune)),
+        engine.job.rate,
+        raw=method_of(settings.method).cache is Cache.FULL,
+    )
+    found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
+    engine.job.adapters.flat[:] = found.flat
+    result.accuracy_after = accuracy(engine, task.test)
+    result.tensors = engine.tensors()
+    return result, comparison, spec
