@@ -80,8 +80,8 @@ def learn(message: Message, context: Context) -> Message:
     if _digest(client.model.integers()) != asked["start"]:
         raise UserError("this client's pre-trained model is not the server's: give both the same file as weights")
     first, second = (torch.from_numpy(message.content["total"][part].numpy().copy()) for part in ("0", "1"))
-    client.follow((first, second))
-    data = client.learn(ClientTask(int(asked["round"]), int(asked["client"]), int(asked["position"]))).to_bytes()
+    client.synchronise((first, second))
+    data = client.train(ClientTask(int(asked["round"]), int(asked["client"]), int(asked["position"]))).to_bytes()
     reply: dict[str, bytes | str] = {"message": data}
     if context.run_config["check"]:
         reply["digest"] = _digest(client.model.integers())

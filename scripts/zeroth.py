@@ -116,7 +116,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "drift": "none" if text else request.drifted,
         "method": settings.method,
         "engine": result.engine,
-        "generator": settings.drawn_from,
+        "generator": settings.generator_name,
         "steps": steps,
         "rate": settings.rate,
         "seed": request.seed,

@@ -1,4 +1,4 @@
-"""Reader of NPZ archives that may come from anyone: no pickles, and no more memory than the file owns up to."""
+"""Reader of untrusted NPZ archives: no pickles, and no more memory than the archive declares."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from ..errors import UserError
 
 LIMIT = 4 << 30
-"""Bytes of all arrays read from one archive, unpacked: 20 times MNIST in float32."""
+"""Largest size in bytes of all arrays read from one archive, unpacked: 20 times MNIST in float32."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> Arrays:
-    """Read named arrays; others in the archive stay untouched.
+    """Read named arrays; others in the archive are not read.
 
     Parameters
     ----------
     path : Path
     required, optional : iterable of str
-        Keys, as given to ``np.savez``.
+        Keys as given to ``np.savez``.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
     Raises
     ------
     UserError
-        If the file is no NPZ, is damaged, lacks a required key, holds objects, or unpacks to more than `LIMIT`.
+        If the file is not an NPZ, is damaged, lacks a required key, contains objects, or unpacks to more than `LIMIT`.
     """
     required = list(required)
     try:
@@ -44,11 +44,11 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             missing = [key for key in required if key not in members]
             if missing:
-                raise UserError(f"{path}: no array {', '.join(missing)}; it holds {', '.join(members) or 'nothing'}")
+                raise UserError(f"{path}: no array {', '.join(missing)}; it has {', '.join(members) or 'nothing'}")
             wanted = {key: members[key] for key in (*required, *optional) if key in members}
             size = sum(info.file_size for info in wanted.values())
             if size > LIMIT:
-                raise UserError(f"{path}: unpacks to {size} bytes, more than the {LIMIT} that are read")
+                raise UserError(f"{path}: unpacks to {size} bytes, more than the limit of {LIMIT}")
             return {key: _array(archive, info, f"{path}: {key}") for key, info in wanted.items()}
     except UserError:
         raise
@@ -57,7 +57,7 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     except Exception as error:
-        # what a hostile file provokes in the parsers is open-ended: zlib, struct, ast, tokenize, unicode, ...
+        # malformed files raise many kinds of errors in the parsers: zlib, struct, ast, tokenize, unicode, ...
         raise UserError(f"{path}: damaged ({type(error).__name__}: {' '.join(str(error).split())})") from None
 
 
@@ -66,14 +66,14 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> NDArr
         shape, dtype = _header(file, where)
         present = info.file_size - file.tell()
     if dtype.hasobject:
-        raise UserError(f"{where} holds Python objects, which only a pickle can load; save numbers instead")
-    # NumPy allocates what the header says before it reads; zipfile never yields more than `file_size`
+        raise UserError(f"{where} has Python objects, which need a pickle; save numbers instead")
+    # NumPy allocates the size in the header before it reads; zipfile never yields more than `file_size`
     if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != present:
         raise UserError(f"{where}: the header says {dtype} {shape}, but {present} bytes follow")
     with archive.open(info) as file:
         array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-        if file.read(1):  # also makes zipfile check its sum
-            raise UserError(f"{where}: bytes behind the array")
+        if file.read(1):  # also makes zipfile check the CRC
+            raise UserError(f"{where}: bytes after the array")
     return array
 
 

@@ -1,4 +1,4 @@
-"""What a fine-tuning job is given: samples for pre-training, for tuning and for the test."""
+"""Samples of a fine-tuning task: for pre-training, for tuning and for the test."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Inputs = NDArray[np.uint8] | NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs and labels.
+    """Set of inputs and labels.
 
     Parameters
     ----------
     inputs : array, (n, *shape)
-        uint8 are pixels, whose value is the byte / 255; float32 are values as they are.
+        uint8 are pixels with the value byte / 255; float32 are values.
     labels : array of int64, (n,)
     """
 
@@ -36,22 +36,30 @@ class Samples:
 
     @property
     def shape(self) -> Shape:
-        """Of one sample."""
+        """Shape of one sample."""
         return tuple(self.inputs.shape[1:])
 
     def values(self) -> NDArray[np.float32]:
-        """Inputs as the float network sees them."""
+        """Inputs of the float network, (n, *shape)."""
         if self.inputs.dtype == np.uint8:
             return self.inputs.astype(np.float32) / np.float32(255)
         return self.inputs.astype(np.float32, copy=False)
 
     def check(self, where: str, classes: int | None = None) -> Samples:
-        """Refuse what no job can use; return self.
+        """Check the samples and return self.
+
+        Parameters
+        ----------
+        where : str
+            Origin of the samples for messages.
+        classes : int, optional
+            Number of classes, if known.
 
         Raises
         ------
         UserError
-            No samples, unequal lengths, values that are not finite, a label below 0 or not below `classes`.
+            If there are no samples, inputs and labels differ in length, a value is not finite, or a label is below 0 or
+            not below `classes`.
         """
         if len(self.inputs) != len(self.labels):
             raise UserError(f"{where}: {len(self.inputs)} inputs but {len(self.labels)} labels")
@@ -72,15 +80,15 @@ class Samples:
 
 @dataclass(frozen=True)
 class Task:
-    """A drift: where the network comes from and what it meets.
+    """Fine-tuning task: a network is pre-trained on some samples and meets drifted ones.
 
     Parameters
     ----------
     name : str
     pretrain : Samples
-        As the world was.
+        Samples before the drift.
     tune, test : Samples
-        Drifted; `test` is held out from both.
+        Drifted samples; `test` is held out from both others.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The embedded task: scikit-learn's digits, which need no files."""
+"""Task on scikit-learn's digits, which need no files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sklearn.datasets import load_digits
 from .dataset import Samples, Task
 
 PRETRAIN, TUNE = 800, 500
-"""Samples; the remaining 497 of the 1,797 are the test."""
+"""Number of samples; the remaining 497 of the 1,797 are the test."""
 
 
 def digits(seed: int) -> Task:
-    """Split the 1,797 images in three, in a random order, undrifted.
+    """Load the 1,797 images in random order, split in three, without drift.
 
-    Images are (n, 1, 8, 8); their 17 grey levels 0 to 16 are spread over 0 to 255. Source: the test part of "Optical
-    Recognition of Handwritten Digits", UCI, as scikit-learn ships it.
+    Images are (n, 1, 8, 8); their 17 grey levels 0 to 16 are scaled to 0 to 255. Source: the test part of "Optical
+    Recognition of Handwritten Digits", UCI, from scikit-learn.
     """
     source = load_digits()
     order = np.random.default_rng(seed).permutation(len(source.target))

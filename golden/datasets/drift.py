@@ -1,4 +1,4 @@
-"""How the world changes between pre-training and tuning."""
+"""Drift: changes of images between pre-training and tuning."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .dataset import Inputs, Samples, Task
 
 DRIFTS = ("none", "rotate:DEGREES", "camera")
 _AT_ONCE = 1024
-"""Images; keeps the float64 copies small."""
+"""Images processed at a time, to keep float64 copies small."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A change of images.
+    """Change of images.
 
     Parameters
     ----------
     kind : str
         "none", "rotate" or "camera".
     degrees : float
-        Counter-clockwise, of "rotate".
+        Angle of "rotate", counter-clockwise.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Drift:
 
     @classmethod
     def parse(cls, text: str) -> Drift:
-        """Read ``none``, ``rotate:90`` or ``camera``."""
+        """Parse ``none``, ``rotate:90`` or ``camera``."""
         kind, colon, number = text.partition(":")
         if kind in ("none", "camera") and not colon:
             return cls(kind)
@@ -47,22 +47,22 @@ class Drift:
         raise UserError(f"there is no drift {text!r}; there are: {', '.join(DRIFTS)}, as in rotate:90")
 
     def apply(self, task: Task, seed: int) -> Task:
-        """Change what the task tunes and tests on; what the network is pre-trained on stays as it was.
+        """Apply the drift to the tuning and test samples of a task.
 
         Parameters
         ----------
         task : Task
         seed : int
-            Of the camera's noise.
+            Seed of the camera's noise.
 
         Raises
         ------
         UserError
-            If the samples are no images.
+            If the samples are not images.
         """
         if self.kind == "none":
             return task
-        rng = np.random.default_rng((seed, 1))  # not the stream that shuffled the samples
+        rng = np.random.default_rng((seed, 1))  # another stream than that of the shuffle
         return replace(
             task, tune=self._changed(task.tune, task.name, rng), test=self._changed(task.test, task.name, rng)
         )
@@ -78,14 +78,14 @@ class Drift:
 
 
 def rotate(images: Inputs, degrees: float) -> Inputs:
-    """Turn images about their centre, counter-clockwise; same size, bilinear, zeros from outside.
+    """Rotate images about their centre, counter-clockwise; same size, bilinear, zeros outside.
 
     Multiples of 90 degrees move the pixels of square images exactly.
 
     Parameters
     ----------
     images : array of uint8 or float32, (n, channels, height, width)
-        Pixels are rounded to the nearest byte; float values stay as they come.
+        uint8 results are rounded to the nearest byte, float32 results are not rounded.
     degrees : float
     """
     turned = np.empty_like(images)
@@ -97,18 +97,18 @@ def rotate(images: Inputs, degrees: float) -> Inputs:
 
 
 def camera(images: Inputs, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Images one pixel to the right, at 0.8 of the light, with noise of 0.05: a camera that was knocked.
+    """Simulate a displaced camera: shift right by one pixel, 0.8 of the light, Gaussian noise of 0.05.
 
     Parameters
     ----------
     images : array of uint8, (n, channels, height, width)
     rng : Generator
     """
-    knocked = np.empty(images.shape, np.uint8)
+    changed = np.empty(images.shape, np.uint8)
     for start in range(0, len(images), _AT_ONCE):
         part = images[start : start + _AT_ONCE] / 255.0
         moved = np.zeros_like(part)
         moved[..., 1:] = part[..., :-1]
         noisy = 0.8 * moved + rng.normal(0, 0.05, moved.shape)
-        knocked[start : start + _AT_ONCE] = np.rint(np.clip(noisy, 0, 1) * 255)
-    return knocked
+        changed[start : start + _AT_ONCE] = np.rint(np.clip(noisy, 0, 1) * 255)
+    return changed

@@ -1,9 +1,9 @@
 """Vibration spectra of a cooling fan: Damage1 and Damage2 of Skip2-LoRA (section 5.1).
 
-Source: github.com/matutani/cooling-fan (Sunaga, Kondo, Matsutani, IEEE Micro 43(6) 66-73, 2023), its CSV files gathered
-in `cooling_fan.npz`: one array (235, 512) of float32 for each recording, one row a spectrum of 1 Hz bins with values 0
-to 0.99999, rows in time order. In the ``12cm_hmlo`` recordings the fan turns at 2,500, 2,000 and 1,500 rpm and then
-stands still, a quarter of the time each.
+Source: github.com/matutani/cooling-fan (Sunaga, Kondo, Matsutani, IEEE Micro 43(6) 66-73, 2023), its CSV files
+collected in `cooling_fan.npz`: one array (235, 512) of float32 for each recording, each row a spectrum of 1 Hz bins
+with values 0 to 0.99999, rows in time order. In the ``12cm_hmlo`` recordings the fan turns at 2,500, 2,000 and 1,500
+rpm and then stands still, a quarter of the time each.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from .files import find
 STOP, NORMAL, DAMAGED = range(3)
 CLASSES = 3
 FEATURES = 256
-"""The paper uses 256 of the 512 bins without saying which: the lower ones."""
+"""Features: the lower 256 of the 512 bins. The paper uses 256 and does not say which."""
 _SILENT = ("silentA_1", "silentA_2", "silentB_1", "silentB_2")
 _NOISY = ("noisy_1", "noisy_2")
 
 
 def runs_of(seed: int) -> tuple[str, str, str]:
-    """The recordings to pre-train, to tune and to test on.
+    """Recordings to pre-train, to tune and to test on.
 
-    Each is 470 samples of a normal and a damaged fan, the paper's number. It says silent for pre-training, one half of
-    the noisy ones to tune and the other to test, not which: eight seeds go through all that there are.
+    Each has 470 samples of a normal and a damaged fan, as in the paper. The paper pre-trains on silent recordings,
+    tunes on one half of the noisy ones and tests on the other, without saying which: eight seeds cover all
+    combinations.
     """
     tuned = seed % 2
     return _SILENT[seed // 2 % 4], _NOISY[tuned], _NOISY[1 - tuned]
 
 
 def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
-    """Pre-train in a silent room, tune and test beside a ventilation fan.
+    """Load the task: pre-train in a silent room, tune and test beside a ventilation fan.
 
     Parameters
     ----------
     damage : int
         1 for holes in a blade, 2 for a chipped blade.
     data_dir : Path or None
-        Holds cooling-fan/cooling_fan.npz, or cooling_fan.npz.
+        Folder with cooling-fan/cooling_fan.npz or cooling_fan.npz.
     seed : int
         See `runs_of`.
     """
@@ -73,11 +74,11 @@ def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
 
 
 def stop_begins(spectra: NDArray[Any], where: str = "recording") -> int:
-    """First row at which the fan stands still.
+    """First row in which the fan stands still.
 
-    The sum of all 512 bins of a row tells: at the lowest speed 31 to 53 in the silent rooms and 56 to 72 beside the
-    ventilation fan, at rest 9 to 12 and 28 to 39. The border is half way between the medians of the two, and rest
-    begins behind the last row above it: at row 176 to 181 of 235, not always the 176.25 of a division by four. One or
+    Decided by the sum of all 512 bins of a row: at the lowest speed 31 to 53 in the silent rooms and 56 to 72 beside
+    the ventilation fan, at rest 9 to 12 and 28 to 39. The border is half way between the medians of the two, and rest
+    begins after the last row above it: at row 176 to 181 of 235, not always the 176.25 of a division by four. One or
     two rows of a recording, while the fan runs down, could be counted either way.
 
     Parameters
@@ -85,7 +86,7 @@ def stop_begins(spectra: NDArray[Any], where: str = "recording") -> int:
     spectra : array, (n, 512)
         In time order: three quarters with the fan turning, one at rest.
     where : str
-        For the message.
+        Name of the recording for messages.
     """
     energy = spectra.sum(axis=1, dtype=np.float64)
     eighth = len(energy) // 8

@@ -20,26 +20,27 @@ from .files import find
 
 CLASSES, FEATURES = 6, 561
 DRIFTED = (9, 14, 16, 19, 25)
-"""Subjects that the network is not pre-trained on, as in the paper."""
+"""Subjects excluded from pre-training, as in the paper."""
 TUNE_EACH = 35
-"""Windows of each drifted subject and activity to tune on: 5 x 6 x 35 = 1,050, the paper's number. The test has the
-other 696; the paper has 694, two fewer than there are."""
+"""Tuning windows of each drifted subject and activity: 5 x 6 x 35 = 1,050 as in the paper. The test has the other 696;
+the paper has 694."""
 
 
 def har(data_dir: Path | None) -> Task:
-    """Pre-train on most of the subjects, tune and test on five that move differently.
+    """Load the task: pre-train on most subjects, tune and test on five that move differently.
 
     Pre-training takes the official training part without the drifted subjects: exactly the paper's 5,894 windows. The
     drifted ones come from both parts (9 is in the official test part). The paper does not say which of their windows
-    are tuned on. Here it is the first ones, in the order of the file, of each subject and activity: a device meets its
-    users and is tested on what they do later. Of a dozen splits tried in float32, this has the paper's 1,050 and comes
-    closest to its accuracies; these depend much on the split. A random one gives 98 percent, because windows overlap
-    by a half. (Here only the first window of a subject and activity in the test may overlap one that was tuned on.)
+    are used for tuning. Here it is the first ones of each subject and activity, in the order of the file: a device is
+    tuned on its users and tested on later data. Of a dozen splits tried in float32, this one has the paper's 1,050
+    windows and comes closest to its accuracies, which depend strongly on the split. A random split gives 98 percent,
+    because windows overlap by a half; here only the first test window of a subject and activity may overlap a tuning
+    window.
 
     Parameters
     ----------
     data_dir : Path or None
-        Holds har/har.npz, or har.npz.
+        Folder with har/har.npz or har.npz.
     """
     (path,) = find("har", data_dir, "har", ["har.npz"])
     arrays = read_arrays(path, [f"{key}_{part}" for part in ("train", "test") for key in ("X", "y", "subject")])
@@ -49,7 +50,9 @@ def har(data_dir: Path | None) -> Task:
     subject = np.concatenate([train_subject, test_subject])
     absent = set(DRIFTED) - set(subject.tolist())
     if absent:
-        raise UserError(f"{path}: no windows of subject {', '.join(map(str, sorted(absent)))}, who should drift")
+        raise UserError(
+            f"{path}: no windows of subject {', '.join(map(str, sorted(absent)))}, which is one of the drifted subjects"
+        )
     rows = [
         np.flatnonzero((subject == one) & (everyone.labels == label)) for one in DRIFTED for label in range(CLASSES)
     ]

@@ -23,7 +23,7 @@ from .dataset import Samples
 
 _UINT8 = 8
 _LIMIT = 1 << 30
-"""Bytes of values: 20 times MNIST. A header can promise 2**64, and a gzip file of 1 MB can hold 1 GB of zeros."""
+"""Largest size in bytes: 20 times MNIST. A header can declare 2**64, and a gzip file of 1 MB can expand to 1 GB."""
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -32,9 +32,9 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     Parameters
     ----------
     path : Path
-        Gzip is recognised by the content, not by the name: browsers like to unpack and keep the name.
+        Gzip is recognised by the content, not by the name, as browsers may unpack a file without renaming it.
     dimensions : int
-        That the file must have: 3 for images (n, height, width), 1 for labels (n,).
+        Required dimensions: 3 for images (n, height, width), 1 for labels (n,).
 
     Returns
     -------
@@ -43,21 +43,21 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     Raises
     ------
     UserError
-        If the file cannot be read, or is not exactly what its header says.
+        If the file cannot be read, or does not match its header exactly.
     """
     try:
         with path.open("rb") as raw, closing(_unpacked(raw)) as file:
             return _parse(file, path, dimensions)
     except EOFError:
-        raise UserError(f"{path}: the gzip file is truncated; fetch it again") from None
+        raise UserError(f"{path}: the gzip file is truncated; download it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}: the gzip file is corrupt ({error}); fetch it again") from None
+        raise UserError(f"{path}: the gzip file is corrupt ({error}); download it again") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
 
 
 def read_pair(images: Path, labels: Path) -> Samples:
-    """Images (n, 1, height, width) and their labels, from two files."""
+    """Read images (n, 1, height, width) and their labels from two files."""
     pixels, classes = read_idx(images, 3), read_idx(labels, 1)
     if len(pixels) != len(classes):
         raise UserError(f"{images} has {len(pixels)} images but {labels} has {len(classes)} labels")
@@ -88,10 +88,10 @@ def _parse(file: IO[bytes], path: Path, dimensions: int) -> NDArray[np.uint8]:
     shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
     expected = prod(shape)
     if expected > _LIMIT:
-        raise UserError(f"{path}: the header promises {expected} values {shape}; at most {_LIMIT} are read")
-    # one byte more than there should be: it shows an over-long file, and makes gzip check its sum at the end
+        raise UserError(f"{path}: the header declares {expected} values {shape}; at most {_LIMIT} are read")
+    # one byte more than expected: detects a longer file, and makes gzip check its CRC
     values = file.read(expected + 1)
     if len(values) != expected:
         found = f"only {len(values)}" if len(values) < expected else "more"
-        raise UserError(f"{path}: the header promises {expected} values {shape}, the file has {found}")
+        raise UserError(f"{path}: the header declares {expected} values {shape}, the file has {found}")
     return np.frombuffer(values, np.uint8).reshape(shape).copy()

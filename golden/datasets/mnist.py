@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST, from their four original files."""
+"""Tasks on MNIST and Fashion-MNIST, from their four original files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .idx import read_pair
 
 CLASSES = 10
 TUNE = 1024
-"""Of the 10,000 test images; the others are the test. InstantFT, section 5.1: 1,024 random
-test images are tuned on; which the test is on is not said."""
+"""Tuning images out of the 10,000 test images; the others are the test. InstantFT, section 5.1, tunes on 1,024 random
+test images and does not say on which it tests."""
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 def mnist(name: str, data_dir: Path | None, seed: int) -> Task:
-    """Pre-train on the training images; tune on 1,024 random test images, and test on the others, undrifted.
+    """Load the task: pre-train on the training images, tune on 1,024 random test images, test on the others; no drift.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ def mnist(name: str, data_dir: Path | None, seed: int) -> Task:
         "mnist" or "fashion-mnist", also the folder in `data_dir`; the files have the same names in both.
     data_dir : Path or None
     seed : int
-        Of the choice of the 1,024.
+        Seed of the choice of the 1,024.
     """
     paths = find(name, data_dir, name, FILES, (".gz", ""))
     other = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}[name]
     if paths[0].resolve().parent.name == other:
-        raise UserError(f"--data-dir {data_dir} holds {other}, not {name}: same file names, other images")
+        raise UserError(f"--data-dir {data_dir} has {other}, not {name}: same file names, other images")
     train, rest = (_images(images, labels) for images, labels in (paths[:2], paths[2:]))
     if len(rest) <= TUNE:
         raise UserError(f"{paths[2]}: {len(rest)} images, but {TUNE} are tuned on and the test needs others")

@@ -1,12 +1,12 @@
-"""The user's own samples, from one NPZ file.
+"""Task from a user's NPZ file.
 
 Keys, as ``np.savez(file, x_tune=..., y_tune=..., ...)`` writes them:
 
 =======================  ==========================================================================
-x_tune, x_test           (n, features) or (n, channels, height, width); uint8 are pixels, whose
-                         value is the byte / 255; floats of any width are values, kept as float32
+x_tune, x_test           (n, features) or (n, channels, height, width); uint8 are pixels with
+                         the value byte / 255; floats of any width are converted to float32
 y_tune, y_test           (n,) integers, the classes counted from 0
-x_train, y_train         the same, to pre-train on; may be left out when a checkpoint is given
+x_train, y_train         samples to pre-train on; may be omitted if a checkpoint is given
 =======================  ==========================================================================
 """
 
@@ -24,18 +24,18 @@ from .dataset import Inputs, Samples, Task
 
 
 def npz(path: Path, classes: int | None = None) -> Task:
-    """Read a task.
+    """Read a task from an NPZ file.
 
     Parameters
     ----------
     path : Path
     classes : int, optional
-        Of the network, if known: labels are below it.
+        Number of classes of the network, if known.
 
     Returns
     -------
     Task
-        With no samples in `pretrain` if the file has none.
+        With empty `pretrain` if the file has no such samples.
     """
     arrays = read_arrays(path, ("x_tune", "y_tune", "x_test", "y_test"), ("x_train", "y_train"))
     if ("x_train" in arrays) != ("y_train" in arrays):
@@ -69,6 +69,6 @@ def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samp
 
 
 def _float32(inputs: NDArray[np.floating[Any]]) -> Inputs:
-    # what float32 cannot hold becomes infinity here, and `Samples.check` names the sample
+    # values beyond float32 become infinity, which `Samples.check` reports
     with np.errstate(over="ignore"):
         return inputs.astype(np.float32)

@@ -1,4 +1,4 @@
-"""The tasks by name: what ``fabtune`` can be asked to tune on."""
+"""Tasks by name, as on the command line."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _TASKS: dict[str, tuple[str, _Loader]] = {
     "fan-damage2": ("fan", lambda data_dir, seed: fan(2, data_dir, seed)),
     "har": ("har", lambda data_dir, seed: har(data_dir)),
 }
-"""Name to the preset network that fits, and the loader."""
+"""Preset network and loader of each task."""
 
 TASKS = (*_TASKS, "npz:FILE")
 
 
 def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: int = 0) -> Task:
-    """Load a task.
+    """Load a task by name.
 
     Parameters
     ----------
     name : str
         One of `TASKS`.
     data_dir : Path or None
-        Folder with the files of the task; "digits" and "npz:FILE" need none.
+        Folder with the files of the task; not needed for "digits" and "npz:FILE".
     drift : str
-        See `Drift.parse`; changes the samples to tune and test on.
+        Drift of the tuning and test samples, see `Drift.parse`.
     seed : int, at least 0
-        Of random splits and noise.
+        Seed of random splits and noise.
 
     Raises
     ------
@@ -57,12 +57,12 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
 
 
 def network_for(name: str) -> str:
-    """The preset network of a task.
+    """Name of the preset network of a task.
 
     Raises
     ------
     UserError
-        For samples of the user's own, which no preset is made for.
+        For samples from an NPZ file, which have no preset.
     """
     if name.startswith("npz:"):
         raise UserError(f"{name} has no network of its own: name one with --network or --model file.py:build")

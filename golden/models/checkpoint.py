@@ -1,4 +1,4 @@
-"""Weights in files. A file is data, never code: safetensors, or PyTorch's format read with ``weights_only``."""
+"""Checkpoints: safetensors, or PyTorch's format read with ``weights_only``, so that a file is data and never code."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from ..errors import UserError
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
-    """A state dict: ``.safetensors``, anything else as PyTorch wrote it.
+    """Load a state dict from ``.safetensors`` or, for any other suffix, from a file of `torch.save`.
 
     Raises
     ------
     UserError
-        If the file is absent, damaged, or holds anything but dense tensors by name.
+        If the file is absent, damaged, or contains anything but dense tensors by name.
     """
     if not path.is_file():
         raise UserError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     try:
         state = load_file(path) if path.suffix == ".safetensors" else _load_torch(path)
     except SafetensorError as error:
-        raise UserError(f"{path} is no safetensors file, or damaged: {_line(error)}") from error
+        raise UserError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from error
     except pickle.UnpicklingError as error:
         raise UserError(
-            f"{path} holds more than tensors, or is damaged, and is not read: save model.state_dict()"
+            f"{path} contains more than tensors, or is damaged, and is refused: save model.state_dict()"
         ) from error
     except OSError:
         raise
-    except Exception as error:  # on damaged files PyTorch's reader fails in any way there is
-        raise UserError(f"{path} is no PyTorch file, or damaged: {_line(error)}") from error
+    except Exception as error:  # PyTorch's reader raises arbitrary exceptions on damaged files
+        raise UserError(f"{path} is not a PyTorch file, or is damaged: {_line(error)}") from error
     if not isinstance(state, dict):
         raise UserError(f"{path} holds a {type(state).__name__}, not tensors by name: save model.state_dict()")
     for name, one in state.items():
         if not isinstance(name, str) or not isinstance(one, Tensor):
-            raise UserError(f"{path}: {name!r} is a {type(one).__name__}, no tensor: save model.state_dict()")
+            raise UserError(f"{path}: {name!r} is a {type(one).__name__}, not a tensor: save model.state_dict()")
         if one.layout != torch.strided or one.is_quantized or one.is_meta:
             raise UserError(f"{path}: {name} is sparse, quantised or empty: save dense float tensors")
     return {name: one.detach() for name, one in state.items()}
@@ -55,17 +55,17 @@ def load_state(path: Path) -> dict[str, Tensor]:
 
 def _load_torch(path: Path) -> object:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about pickle's protocol: nothing that the user could change
+        warnings.simplefilter("ignore")  # about pickle's protocol, which the user cannot change
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def load_into(module: nn.Module, path: Path) -> None:
-    """Load a state dict into a module, in the module's own types; any floats will do, float16 as well as float64.
+    """Load a state dict into a module; floats of any width are converted to the module's types.
 
     Raises
     ------
     UserError
-        If a tensor is missing, unexpected, of another shape or kind, or not finite; the module is unchanged then.
+        If a tensor is missing, unexpected, of another shape or kind, or not finite; the module is then unchanged.
     """
     state, own = load_state(path), module.state_dict()
     for name, mine in own.items():
@@ -79,14 +79,14 @@ def load_into(module: nn.Module, path: Path) -> None:
         if tensor.is_floating_point() != own[name].is_floating_point():
             raise UserError(f"{path}: {name} is {tensor.dtype}, the network's is {own[name].dtype}")
         state[name] = tensor.to(own[name].dtype)
-        # after the conversion: a float64 may be beyond float32
+        # checked after the conversion: a float64 may be beyond float32
         if not torch.isfinite(state[name]).all():
             raise UserError(f"{path}: {name} has NaN or infinity in {own[name].dtype}")
     module.load_state_dict(state)
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Refuse to replace a file of the user's that was not named with ``--force``."""
+    """Raise `UserError` if a file exists and `force` is not set."""
     if path.exists() and not force:
         raise UserError(f"{path} exists: choose another file, or --force to replace it")
 
@@ -94,7 +94,7 @@ def refuse_existing(path: Path, force: bool) -> None:
 def save_state(
     path: Path, tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str], force: bool
 ) -> None:
-    """Write tensors as safetensors, whole or not at all; the same contents give the same bytes.
+    """Write tensors as safetensors, atomically; equal contents give equal bytes.
 
     Raises
     ------
@@ -110,11 +110,11 @@ def save_state(
 
 
 def _serialised(tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str]) -> bytes:
-    # np.ascontiguousarray would give a scalar, such as a batch norm's counter, a dimension
+    # np.ascontiguousarray would add a dimension to a scalar, such as a batch norm's counter
     plain = save({name: np.array(one, order="C") for name, one in tensors.items()})
     if not metadata:
         return plain
-    # safetensors itself writes metadata in another order in every run
+    # safetensors itself writes metadata in random order
     start = 8 + int.from_bytes(plain[:8], "little")
     header = json.dumps({"__metadata__": dict(sorted(metadata.items())), **json.loads(plain[8:start])}).encode()
     header += b" " * (-len(header) % 8)
@@ -122,14 +122,14 @@ def _serialised(tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[st
 
 
 def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
-    """Tensors and metadata as `save_state` wrote them."""
+    """Load tensors and metadata of a file written by `save_state`."""
     try:
         with safe_open(path, "numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no dict
-    except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type that NumPy has not, as bfloat16
-        raise UserError(f"{path} is no safetensors file, or damaged: {_line(error)}") from error
+    except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type that NumPy lacks, such as bfloat16
+        raise UserError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:
-    """An exception's first sentence: PyTorch's go on for pages."""
+    """First sentence of an exception's message; PyTorch's messages are long."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).split(". ")[0][:120]

@@ -1,7 +1,7 @@
-"""The description of a network, from which training, the integer job, the cost model and the RTL derive.
+"""Description of a network, from which training, the integer job, the cost model and the RTL are derived.
 
-A description is a plain sequence of layers. `Network.stages` is its normal form, the one the hardware runs: each
-stage is one layer with weights, batch norm folded into it, and the ReLU and max-pool behind it.
+A description is a sequence of layers. `Network.stages` is its normal form, which the hardware runs: each stage is one
+layer with weights, its folded batch norm, and the ReLU and max-pool that follow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import prod
 from ..errors import UserError
 
 Shape = tuple[int, ...]
-"""Of one sample: (channels, height, width) or (features,)."""
+"""Shape of one sample: (channels, height, width) or (features,)."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class BatchNorm:
 
 @dataclass(frozen=True)
 class Relu:
-    """max(x, 0)."""
+    """ReLU: max(x, 0)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MaxPool:
 
 @dataclass(frozen=True)
 class Flatten:
-    """(channels, height, width) to one vector, channels slowest."""
+    """Flatten (channels, height, width) to one vector, channels slowest."""
 
 
 Layer = Convolution | Linear | BatchNorm | Relu | MaxPool | Flatten
@@ -69,20 +69,20 @@ Layer = Convolution | Linear | BatchNorm | Relu | MaxPool | Flatten
 
 @dataclass(frozen=True)
 class Stage:
-    """One layer with weights, and what follows it up to the next.
+    """One layer with weights, and the layers without weights that follow it.
 
     Parameters
     ----------
     layer : Convolution or Linear
     input_shape : tuple of int
-        As the layer before left it: a fully connected stage behind a convolution has (C, H, W) here, and flattens.
+        Output shape of the stage before; a fully connected stage after a convolution has (C, H, W) here, and flattens.
     computed_shape : tuple of int
-        Of the layer's own output.
+        Output shape of the layer itself.
     output_shape : tuple of int
-        After the max-pool, if there is one.
+        Output shape after the max-pool.
     batch_norm, relu : bool
     pool : int
-        Side of the max-pool, 1 for none.
+        Size of the max-pool, 1 for none.
     """
 
     layer: Convolution | Linear
@@ -95,34 +95,34 @@ class Stage:
 
     @property
     def inputs(self) -> int:
-        """Input values of a sample: what an adapter of this stage sees."""
+        """Number of input values of a sample, which an adapter of this stage reads."""
         return prod(self.input_shape)
 
     @property
     def channels(self) -> int:
-        """Channels of the input, each with its own scale in the forward cache; 1 for a vector."""
+        """Number of input channels, each with its own scale in the forward cache; 1 for a vector."""
         return self.input_shape[0] if len(self.input_shape) == 3 else 1
 
     @property
     def biases(self) -> int:
-        """Output channels or features."""
+        """Number of biases: output channels or features."""
         return self.computed_shape[0]
 
     @property
     def weight_shape(self) -> Shape:
-        """(out, in, kernel, kernel) or (out, in), as PyTorch has it."""
+        """Shape of the weight as in PyTorch: (out, in, kernel, kernel) or (out, in)."""
         if isinstance(self.layer, Convolution):
             return self.biases, self.input_shape[0], self.layer.kernel, self.layer.kernel
         return self.biases, self.inputs
 
     @property
     def parameters(self) -> int:
-        """Weights and biases."""
+        """Number of weights and biases."""
         return prod(self.weight_shape) + self.biases
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of a sample."""
+        """Number of multiply-accumulates of a sample."""
         return prod(self.weight_shape) * prod(self.computed_shape[1:])
 
     @property
@@ -137,7 +137,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Network:
-    """A sequential network.
+    """Sequential network.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class Network:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The normal form."""
+        """Normal form: layers with weights, each with the layers that follow it."""
         stages = stages_of(self.name, self.input_shape, self.layers)
         if not stages or not isinstance(stages[-1].layer, Linear) or stages[-1].relu or stages[-1].batch_norm:
             raise UserError(f"{self.name} must end in a linear layer: its outputs are the logits")
@@ -173,12 +173,12 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """Outputs."""
+        """Number of outputs."""
         return self.stages[-1].biases
 
     @property
     def parameters(self) -> int:
-        """Weights and biases once batch norm is folded."""
+        """Number of weights and biases after folding batch norm."""
         return sum(stage.parameters for stage in self.stages)
 
 

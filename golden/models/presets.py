@@ -1,4 +1,4 @@
-"""The networks of the papers, and a small one for the embedded digits."""
+"""Preset networks: those of the papers, and a small one for scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NETWORKS = {
 
 
 def preset(name: str) -> Network:
-    """The preset of that name."""
+    """Look up a preset network by name."""
     if name not in NETWORKS:
         raise UserError(f"there is no network {name!r}; there are: {', '.join(NETWORKS)}, or --model file.py:build")
     return NETWORKS[name]

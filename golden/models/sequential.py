@@ -1,4 +1,4 @@
-"""Descriptions as PyTorch modules and back, and batch norm folded into the layers before it."""
+"""Conversion between descriptions and PyTorch modules, and folding of batch norm."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .torch_layers import TorchLayer, layer_of, torch_layers
 
 @dataclass(frozen=True)
 class StageParameters:
-    """What a stage multiplies with once batch norm is folded.
+    """Weight and bias of a stage after folding batch norm.
 
     Parameters
     ----------
     weight : array of float64, the stage's `weight_shape`
     bias : array of float64, (biases,)
-        Zeros where the layer has none.
+        Zeros if the layer has no bias.
     """
 
     weight: NDArray[np.float64]
@@ -30,13 +30,13 @@ class StageParameters:
 
 
 Parameters = tuple[StageParameters, ...]
-"""One for each stage of a network."""
+"""Weights and biases of all stages of a network."""
 
 
 def module_of(network: Network) -> nn.Sequential:
-    """The network as a PyTorch module, layer by layer in the description's order.
+    """Create the PyTorch module of a description, layer by layer.
 
-    Initialised as PyTorch does it by default, from its global generator: the caller seeds.
+    Initialised with PyTorch's defaults from its global generator, which the caller seeds.
     """
     modules: list[nn.Module] = []
     stages = iter(network.stages)
@@ -65,86 +65,86 @@ def _module(layer: object, stage: Stage | None) -> nn.Module:
 
 
 def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
-    """The description of a user's own module.
+    """Derive the description of a user's module.
 
     Parameters
     ----------
     module : nn.Sequential
-        Of Conv2d, BatchNorm1d, BatchNorm2d, ReLU, MaxPool2d, Flatten and Linear, in any nesting of Sequentials; Dropout
-        and Identity are left out, as they do nothing once a network is trained.
+        Conv2d, BatchNorm1d, BatchNorm2d, ReLU, MaxPool2d, Flatten and Linear, in any nesting of Sequentials. Dropout
+        and Identity are left out, as they have no effect in evaluation mode.
     input_shape : tuple of int
-        Of one sample.
+        Shape of one sample.
     name : str
-        Where the module came from, for messages: ``model.py:build``.
+        Origin of the module for messages: ``model.py:build``.
 
     Raises
     ------
     UserError
-        For a module or an arrangement that has no hardware, and for sizes that do not fit each other.
+        If a module or an arrangement has no hardware, or sizes do not fit each other.
     """
     found = torch_layers(module, name)
-    layers = tuple(layer_of(leaf, name) for leaf in found)
+    layers = tuple(layer_of(torch_layer, name) for torch_layer in found)
     try:
         network = Network(name, input_shape, layers)
     except UserError as mistake:
-        if [leaf.position for leaf in found] == [str(number) for number in range(len(found))]:
+        if [torch_layer.position for torch_layer in found] == [str(number) for number in range(len(found))]:
             raise
-        counted = "counted with nested Sequentials opened, Dropout and Identity left out"
+        counted = "counted in nested Sequentials, without Dropout and Identity"
         raise UserError(f"{mistake} (layers {counted})") from None
     stages = iter(network.stages)
     stage: Stage | None = None
-    for leaf, layer in zip(found, layers, strict=True):
+    for torch_layer, layer in zip(found, layers, strict=True):
         if isinstance(layer, Convolution | Linear):
             stage = next(stages)
         if stage is not None:
-            _check_sizes(leaf, stage, name)
+            _check_sizes(torch_layer, stage, name)
     return network
 
 
-def _check_sizes(leaf: TorchLayer, stage: Stage, name: str) -> None:
-    where = f"layer {leaf.position} of {name}"
-    match leaf.module:
+def _check_sizes(torch_layer: TorchLayer, stage: Stage, name: str) -> None:
+    where = f"layer {torch_layer.position} of {name}"
+    match torch_layer.module:
         case nn.Conv2d(in_channels=declared):
             given, what = stage.channels, "input channels"
         case nn.Linear(in_features=declared):
             given, what = stage.inputs, "input features"
         case nn.BatchNorm1d(num_features=declared) | nn.BatchNorm2d(num_features=declared):
             right = "BatchNorm1d" if isinstance(stage.layer, Linear) else "BatchNorm2d"
-            if type(leaf.module).__name__ != right:
+            if type(torch_layer.module).__name__ != right:
                 before = type(stage.layer).__name__.lower()
-                raise UserError(f"{where} is a {type(leaf.module).__name__} behind a {before} layer: use {right}")
+                raise UserError(f"{where} is a {type(torch_layer.module).__name__} after a {before} layer: use {right}")
             given, what = stage.biases, "channels" if right == "BatchNorm2d" else "features"
         case _:
             return
     if declared != given:
         shape = "" if what in ("channels", "features") else f" ({' x '.join(map(str, stage.input_shape))})"
-        raise UserError(f"{where} is declared with {declared} {what}, but what comes before it gives {given}{shape}")
+        raise UserError(f"{where} is declared with {declared} {what}, but the layer before gives {given}{shape}")
 
 
 def folded(network: Network, module: nn.Module) -> Parameters:
-    """A trained module's weights and biases, batch norm folded in as in evaluation mode, in float64.
+    """Weights and biases of a trained module in float64, with batch norm folded as in evaluation mode.
 
     Parameters
     ----------
     network : Network
-        The module's description.
+        Description of the module.
     module : nn.Sequential
-        From `module_of`, or the user's own.
+        From `module_of`, or the user's.
 
     Raises
     ------
     UserError
-        If a tensor has NaN or infinity, or the module is not one of this network.
+        If a tensor has NaN or infinity, or the module does not fit the network.
     """
     check_finite(module, network.name)
     pairs: list[StageParameters] = []
-    for leaf in torch_layers(module, network.name):
-        layer = leaf.module
+    for torch_layer in torch_layers(module, network.name):
+        layer = torch_layer.module
         if isinstance(layer, nn.Conv2d | nn.Linear):
             weight = _array(layer.weight)
             pairs.append(StageParameters(weight, np.zeros(len(weight)) if layer.bias is None else _array(layer.bias)))
         elif isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
-            pairs[-1] = _normalised(pairs[-1], layer, f"{network.name}, {leaf.position}.running_var")
+            pairs[-1] = _normalised(pairs[-1], layer, f"{network.name}, {torch_layer.position}.running_var")
     shapes = [pair.weight.shape for pair in pairs]
     expected = [stage.weight_shape for stage in network.stages]
     if shapes != expected:
@@ -157,7 +157,7 @@ def _normalised(before: StageParameters, norm: nn.BatchNorm1d | nn.BatchNorm2d, 
     assert norm.running_var is not None, "as above"
     variance = _array(norm.running_var) + norm.eps
     if (variance <= 0).any():
-        raise UserError(f"{where} has a value below -{norm.eps}: no variance is negative")
+        raise UserError(f"{where} has a value below -{norm.eps}: a variance is not negative")
     scale = 1 / np.sqrt(variance)
     shift = np.zeros(len(scale))
     if norm.affine:
@@ -171,12 +171,12 @@ def _array(tensor: torch.Tensor) -> NDArray[np.float64]:
 
 
 def deployed_module(network: Network, module: nn.Module) -> nn.Sequential:
-    """A trained module of `deployed` in float32, on which fine-tuning runs; draws no random numbers.
+    """Trained module of the deployed network in float32, without drawing random numbers.
 
     Parameters
     ----------
     network, module
-        See `folded`; the module stays as it is.
+        See `folded`; the module is not modified.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def deployed_module(network: Network, module: nn.Module) -> nn.Sequential:
         As `folded`, and if a parameter is beyond float32.
     """
     parameters = folded(network, module)
-    with torch.device("meta"):  # or PyTorch would draw an initialisation that nobody uses
+    with torch.device("meta"):  # without drawing an unused initialisation
         plain = module_of(deployed(network))
     plain.to_empty(device="cpu")
     weighted = [layer for layer in plain if isinstance(layer, nn.Conv2d | nn.Linear)]
@@ -197,7 +197,7 @@ def deployed_module(network: Network, module: nn.Module) -> nn.Sequential:
 
 
 def check_finite(module: nn.Module, where: str) -> None:
-    """Refuse NaN and infinity, naming the tensor."""
+    """Raise `UserError` with the name of a tensor that has NaN or infinity."""
     for name, tensor in module.state_dict().items():
         if not torch.isfinite(tensor).all():
             raise UserError(f"{where}: {name} has NaN or infinity")

@@ -1,4 +1,4 @@
-"""A network's description in one line: ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``."""
+"""One-line text of a network description: ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _GRAMMAR = "an input like 1x28x28 or 256, then conv6k5p2 (channels, kernel, padd
 
 
 def text_of(network: Network) -> str:
-    """The description of a network; its name is not part of it."""
+    """Format a network as text, without its name."""
     return " ".join(["x".join(map(str, network.input_shape)), *map(_word, network.layers)])
 
 
 def network_from(text: str) -> Network:
-    """The network of a description; it is its own name.
+    """Parse a network from text; the text is its name.
 
     Raises
     ------
     UserError
-        If it is none.
+        If the text does not describe a network.
     """
     shape, *layers = text.split() or [""]
     if not re.fullmatch(r"\d+(x\d+)*", shape):
@@ -55,5 +55,5 @@ def _layer(word: str, text: str) -> Layer:
         return MaxPool(int(found[1]))
     plain: dict[str, Layer] = {"relu": Relu(), "flatten": Flatten(), "norm": BatchNorm()}
     if word not in plain:
-        raise UserError(f"{word!r} in {text!r} is no layer: {_GRAMMAR}")
+        raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")
     return plain[word]

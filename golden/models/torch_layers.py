@@ -1,4 +1,4 @@
-"""The layers of a user's own nn.Sequential, one by one: what each is in the hardware, or why it has none."""
+"""Conversion of the layers of a user's nn.Sequential to layers of a description, or the reason for refusing one."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from .network import BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool, Re
 SUPPORTED = "Conv2d, BatchNorm, ReLU, MaxPool2d, Flatten, Linear"
 
 _IDLE = {
-    # what does nothing to a trained network
+    # no effect in evaluation mode
     *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout),
 }
 
 
 class TorchLayer(NamedTuple):
-    """A layer and its name, as in the keys of the state dict: ``3``, or ``1.0`` in a nested Sequential."""
+    """PyTorch layer and its name in the state dict: ``3``, or ``1.0`` in a nested Sequential."""
 
     position: str
     module: nn.Module
 
 
 def torch_layers(module: nn.Module, name: str) -> tuple[TorchLayer, ...]:
-    """The layers in the order they run, without Dropout and Identity; one that is used twice is there twice.
+    """Layers in the order in which they run, without Dropout and Identity; a layer used twice occurs twice.
 
     Raises
     ------
     UserError
-        If the module, or one nested in it that has layers, is anything but a plain Sequential.
+        If the module is not a plain Sequential, or a layer has no hardware.
     """
     if not _plain(module):
         own = " with a forward of its own" if isinstance(module, nn.Sequential) else ""
         raise UserError(f"{name} gives a {_title(module)}{own}: it must be a torch.nn.Sequential of {SUPPORTED}")
     found: list[TorchLayer] = []
     for position, layer in module.named_modules(remove_duplicate=False):
-        # refused here, before its own children come
+        # refused here, before its children are visited
         if not _plain(layer) and type(layer) not in (*_IDLE, *_LAYERS):
             raise UserError(f"layer {position} of {name} is a {_title(layer)}, which has no hardware: use {SUPPORTED}")
         if type(layer) in _LAYERS:
@@ -45,21 +45,21 @@ def torch_layers(module: nn.Module, name: str) -> tuple[TorchLayer, ...]:
     return tuple(found)
 
 
-def layer_of(leaf: TorchLayer, name: str) -> Layer:
-    """A layer of the description.
+def layer_of(torch_layer: TorchLayer, name: str) -> Layer:
+    """Convert a PyTorch layer to a layer of the description.
 
     Raises
     ------
     UserError
-        For settings that the hardware does not have.
+        If the layer has settings that the hardware does not support.
     """
-    layer = leaf.module
+    layer = torch_layer.module
     reason = _objection(layer)
-    # pruning and weight norm replace a layer's parameters and compute them anew in every forward
+    # pruning and weight norm replace a layer's parameters and recompute them in every forward pass
     if others := {key for key, _ in layer.named_parameters(recurse=False)} - {"weight", "bias"}:
         reason = f"no {min(others)}: remove the pruning or the parametrization first"
     if reason:
-        raise UserError(f"layer {leaf.position} of {name}: a {type(layer).__name__} in hardware has {reason}")
+        raise UserError(f"layer {torch_layer.position} of {name}: a {type(layer).__name__} in hardware has {reason}")
     match layer:
         case nn.Conv2d():
             return Convolution(layer.out_channels, layer.kernel_size[0], _padding(layer))
@@ -75,7 +75,7 @@ def layer_of(leaf: TorchLayer, name: str) -> Layer:
 
 
 def _objection(layer: nn.Module) -> str:
-    """What the layer would have to be, or nothing."""
+    """Requirement that a layer does not meet, or an empty text."""
     match layer:
         case nn.Conv2d():
             return _convolution_objection(layer)

@@ -1,4 +1,4 @@
-"""A user's own network: ``file.py:build``."""
+"""Loader of a user's network from ``file.py:build``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAME = "fabtune_user_model"
 
 
 def user_module(reference: str) -> nn.Sequential:
-    """Run the user's function and take the Sequential that it returns, on the CPU and in float32.
+    """Call the user's function and return its Sequential, on the CPU and in float32.
 
-    This runs the user's file as Python does, with imports from the file's own folder; weights come from elsewhere
-    (`checkpoint`), and those files are only data.
+    The user's file is executed, with imports from its own folder. Weights are loaded separately (`checkpoint`) from
+    files that are only data.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ def user_module(reference: str) -> nn.Sequential:
         raise UserError(f"--model {reference}: {path} is not a file")
     spec = importlib.util.spec_from_file_location(_NAME, path)
     if spec is None or spec.loader is None:
-        raise UserError(f"--model {reference}: {path} is no Python file (.py)")
+        raise UserError(f"--model {reference}: {path} is not a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
-    # the interpreter looks there for the names in a dataclass's annotations
+    # a dataclass looks up the names in its annotations there
     sys.modules[_NAME] = module
     try:
         with _own_folder(path):
@@ -57,8 +57,8 @@ def user_module(reference: str) -> nn.Sequential:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        said = " ".join(str(error).split())
-        raise UserError(f"--model {reference} failed{_line(error, path)}: {type(error).__name__}: {said}") from error
+        text = " ".join(str(error).split())
+        raise UserError(f"--model {reference} failed{_line(error, path)}: {type(error).__name__}: {text}") from error
     if not isinstance(made, nn.Sequential):
         kind = type(made)
         raise UserError(
@@ -70,7 +70,7 @@ def user_module(reference: str) -> nn.Sequential:
 
 @contextmanager
 def _own_folder(path: Path) -> Iterator[None]:
-    """Let the file import its neighbours, as a script can, and leave no compiled files beside it."""
+    """Context in which a file can import from its own folder, without writing compiled files there."""
     folder, keep = str(path.resolve().parent), sys.dont_write_bytecode
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
@@ -83,7 +83,7 @@ def _own_folder(path: Path) -> Iterator[None]:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """Where in the user's file an exception came from; a syntax error says so itself."""
+    """Line of the user's file in which an exception was raised; empty for syntax errors, which contain it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     return f" in line {lines[-1]}" if lines else ""

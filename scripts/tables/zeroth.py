@@ -89,7 +89,7 @@ def _trial(
         tuning.run()
     except UserError:  # the loss is no number any more; the weights are those of the step before
         collapsed = True
-        tuning.curve.append((len(tuning.losses), objective.right()))
+        tuning.curve.append((len(tuning.losses), objective.accuracy()))
     return Outcome(tuning.curve[0][1], tuning.curve[-1][1], _windows(tuning.losses), collapsed)
 
 

@@ -1,1 +1,1 @@
-"""Fine-tuning with adapters: methods, cost model, float engines and the integer job."""
+"""Fine-tuning by gradients, with adapters or without: methods, cost model, float engines and the integer engine."""

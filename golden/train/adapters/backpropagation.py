@@ -1,4 +1,4 @@
-"""Float engine for what needs the network's own forward or backward pass in every batch: PyTorch's gradients."""
+"""Float engine with PyTorch's gradients, for methods that run the network forward or backward in every batch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .methods import AdapterPlacement, Method, Reach
 
 
 class LowRank(nn.Module):
-    """A layer with an adapter beside it, which sees and writes whole vectors: y = layer(x) + B A vec(x).
+    """Layer with a parallel adapter on flattened inputs and outputs: y = layer(x) + B A vec(x).
 
     Parameters
     ----------
     layer : Conv2d or Linear
     a : array, (rank, inputs)
     outputs : int
-        Values of a sample that the layer gives.
+        Output values of the layer for one sample.
     """
 
     def __init__(self, layer: nn.Module, a: Floats, outputs: int) -> None:
@@ -34,25 +34,25 @@ class LowRank(nn.Module):
         self.b = nn.Parameter(torch.zeros(outputs, len(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Both, added."""
+        """Output of the layer plus that of the adapter."""
         y: Tensor = self.layer(x)
-        beside = functional.linear(functional.linear(x.flatten(1), self.a), self.b)
-        return y + beside.view_as(y)
+        adapter = functional.linear(functional.linear(x.flatten(1), self.a), self.b)
+        return y + adapter.view_as(y)
 
 
 class PropagateEngine:
-    """FT-All, FT-Last, FT-Bias, FT-All-LoRA, LoRA-All and LoRA-Last.
+    """Engine for FT-All, FT-Last, FT-Bias, FT-All-LoRA, LoRA-All and LoRA-Last.
 
     Parameters
     ----------
     module : torch.nn.Sequential
-        The pre-trained network, batch norm and all; it is trained in place. Batch norm keeps the statistics of
-        pre-training, as it must where results are cached, and its own parameters stay.
+        The pre-trained network, with batch norm; trained in place. Batch norm keeps the statistics of pre-training, as
+        methods with a cache require, and its parameters are frozen.
     method : Method
     a : mapping of int to (array (rank, inputs), int)
-        Each adapter's A and the outputs of the layer beside it, by the stage.
+        By stage: A of its adapter, and the number of outputs of the layer in parallel.
     rate : float
-        Learning rate of a sample.
+        Learning rate for the gradient of one sample: that for the mean of a batch, divided by the batch.
     """
 
     saturations = 0
@@ -76,7 +76,7 @@ class PropagateEngine:
         self._optimiser = torch.optim.SGD(self._trained.values(), lr=rate)
 
     def batch(self, samples: Samples, indices: Integers) -> Floats:
-        """Learn from a batch; return the logits before."""
+        """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         logits: Tensor = self.module(torch.from_numpy(samples.values()))
         loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels), reduction="sum")
         self._optimiser.zero_grad()
@@ -86,11 +86,11 @@ class PropagateEngine:
         return result
 
     def logits(self, samples: Samples) -> Floats:
-        """Outputs of the network as tuned so far."""
+        """Logits of the network as tuned so far, (n, classes)."""
         with torch.no_grad():
             result: Floats = self.module(torch.from_numpy(samples.values())).numpy()
         return result
 
     def tensors(self) -> Tensors:
-        """The trained parameters, by PyTorch's names."""
+        """Trained parameters by PyTorch's names."""
         return {name: np.array(one.detach().numpy()) for name, one in self._trained.items()}

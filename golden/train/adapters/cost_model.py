@@ -1,7 +1,7 @@
-"""What a method costs on a network, as InstantFT counts it (table 1).
+"""Cost model of a method on a network, counted as in InstantFT (table 1).
 
-Operations are those of one sample, a multiply-accumulate is two. Bytes are float32's. Batch norm counts as folded: the
-network is the one that is deployed.
+Operations are counted for one sample; a multiply-accumulate is two. Bytes are those of float32. Batch norm counts as
+folded, as in the deployed network.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ _FLOAT = 4
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one method on one network.
+    """Cost of one method on one network.
 
     Parameters
     ----------
     trainable_parameters : int
     forward_flops : int
-        Network and adapters.
+        Operations of network and adapters.
     forward_flops_on_a_hit : int or None
-        Adapters alone, where the rest comes from a cache.
+        Operations of the adapters alone, where the rest comes from a cache; None without a cache.
     backward_flops : int
-        As the paper counts. It charges adapters that feed the last layer for a gradient that goes to their inputs,
-        which nobody uses.
+        Operations as the paper counts them, with the gradient of the adapters' inputs, which is never used.
     backward_flops_needed : int
-        Without that.
+        Operations without that gradient.
     memory_bytes : int
-        Parameters, their gradients, activations, and what the backward pass keeps; without the cache.
+        Parameters, their gradients, activations, and the state of the backward pass; without the cache.
     cache_bytes : int
-        A sample's record in the forward cache.
+        Record of one sample in the forward cache.
     """
 
     trainable_parameters: int
@@ -48,7 +47,7 @@ class Cost:
 
 
 def cost(network: Network, method: Method, rank: int = 4) -> Cost:
-    """Count."""
+    """Count parameters, operations and bytes of a method on a network, with adapters of a rank."""
     adapters = adapter_shapes(network, method, rank)
     adapter_parameters = sum(adapter.parameters for adapter in adapters)
     through_adapters = 2 * adapter_parameters
@@ -76,7 +75,7 @@ def _own_trainable(network: Network, method: Method) -> int:
 
 
 def _own_backward(network: Network, method: Method) -> int:
-    """Gradients of the network's own weights, biases and activations."""
+    """Operations of the gradients of the network's own weights, biases and activations."""
     stages = network.stages
     chosen = {Reach.NONE: (), Reach.LAST: stages[-1:], Reach.ALL: stages}
     flops = sum(2 * stage.macs for stage in chosen[method.weights])
@@ -89,7 +88,7 @@ def _own_backward(network: Network, method: Method) -> int:
 
 
 def _adapter_backward(adapters: tuple[AdapterShape, ...], method: Method) -> int:
-    """dB, dh and dA; where gradients travel on, A's product with dh too, but for the network's input."""
+    """Operations of dB, dh and dA; with parallel adapters also of A times dh, except at the network's input."""
     flops = sum(2 * a.parameters + 2 * a.rank * a.outputs for a in adapters)
     if method.adapters is AdapterPlacement.PARALLEL:
         flops += sum(2 * a.rank * a.inputs for a in adapters if a.stage)
@@ -101,6 +100,6 @@ def _floats_in_memory(network: Network, method: Method, adapters: tuple[AdapterS
     pooled = [prod(stage.output_shape) for stage in network.stages if stage.pool > 1]
     outputs = sum(prod(stage.computed_shape) for stage in network.stages) + sum(pooled)
     activations = prod(network.input_shape) + outputs
-    # gradients of all activations and where each max came from, or the gradient of the logits alone
+    # gradients of all activations and the position of each maximum, or the gradient of the logits alone
     backward = outputs + sum(pooled) if method.propagates else network.classes
     return parameters + trainable + activations + backward + 2 * sum(adapter.rank for adapter in adapters)

@@ -1,4 +1,4 @@
-"""What runs a fine-tuning job, in float or in integers: the one interface that `tune` knows."""
+"""Interface of the engines that `tune` runs, in float or in integers."""
 
 from __future__ import annotations
 
@@ -14,26 +14,41 @@ Tensors = dict[str, NDArray[np.generic]]
 
 
 class Engine(Protocol):
-    """Fine-tunes one network with one method."""
+    """Fine-tuning of one network with one method."""
 
     @property
     def saturations(self) -> int:
-        """Values clipped so far; 0 in float."""
+        """Number of values clipped so far; 0 in float."""
 
     @property
     def cache_bytes(self) -> int:
-        """Size of the forward cache."""
+        """Size of the forward cache in bytes."""
 
     def batch(self, samples: Samples, indices: Integers) -> Floats:
-        """Learn from a batch; `indices` name its samples in the cache. Returns the logits before, (n, classes)."""
+        """Take a gradient step on a batch.
+
+        Parameters
+        ----------
+        samples : Samples
+        indices : array of int, (n,)
+            Cache entries of the samples.
+
+        Returns
+        -------
+        array of float32, (n, classes)
+            Logits before the step.
+        """
 
     def logits(self, samples: Samples) -> Floats:
-        """Outputs of the network as tuned so far, (n, classes)."""
+        """Logits of the network as tuned so far, (n, classes)."""
 
     def tensors(self) -> Tensors:
-        """What was trained, by name."""
+        """Trained parameters by name."""
 
 
 def initial_adapters(inputs: tuple[int, ...], rank: int, rng: np.random.Generator) -> list[Floats]:
-    """A of each adapter, (rank, inputs): Gaussian of variance 1 / inputs, so that h is as large as x; B starts at 0."""
+    """Draw the initial A of each adapter, (rank, inputs); B starts at 0.
+
+    The variance of the Gaussian is 1 / inputs, so that h has the magnitude of x.
+    """
     return [rng.normal(0, width**-0.5, (rank, width)).astype(np.float32) for width in inputs]

@@ -1,4 +1,4 @@
-"""The integer job as an engine. Floats end here: what goes in is converted once, and counted where it does not fit."""
+"""Engine that runs the integer job: converts floats once, and counts those that do not fit."""
 
 from __future__ import annotations
 
@@ -21,25 +21,23 @@ from .engine import Tensors
 
 
 class IntegerEngine:
-    """Skip-LoRA, Skip2-LoRA, InstantFT and LoRA-Last in Q8.16 and Q4.12.
+    """Engine for Skip-LoRA, Skip2-LoRA, InstantFT and LoRA-Last in Q8.16 and Q4.12.
 
     Parameters
     ----------
     network : Network
-        Without batch norm.
+        Network without batch norm.
     parameters : Parameters
-        Of the frozen network, floats.
+        Weights and biases of the frozen network, floats.
     method : Method
     a : sequence of array, (rank, inputs)
-        For the inputs of the last ``len(a)`` stages.
+        Initial A for the inputs of the last ``len(a)`` stages.
     rate : int
-        Learning rate of a sample, from `rate_of`.
+        Learning rate for the gradient of one sample, from `rate_of`.
     samples : int
-        Places in the cache.
+        Entries of the cache.
     urng : UrngSpec, optional
-        Rounds updates stochastically.
-    products : str
-        See `Job`.
+        Generator for stochastic rounding of updates.
 
     Attributes
     ----------
@@ -55,7 +53,6 @@ class IntegerEngine:
         rate: int,
         samples: int,
         urng: UrngSpec | None = None,
-        products: str = "blas",
     ) -> None:
         self._clipped = 0
         frozen = [StageIntegers(self._convert(one.weight, Q4_12), self._convert(one.bias, Q4_12)) for one in parameters]
@@ -66,28 +63,28 @@ class IntegerEngine:
         if method.cache is not methods.Cache.NONE:
             codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
             cache = ForwardCache(network, codec, samples)
-        self.job = Job(network, frozen, adapters, rate, cache, urng, products)
+        self.job = Job(network, frozen, adapters, rate, cache, urng)
 
     @property
     def saturations(self) -> int:
-        """Values clipped so far, those of the conversion included."""
+        """Number of values clipped so far, including the conversion."""
         return self._clipped + self.job.saturations
 
     @property
     def cache_bytes(self) -> int:
-        """Size of the forward cache."""
+        """Size of the forward cache in bytes."""
         return self.job.cache.records.nbytes if self.job.cache else 0
 
     def batch(self, samples: Samples, indices: Integers) -> Floats:
-        """Learn from a batch; return the logits before."""
+        """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         return _floats(self.job.batch(self.integers(samples), samples.labels, indices).logits)
 
     def logits(self, samples: Samples) -> Floats:
-        """Outputs, past the cache."""
+        """Logits of the network as tuned so far, (n, classes); the cache is not used."""
         return _floats(self.job.logits(self.integers(samples)))
 
     def tensors(self) -> Tensors:
-        """A (rank, inputs) and B (classes, rank) of each adapter in Q4.12, by the stage that it reads."""
+        """A (rank, inputs) and B (classes, rank) of each adapter in Q4.12, named by the stage whose input it reads."""
         pairs = self.job.adapters.pairs()
         first = len(self.job.network.stages) - len(pairs)
         return {
@@ -97,7 +94,7 @@ class IntegerEngine:
         }
 
     def integers(self, samples: Samples) -> Integers:
-        """Samples in Q8.16; a pixel p is p / 255."""
+        """Convert samples to Q8.16; a byte p is p / 255."""
         if samples.inputs.dtype == np.uint8:
             return of_pixels(samples.inputs)
         return self._convert(samples.inputs, Q8_16)

@@ -1,4 +1,4 @@
-"""The fine-tuning methods of InstantFT (section 2, 3) and Skip2-LoRA (sections 2 to 4)."""
+"""Fine-tuning methods of InstantFT (sections 2, 3) and Skip2-LoRA (sections 2 to 4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...models.network import Network
 
 
 class Reach(StrEnum):
-    """Which layers something belongs to."""
+    """Set of layers."""
 
     NONE = "none"
     LAST = "last"
@@ -19,25 +19,25 @@ class Reach(StrEnum):
 
 
 class AdapterPlacement(StrEnum):
-    """Where low-rank adapters go."""
+    """Placement of low-rank adapters."""
 
     NONE = "none"
     LAST = "last"
-    """In parallel with the last layer."""
+    """One adapter in parallel with the last layer."""
     PARALLEL = "parallel"
-    """In parallel with every layer: LoRA as known."""
+    """Adapters in parallel with every layer: ordinary LoRA."""
     SKIP = "skip"
-    """From every layer's input to the last layer's output."""
+    """Adapters from every layer's input to the last layer's output."""
 
 
 class Cache(StrEnum):
-    """What is kept of the frozen network's forward pass."""
+    """Forward cache: form in which results of the frozen network are stored."""
 
     NONE = "none"
     FULL = "full"
-    """Every adapter's input and the base logits, as they are."""
+    """Every adapter's input and the base logits at full width."""
     NF4 = "nf4"
-    """The same in 4 bits."""
+    """Every adapter's input and the base logits in NF4."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Method:
     Parameters
     ----------
     name : str
-        As on the command line.
+        Name on the command line.
     title : str
-        As the papers write it.
+        Name in the papers.
     weights, biases : Reach
-        Which of the network's own parameters are trained.
+        Parameters of the network itself that are trained.
     adapters : AdapterPlacement
     cache : Cache
     """
@@ -65,14 +65,14 @@ class Method:
 
     @property
     def frozen(self) -> bool:
-        """Whether the network stays as it is and only what feeds its last layer's output is trained."""
+        """True if the network is unchanged and only adapters that end in the logits are trained."""
         return (
             self.weights is Reach.NONE and self.biases is Reach.NONE and self.adapters is not AdapterPlacement.PARALLEL
         )
 
     @property
     def propagates(self) -> bool:
-        """Whether gradients must travel back through the network."""
+        """True if gradients propagate back through the network."""
         return Reach.ALL in (self.weights, self.biases) or self.adapters is AdapterPlacement.PARALLEL
 
 
@@ -93,7 +93,7 @@ METHODS = {
 
 
 def method_of(name: str) -> Method:
-    """The method of that name."""
+    """Look up a method by name."""
     if name not in METHODS:
         raise UserError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
     return METHODS[name]
@@ -101,12 +101,12 @@ def method_of(name: str) -> Method:
 
 @dataclass(frozen=True)
 class AdapterShape:
-    """One adapter: B (outputs x rank) times A (rank x inputs).
+    """Dimensions of one adapter: B (outputs x rank) times A (rank x inputs).
 
     Parameters
     ----------
     stage : int
-        The stage whose input it reads.
+        Stage whose input the adapter reads.
     inputs, outputs, rank : int
     """
 
@@ -117,14 +117,14 @@ class AdapterShape:
 
     @property
     def parameters(self) -> int:
-        """Of A and B together."""
+        """Number of parameters of A and B."""
         return self.rank * (self.inputs + self.outputs)
 
 
 def adapter_shapes(network: Network, method: Method, rank: int = 4) -> tuple[AdapterShape, ...]:
-    """The adapters that a method gives a network, in the order of their inputs.
+    """Adapters that a method adds to a network, in the order of their inputs.
 
-    Parallel adapters of a convolution see and write whole feature maps, before the max-pool, as InstantFT counts them.
+    Parallel adapters of a convolution read and write whole feature maps, before the max-pool, as InstantFT counts them.
     """
     if rank < 1:
         raise UserError(f"an adapter's rank is at least 1, not {rank}")

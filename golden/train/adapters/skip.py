@@ -1,7 +1,7 @@
-"""Float engine for adapters from every layer to the logits: Skip-LoRA, Skip2-LoRA, InstantFT.
+"""Float engine for adapters from every layer's input to the logits: Skip-LoRA, Skip2-LoRA, InstantFT.
 
-Nothing propagates through the network, so the gradients are four products of small matrices (InstantFT,
-equation 3; Skip2-LoRA, equations 10 to 12): NumPy, no graph.
+No gradient propagates through the network, so a step is four products of small matrices (InstantFT, equation 3;
+Skip2-LoRA, equations 10 to 12), computed with NumPy.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .methods import Cache
 
 
 class SkipEngine:
-    """Adapters of float32 numbers.
+    """Engine with float32 adapters.
 
     Parameters
     ----------
     network : Network
-        Without batch norm.
+        Network without batch norm.
     module : torch.nn.Sequential
-        The frozen network; see `golden.models.sequential.deployed_module`.
+        The frozen network; see `models.sequential.deployed_module`.
     a : sequence of array, (rank, inputs)
-        For the input of each stage.
+        Initial A for the input of each stage.
     rate : float
-        Learning rate of a sample.
+        Learning rate for the gradient of one sample.
     cache : Cache
     samples : int
-        Places in the cache.
+        Entries of the cache.
     """
 
     saturations = 0
@@ -62,13 +62,13 @@ class SkipEngine:
 
     @property
     def cache_bytes(self) -> int:
-        """Size of the forward cache as the method stores it; NF4 is kept dequantised here."""
+        """Size in bytes of the forward cache as the method stores it; here, NF4 values are kept dequantised."""
         if self._cache is None:
             return 0
         return self._layout.bytes * len(self._cache) if self._layout else self._cache.nbytes
 
     def batch(self, samples: Samples, indices: Integers) -> Floats:
-        """Learn from a batch; return the logits before."""
+        """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         values = samples.values()
         read, base = self._read(values, self._outputs(values, indices))
         h = self._hidden(read)
@@ -84,20 +84,20 @@ class SkipEngine:
         return logits
 
     def logits(self, samples: Samples) -> Floats:
-        """Outputs, past the cache."""
+        """Logits of the network as tuned so far, (n, classes); the cache is not used."""
         values = samples.values()
         read, base = self._read(values, self._run(values))
         result: Floats = base + self._hidden(read) @ self.b.T
         return result
 
     def tensors(self) -> Tensors:
-        """A (rank, inputs) and B (classes, rank) of each adapter, by the stage that it reads."""
+        """A (rank, inputs) and B (classes, rank) of each adapter, named by the stage whose input it reads."""
         pairs = zip(self.a, np.split(self.b, len(self.a), axis=1), strict=True)
         named = {f"adapter.{at}.{name}": one for at, (a, b) in enumerate(pairs) for name, one in (("a", a.T), ("b", b))}
         return {name: np.ascontiguousarray(one) for name, one in named.items()}
 
     def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
-        """What each adapter reads, and the base logits."""
+        """Inputs of the adapters and base logits, from the inputs of the network and the outputs of all stages."""
         taps = [outputs[:, where] for where in self._taps]
         return [values.reshape(len(values), -1), *taps], outputs[:, self._base]
 
@@ -115,7 +115,7 @@ class SkipEngine:
         return self._cache[indices]
 
     def _run(self, values: Floats) -> Floats:
-        """What each stage of the frozen network gives, flat, side by side: (n, cached values)."""
+        """Run the frozen network: outputs of all stages, flattened and concatenated, (n, cached values)."""
         taps = []
         with torch.no_grad():
             x = torch.from_numpy(values)

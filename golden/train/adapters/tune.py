@@ -1,4 +1,4 @@
-"""Fine-tune a pre-trained network on a drifted task, with any method and either engine."""
+"""Fine-tuning of a pre-trained network on a drifted task, with any method and engine."""
 
 from __future__ import annotations
 
@@ -27,34 +27,32 @@ from .methods import METHODS, AdapterPlacement, adapter_shapes, method_of
 from .skip import SkipEngine
 
 ENGINES = ("float", "golden", "rtl")
-"""float32; the integers of the hardware; the same integers, for which `fabtune tune` runs the hardware beside them."""
+"""float32; the hardware's integers; the hardware's integers together with a simulation of its RTL (`fabtune tune`)."""
 MAXIMUM_RANK = 64
 STOCHASTIC = UrngSpec(bits=14)
-"""The generator whose numbers round updates where that is asked for."""
+"""Generator for stochastic rounding of updates."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to fine-tune.
+    """Settings of fine-tuning.
 
     Parameters
     ----------
     method : str
-        A name in `METHODS`.
+        Name in `METHODS`.
     engine : "float", "golden" or "rtl"
         One of `ENGINES`.
     epochs, batch : int
     rate : float
-        Learning rate of plain gradient descent on the mean of a batch. A smaller last batch steps with the same
-        ``rate / batch`` for each sample: its few samples would weigh more than the others' otherwise, and come last.
+        Learning rate of plain gradient descent on the mean loss of a batch. A smaller last batch uses the same
+        ``rate / batch`` for each sample, so that all samples have equal weight.
     rank : int
-        Of the adapters.
+        Rank of the adapters.
     seed : int
-        Of the adapters and the order of the samples.
+        Seed of the initial adapters and of the order of the samples.
     stochastic : bool
-        Integer updates are rounded stochastically, not to nearest.
-    products : str
-        Who multiplies integers; see `Job`.
+        Round integer updates stochastically instead of to nearest.
     """
 
     method: str = "instantft"
@@ -65,7 +63,6 @@ class Settings:
     rank: int = 4
     seed: int = 0
     stochastic: bool = False
-    products: str = "blas"
 
     def __post_init__(self) -> None:
         method = method_of(self.method)
@@ -74,11 +71,11 @@ class Settings:
         if self.engine != "float" and not method.frozen:
             able = [one.name for one in METHODS.values() if one.frozen]
             raise UserError(
-                f"{method.title} changes the network itself, which the integer engine keeps as it is: "
+                f"{method.title} changes the network itself, which the integer engine cannot: "
                 f"take --engine float, or --method {', '.join(able)}"
             )
         if self.stochastic and self.engine == "float":
-            raise UserError("stochastic rounding belongs to --engine golden: floats are not rounded")
+            raise UserError("stochastic rounding is for --engine golden: floats are not rounded")
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
@@ -96,7 +93,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Mean cross entropy and fraction right while an epoch learned; the fraction right of held-out samples after it."""
+    """Metrics of one epoch.
+
+    Parameters
+    ----------
+    loss, accuracy : float
+        Mean cross entropy and accuracy on the tuning samples, from the logits before each step.
+    held_out : float, optional
+        Accuracy on held-out samples after the epoch, where it was measured.
+    """
 
     loss: float
     accuracy: float
@@ -105,17 +110,17 @@ class Epoch:
 
 @dataclass
 class Result:
-    """What fine-tuning gave.
+    """Result of fine-tuning.
 
     Parameters
     ----------
     accuracy_before, accuracy_after : float
-        Fractions, of held-out samples, by the same engine.
+        Fractions of held-out samples classified correctly, by the engine that tuned.
     seconds : float
-        Of fine-tuning alone: no pre-training, no test.
+        Time of fine-tuning alone, without pre-training and tests.
     cache_bytes, saturations : int
     tensors : dict of str to array
-        What was trained.
+        Trained parameters.
     epochs : list of Epoch
     """
 
@@ -129,17 +134,27 @@ class Result:
 
     @property
     def trained_parameters(self) -> int:
-        """How many numbers were trained."""
+        """Number of trained parameters."""
         return sum(one.size for one in self.tensors.values())
 
     @property
     def curve(self) -> list[float]:
-        """Accuracy on held-out samples before, and after each epoch that was watched."""
+        """Accuracy on held-out samples before fine-tuning and after each epoch in which it was measured."""
         return [self.accuracy_before, *(epoch.held_out for epoch in self.epochs if epoch.held_out is not None)]
 
 
 def engine_of(network: Network, module: nn.Sequential, settings: Settings, samples: int) -> Engine:
-    """The engine for a pre-trained network and a fine-tuning set of so many samples; `module` itself stays as it is."""
+    """Create the engine for a pre-trained network.
+
+    Parameters
+    ----------
+    network : Network
+    module : torch.nn.Sequential
+        Pre-trained; not modified.
+    settings : Settings
+    samples : int
+        Number of tuning samples: the entries of the forward cache.
+    """
     method = method_of(settings.method)
     shapes = adapter_shapes(network, method, settings.rank)
     rng = np.random.default_rng([settings.seed, 1])
@@ -148,13 +163,13 @@ def engine_of(network: Network, module: nn.Sequential, settings: Settings, sampl
         urng = STOCHASTIC if settings.stochastic else None
         parameters = folded(network, module)
         rate = rate_of(settings.rate, settings.batch)
-        return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng, settings.products)
+        return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng)
     if method.adapters is AdapterPlacement.SKIP:
         frozen = deployed_module(network, module)
         return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)
-    beside = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
-    layers = (leaf.module for leaf in torch_layers(copy.deepcopy(module), network.name))
-    return PropagateEngine(nn.Sequential(*layers), method, beside, settings.rate / settings.batch)
+    parallel = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
+    layers = (layer.module for layer in torch_layers(copy.deepcopy(module), network.name))
+    return PropagateEngine(nn.Sequential(*layers), method, parallel, settings.rate / settings.batch)
 
 
 def tune(
@@ -167,28 +182,28 @@ def tune(
     before: float | None = None,
     engine: Engine | None = None,
 ) -> Result:
-    """Fine-tune.
+    """Fine-tune a network.
 
     Parameters
     ----------
     network : Network
     module : torch.nn.Sequential
-        Pre-trained; stays as it is.
+        Pre-trained; not modified.
     task : Task
     settings : Settings
     progress : callable, optional
-        Told after each epoch.
+        Called after each epoch.
     watch : bool
-        Test on held-out samples after each epoch, too.
+        Measure the accuracy on held-out samples after each epoch, too.
     before : float, optional
-        Accuracy before, where it is known already.
+        Accuracy before fine-tuning, where it is already known.
     engine : Engine, optional
-        Another than `engine_of` would make.
+        Engine to run; by default that of `engine_of`.
 
     Raises
     ------
     UserError
-        If network, samples and settings do not go together, or the loss is no longer a number.
+        If network, samples and settings do not fit together, or the loss is no longer finite.
     """
     engine = engine or engine_of(network, module, settings, len(task.tune))
     before = accuracy(engine, task.test) if before is None else before
@@ -203,8 +218,8 @@ def tune(
         loss = metrics.cross_entropy(logits, task.tune.labels)
         if not np.isfinite(loss):
             raise UserError(f"fine-tuning diverged in epoch {number + 1}: the loss is {loss}; lower the rate")
-        right = metrics.accuracy(logits, task.tune.labels)
-        epochs.append(Epoch(loss, right, accuracy(engine, task.test) if watch else None))
+        correct = metrics.accuracy(logits, task.tune.labels)
+        epochs.append(Epoch(loss, correct, accuracy(engine, task.test) if watch else None))
         if progress:
             progress(epochs[-1])
     after = accuracy(engine, task.test)
@@ -212,9 +227,9 @@ def tune(
 
 
 def accuracy(engine: Engine, samples: Samples, at_once: int = 100) -> float:
-    """Fraction of samples with the right label."""
-    right = 0
+    """Fraction of samples that an engine classifies correctly, computed in parts of `at_once` samples."""
+    correct = 0
     for start in range(0, len(samples), at_once):
         part = samples[start : start + at_once]
-        right += int(np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels))
-    return right / len(samples)
+        correct += int(np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels))
+    return correct / len(samples)

@@ -1,1 +1,1 @@
-"""Federated zeroth-order fine-tuning: clients upload integer scalars, the server rebuilds every model bit for bit."""
+"""Federated zeroth-order fine-tuning: clients upload integer scalars; the server rebuilds every model bit for bit."""

@@ -1,4 +1,4 @@
-"""A client: learns on its own samples, sends integer scalars."""
+"""Client of a federation: trains on its own samples and makes a message of integer scalars."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .scalars import Moves, Scalars
 
 @dataclass(frozen=True)
 class ClientTask:
-    """What the server asks a client for.
+    """Work of one client in one round, assigned by the server.
 
     Parameters
     ----------
     round, client : int
     position : int
-        Of the client's first perturbation: no two clients of a round share any.
+        Position of the client's first perturbation; no two clients of a round share a perturbation.
     """
 
     round: int
@@ -31,42 +31,42 @@ class ClientTask:
 
 
 class Client:
-    """One client.
+    """Client with a model and samples of its own.
 
     Parameters
     ----------
     module : nn.Sequential
-        As the server's was at the start; tuned in place.
+        Equal to the server's at the start; tuned in place.
     cut : int
         See `SplitModel`.
     config : FederatedConfig
     samples : Samples
-        Its own; their number is its share in the average.
+        Samples of the client; their number is its share in the average.
     """
 
     def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig, samples: Samples) -> None:
         self.model = SplitModel(module, cut, config)
         self.samples = samples
         self.losses: list[float] = []
-        """Mean of the losses seen in each step of the last round."""
-        self._at = self.model.total(([], []))
-        self._since: tuple[Moves, Moves] = ([], [])
-        """Its own moves since it was there."""
+        """Mean of the losses of each step of the last round."""
+        self._synchronised = self.model.total(([], []))
+        self._moves: tuple[Moves, Moves] = ([], [])
+        """Own moves since the last synchronisation."""
 
-    def follow(self, total: Totals) -> None:
-        """Go to where the server is, from wherever this client is.
+    def synchronise(self, total: Totals) -> None:
+        """Set the weights to the server's, in one pass, however many rounds this client missed.
 
         Parameters
         ----------
         total : tuple of Tensor
-            All that the server added since the start; whatever the rounds this client missed, it is one pass.
+            Sum of all moves of the server since the start.
         """
-        own = self.model.total(self._since)
-        self.model.apply((total[0] - self._at[0] - own[0], total[1] - self._at[1] - own[1]))
-        self._at, self._since = total, ([], [])
+        own = self.model.total(self._moves)
+        self.model.apply((total[0] - self._synchronised[0] - own[0], total[1] - self._synchronised[1] - own[1]))
+        self._synchronised, self._moves = total, ([], [])
 
-    def learn(self, task: ClientTask) -> Message:
-        """Take the round's steps."""
+    def train(self, task: ClientTask) -> Message:
+        """Run the steps of a round and return the message for the server."""
         config, layout = self.model.config, self.model.layout
         inputs, labels = torch.from_numpy(self.samples.values()), torch.from_numpy(self.samples.labels)
         steps: list[Scalars] = []
@@ -77,7 +77,7 @@ class Client:
             scalars, loss = self.model.step(inputs[chosen], labels[chosen], position)
             steps.append(scalars)
             self.losses.append(loss)
-            for mine, moves in zip(self._since, layout.moves(position, [scalars]), strict=True):
+            for mine, moves in zip(self._moves, layout.moves(position, [scalars]), strict=True):
                 mine.extend(moves)
         share = len(self.samples)
         return Message(task.round, task.client, task.position, share, config.first, config.second, tuple(steps))

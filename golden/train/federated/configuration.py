@@ -1,4 +1,4 @@
-"""What server and clients of a federation agree on before it begins."""
+"""Configuration of a federation, known to the server and all clients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.pezo import PezoSpec
 from ..zo import Periodic
-from ..zo.optimiser import LEAST
+from ..zo.optimiser import MINIMUM_EPS
 from .scalars import LARGEST_COUNT
 
 LARGEST_SHARE = 1 << 20
 LARGEST_CLIENTS = 1 << 11
-"""With these the weighted sum of all clients' 32-bit integers stays below 2**62."""
+"""Limit of clients; with `LARGEST_SHARE` the weighted sum of all clients' 32-bit integers is below 2**62."""
 LARGEST_STEPS = (1 << 16) - 1
 
 
@@ -25,27 +25,27 @@ LARGEST_STEPS = (1 << 16) - 1
 class FederatedConfig:
     """A federation of zeroth-order clients (FedSPZO, section 3.2).
 
-    Without a first part, `cut` = 0, and with `first` = 1 it is plain federated zeroth order.
+    With a model that is not cut (`cut` = 0) and `first` = 1, this is plain federated zeroth order.
 
     Parameters
     ----------
     rounds, clients : int
     fraction : float
-        Of the clients, that a round samples; at least one is.
+        Fraction of the clients that take part in a round; at least one does.
     steps, batch : int
-        Of a client in a round; samples of a step.
+        Steps of a client in a round, and samples of a step.
     rate : float
         Learning rate.
     eps : float
-        Length of a perturbation; it is rounded to what integers can be moved by.
+        Length of a perturbation; rounded to a multiple of the resolution of the weights.
     first, second : int
-        P1 perturbations of the first part a step, and for each of them P2 of the second part.
+        P1 and P2: perturbations of the first part per step, and of the second part for each of those.
     seed : int
-        Of the clients that are sampled and of their batches. Perturbations need none: they have positions.
+        Seed of the sampled clients and of their batches. Perturbations need no seed: they have positions.
     source : Periodic
-        What perturbations are read from.
+        Source of the perturbations.
     format : Format
-        Of the weights; 32 bits, signed.
+        Format of the weights: signed, 32 bits.
     """
 
     rounds: int = 5
@@ -72,35 +72,35 @@ class FederatedConfig:
             if not 1 <= (value := getattr(self, name)) <= most:
                 raise UserError(f"{name} = {value} is not in 1 to {most}")
         if not 0 < self.fraction <= 1:
-            raise UserError(f"fraction = {self.fraction}: of the clients more than 0 and at most 1 are sampled")
+            raise UserError(f"fraction = {self.fraction}: the sampled fraction of the clients is above 0 and at most 1")
         for name in ("rate", "eps"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UserError(f"{name} = {getattr(self, name)} is not above 0")
-        if self.eps < LEAST * self.resolution:
+        if self.eps < MINIMUM_EPS * self.resolution:
             raise UserError(
-                f"eps = {self.eps} is below {LEAST} times {self.resolution:.3g}, what weights in {self.format} are "
-                "moved by"
+                f"eps = {self.eps} is below {MINIMUM_EPS} times {self.resolution:.3g}, the resolution of "
+                f"weights in {self.format}"
             )
         if self.seed < 0:
             raise UserError(f"seed = {self.seed} is negative")
 
     @property
     def resolution(self) -> float:
-        """The amount that an integer coefficient of 1 stands for."""
+        """Amount of an integer coefficient of 1."""
         return 2.0 ** (self.source.fraction_bits - self.format.fraction)
 
     @property
     def sampled_clients(self) -> int:
-        """How many clients a round samples."""
+        """Number of clients in a round."""
         return max(1, round(self.fraction * self.clients))
 
     def sampled(self, round: int) -> list[int]:
-        """The clients of a round, counted from 0, in no particular order."""
+        """Clients of a round, counted from 0, in random order."""
         rng = np.random.default_rng([self.seed, 1, round])
         return [int(one) for one in rng.permutation(self.clients)[: self.sampled_clients]]
 
     def batches(self, round: int, client: int, samples: int) -> Iterator[Integers]:
-        """Which of its samples a client takes in each step of a round."""
+        """Indices into a client's samples for each step of a round."""
         rng = np.random.default_rng([self.seed, 2, round, client])
         for _ in range(self.steps):
             yield rng.permutation(samples)[: self.batch]

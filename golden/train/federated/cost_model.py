@@ -1,4 +1,4 @@
-"""What a client's step costs: operations as FedSPZO counts them, and bytes that have to be there at once."""
+"""Cost model of a client's step: operations counted as in FedSPZO, and peak memory."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ _FLOAT = 4
 
 
 def cut_of(network: Network, stage: int) -> int:
-    """Layers before a stage; -1 is the last stage, the head, and with 0 all layers are in the second part.
+    """Number of layers before a stage; stage -1 is the last one, and with stage 0 all layers are in the second part.
 
     Raises
     ------
     UserError
-        If there are not so many.
+        If there is no such stage.
     """
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Convolution | Linear)]
     if not -len(weighted) <= stage < len(weighted):
         raise UserError(f"stage = {stage}: {network.name} has {len(weighted)} layers with weights")
-    # what stands before the first stage has no parameters, and nothing to perturb
+    # layers before the first stage have no parameters to perturb
     return weighted[stage] if stage % len(weighted) else 0
 
 
 def part_flops(network: Network, stage: int) -> tuple[int, int]:
-    """Operations of one sample's pass through both parts, a multiply-accumulate being two."""
+    """Operations of one sample's forward pass through both parts; a multiply-accumulate is two."""
     each = [one.forward_flops for one in network.stages]
     at = stage % len(each)
     return sum(each[:at]), sum(each[at:])
 
 
 def saving(network: Network, stage: int, second: int) -> float:
-    """How many times less forward work a cut should take than none, at equal noise.
+    """Predicted ratio of forward work without a cut to that with a cut, at equal noise.
 
-    What a step adds along random directions is noise, the more the more parameters share a direction: with d1 and d2
-    parameters in the two parts it grows with (d1 + d2 / P2) / P1, and the work is P1 (fw1 + P2 fw2). So a cut pays
-    where most parameters and little work are behind it. Where the second part has much of the gradient it saves more:
-    the first part's slopes are rid of that part's noise.
+    Steps along random directions add noise, which grows with the number of parameters per direction: with d1 and d2
+    parameters in the two parts it is proportional to (d1 + d2 / P2) / P1, and the work is P1 (fw1 + P2 fw2). A cut is
+    useful where most parameters but little work are behind it. Where the second part has a large part of the gradient,
+    a cut saves more, because the first part's slopes do not contain that part's noise.
 
     Parameters
     ----------
@@ -56,24 +56,24 @@ def saving(network: Network, stage: int, second: int) -> float:
 
 
 def stage_of(network: Network, second: int) -> int:
-    """The stage at which a cut should save most."""
+    """Stage with the largest `saving`."""
     return max(range(1, len(network.stages)), key=lambda stage: saving(network, stage, second), default=0)
 
 
 def step_flops(flops: tuple[int, int], config: FederatedConfig) -> int:
-    """Of a step and a sample: 2 fw1 P1 + 2 fw2 P1 P2, every pass through the second part counted.
+    """Operations of a step per sample: 2 fw1 P1 + 2 fw2 P1 P2, with every pass through the second part.
 
-    FedSPZO's equation 7 has 2 fw2 P2 as its second term, whose P2 is then of the whole step.
+    FedSPZO's equation 7 has 2 fw2 P2 as its second term, where P2 counts the whole step.
     """
     return 2 * config.first * (flops[0] + config.second * flops[1])
 
 
 def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: FederatedConfig) -> int:
-    """Bytes of weights, activations and scalars that a zeroth-order client must hold at once, float32.
+    """Peak memory of a zeroth-order client in bytes: weights, activations and scalars, float32.
 
-    The batch is always there, a layer's input and output while it runs; views cost nothing. While the second part runs,
-    the intermediate output stays for the perturbations that follow; that of the other side is not computed before. MeZO
-    is `cut` = 0 with P1 = P2 = 1.
+    The batch is always stored, a layer's input and output while it runs; views cost nothing. While the second part
+    runs, the intermediate output of one side is stored for the following perturbations. MeZO is `cut` = 0 with P1 = P2
+    = 1.
 
     Parameters
     ----------
@@ -81,18 +81,18 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: Federate
     cut : int
         Layers of the first part.
     shape : tuple of int
-        Of one sample.
+        Shape of one sample.
     config : FederatedConfig
-        Its batch, P1 and P2.
+        Gives the batch, P1 and P2.
     """
-    batch = kept = x = torch.zeros(config.batch, *shape)
+    batch = between = x = torch.zeros(config.batch, *shape)
     most = 0
     with torch.no_grad():
         for at, layer in enumerate(module):
             if at == cut:
-                kept = x
+                between = x
             y = layer(x)
-            most = max(most, _bytes(batch, kept, x, y))
+            most = max(most, _bytes(batch, between, x, y))
             x = y
     weights = _FLOAT * sum(one.numel() for one in module.parameters())
     losses = 2 * config.first * config.second * _FLOAT
@@ -100,5 +100,5 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: Federate
 
 
 def _bytes(*tensors: Tensor) -> int:
-    """Of tensors that may share their memory."""
+    """Bytes of tensors, counting shared memory once."""
     return sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}.values())

@@ -1,4 +1,4 @@
-"""The first-order baseline: FedAvg with back-propagation, whose clients upload all their weights."""
+"""First-order baseline: FedAvg with back-propagation, where clients upload all weights."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def fedavg(
 ) -> FederationResult:
     """Run all rounds with plain gradient descent, in float32 (McMahan et al., 2017).
 
-    The same clients are sampled as by `federate`, with the same batches; evaluations count as the second part's.
+    Clients and batches are the same as in `federate`; evaluations count for the second part.
 
     Parameters
     ----------
     module : nn.Sequential
-        Pre-trained; holds the server's weights in the end.
+        Pre-trained; has the server's weights at the end.
     config : FederatedConfig
-        Of which rounds, clients, fraction, steps, batch, rate and seed matter.
+        Uses rounds, clients, fraction, steps, batch, rate and seed.
     owned, test, progress
         See `federate`.
 

@@ -1,4 +1,4 @@
-"""A federation in one process: a server, its clients, and messages as bytes between them."""
+"""Federation in one process: a server, its clients, and messages as bytes between them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .transport import Transport, Uploads, shuffled
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """Where a federation stands.
+    """Metrics of a federation after a round.
 
     Parameters
     ----------
     tuning_loss : float
-        Mean of what the round's clients saw while they learned; before the first round the same as `loss`.
+        Mean loss of the round's clients during their steps; before the first round equal to `loss`.
     loss, accuracy : float
-        Cross entropy and fraction right of held-out samples.
+        Cross entropy and accuracy on held-out samples.
     evaluations : tuple of int
-        Samples that went through both parts so far, of all clients.
+        Samples evaluated so far by the first and by the second part, over all clients.
     upload_bytes : int
-        Of all clients so far.
+        Bytes uploaded so far, over all clients.
     """
 
     tuning_loss: float
@@ -44,18 +44,18 @@ class RoundMetrics:
 
 @dataclass
 class FederationResult:
-    """What a federation gave.
+    """Result of a federation.
 
     Parameters
     ----------
     curve : list of RoundMetrics
-        Before the first round, and after each.
+        Metrics before the first round and after each.
     bit_identical : bool
-        Whether all models that the server rebuilt were the clients', and all clients ended with the server's weights.
+        True if every model that the server rebuilt equals the client's, and all clients end with the server's weights.
     refused : list of str
-        Messages that the server did not take: by whom, and why.
+        Messages that the server refused: sender and reason.
     missing : list of (int, int)
-        Round and client that was asked in vain.
+        Round and client of each message that did not arrive.
     """
 
     curve: list[RoundMetrics]
@@ -73,27 +73,27 @@ def federate(
     transport: Transport | None = None,
     progress: Callable[[RoundMetrics], None] | None = None,
 ) -> FederationResult:
-    """Run all rounds.
+    """Run all rounds of a federation.
 
     Parameters
     ----------
     module : nn.Sequential
-        Pre-trained; holds the server's weights in the end.
+        Pre-trained; has the server's weights at the end.
     cut : int
         Layers of the first part, see `SplitModel`.
     config : FederatedConfig
     owned : sequence of Samples
-        Of each client; their number is its weight in the average.
+        Samples of each client; their number is its weight in the average.
     test : Samples
     transport : callable, optional
-        By default messages arrive in a random order.
+        Delivers messages; by default in random order.
     progress : callable, optional
-        Told after each round.
+        Called after each round.
 
     Raises
     ------
     UserError
-        If model, samples and config do not go together, or a loss is not finite.
+        If model, samples and config do not fit together, or a loss is not finite.
     """
     transport = transport or shuffled(config.seed)
     clients = [Client(copy.deepcopy(module), cut, config, samples) for samples in owned]
@@ -105,8 +105,8 @@ def federate(
         uploads: Uploads = []
         losses: list[float] = []
         for client, task in server.round.tasks.items():
-            clients[client].follow(server.total)
-            message = clients[client].learn(task).to_bytes()
+            clients[client].synchronise(server.total)
+            message = clients[client].train(task).to_bytes()
             uploads.append((f"client {client}", message))
             losses += clients[client].losses
             uploaded += len(message)
@@ -114,7 +114,7 @@ def federate(
             try:
                 client = server.receive(data, sender).client
             except UserError:
-                continue  # the server keeps the reason
+                continue  # the server records the reason
             outcome.bit_identical &= torch.equal(server.rebuilt(client), clients[client].model.integers())
         done = server.close()
         outcome.refused += done.refused
@@ -125,13 +125,13 @@ def federate(
         if progress:
             progress(outcome.curve[-1])
     for one in clients:
-        one.follow(server.total)
+        one.synchronise(server.total)
         outcome.bit_identical &= torch.equal(one.model.integers(), server.model.integers())
     return outcome
 
 
 def evaluated(module: nn.Module, samples: Samples) -> tuple[float, float]:
-    """Mean cross entropy and fraction right."""
+    """Mean cross entropy and accuracy of a model on samples."""
     with torch.no_grad():
         logits = module(torch.from_numpy(samples.values())).numpy()
     return cross_entropy(logits, samples.labels), accuracy(logits, samples.labels)

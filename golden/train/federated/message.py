@@ -1,4 +1,4 @@
-"""What a client uploads: positions and integer scalars, nothing else. Little-endian, version 1:
+"""Message of a client: positions and integer scalars. Little-endian, version 1:
 
 ====== ========= ==========================================================================================
 byte   type      what
@@ -39,15 +39,15 @@ _CHECK = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class Message:
-    """A client's round.
+    """Message of a client after a round.
 
     Parameters
     ----------
     round, client : int
     position : int
-        Of the first perturbation.
+        Position of the first perturbation.
     share : int
-        Weight in the average.
+        Weight in the average of clients.
     first, second : int
         P1 and P2.
     steps : tuple of Scalars
@@ -62,7 +62,7 @@ class Message:
     steps: tuple[Scalars, ...]
 
     def to_bytes(self) -> bytes:
-        """As they are sent."""
+        """Encode the message."""
         fields = (self.round, self.client, self.position, self.share, len(self.steps))
         header = _HEADER.pack(MAGIC, VERSION, self.first, self.second, 0, *fields, 0)
         body = b"".join(struct.pack(f"<B{len(one.values)}b", one.shift, *one.values) for one in self.steps)
@@ -70,12 +70,12 @@ class Message:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Message:
-        """Read one; every byte is checked, so that equal messages are equal bytes.
+        """Decode a message; every byte is checked, so that equal messages have equal bytes.
 
         Raises
         ------
         UserError
-            That says what is wrong with it.
+            If the message is malformed; the text says how.
         """
         least = _HEADER.size + _CHECK.size
         if len(data) < least:
@@ -87,7 +87,7 @@ class Message:
             raise UserError(f"it is of version {version}; this is {VERSION}")
         body, (check,) = data[: -_CHECK.size], _CHECK.unpack(data[-_CHECK.size :])
         if zlib.crc32(body) != check:
-            raise UserError("its check sum is wrong: it was damaged on the way")
+            raise UserError("its check sum is wrong: it was damaged in transmission")
         round_number, client, position, share, steps = fields
         size = 1 + first * second
         if len(body) != _HEADER.size + steps * size:

@@ -1,4 +1,4 @@
-"""A model in two parts, on integer weights: the losses of a step, with the first part's outputs used again."""
+"""Model cut in two parts with integer weights; outputs of the first part are reused within a step."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .configuration import FederatedConfig
 from .scalars import Moves, Scalars, StepLayout
 
 Totals = tuple[Tensor, Tensor]
-"""A sum of moves of both parts, see `Periodic.accumulate`."""
+"""Sums of moves of both parts, see `Periodic.accumulate`."""
 
 
 class SplitModel:
-    """A Sequential, cut in two; each part is a vector of its own.
+    """Sequential cut in two parts, each with its own vector of integer weights.
 
     Parameters
     ----------
     module : nn.Sequential
-        On evaluation: no dropout, batch norm with the statistics that it has. All its parameters are tuned, in place.
+        Set to evaluation mode (no dropout, fixed batch norm); all its parameters are tuned in place.
     cut : int
         Layers of the first part; 0 for none.
     config : FederatedConfig
@@ -33,14 +33,14 @@ class SplitModel:
     Attributes
     ----------
     weights : tuple of IntegerWeights
-        Of both parts.
+        Weights of both parts.
     evaluations : list of int
-        Samples that went through the first and the second part so far, in steps.
+        Samples evaluated so far by the first and by the second part.
 
     Raises
     ------
     UserError
-        If there is no such cut, the second part has no parameters, or a weight is outside the format.
+        If the cut is out of range, the second part has no parameters, or a weight is outside the format.
     """
 
     def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig) -> None:
@@ -61,7 +61,7 @@ class SplitModel:
 
     @property
     def count(self) -> int:
-        """Parameters."""
+        """Number of parameters."""
         return sum(one.count for one in self.weights)
 
     def integers(self) -> Tensor:
@@ -69,11 +69,11 @@ class SplitModel:
         return torch.cat([one for part in self.weights for one in part.integers])
 
     def total(self, moves: tuple[Moves, Moves]) -> Totals:
-        """The sum of moves, short."""
+        """Sum moves of both parts into short tables."""
         return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
 
     def after(self, total: Totals) -> Tensor:
-        """What `integers` would be with a sum of moves added; the weights stay."""
+        """Compute `integers` with a sum of moves added; the weights are not changed."""
         found = []
         for weights, one in zip(self.weights, total, strict=True):
             table = self.config.source.table_of(one)
@@ -83,32 +83,32 @@ class SplitModel:
         return torch.cat(found)
 
     def apply(self, total: Totals) -> None:
-        """Add a sum of moves: one pass over the weights."""
+        """Add a sum of moves to the weights in one pass."""
         for weights, one in zip(self.weights, total, strict=True):
             weights.apply(self.config.source.table_of(one))
 
     @torch.no_grad()
     def step(self, inputs: Tensor, labels: Tensor, position: int) -> tuple[Scalars, float]:
-        """One step (FedSPZO, algorithm 1); the weights move.
+        """Run one step (FedSPZO, algorithm 1) and update the weights.
 
         Parameters
         ----------
         inputs : Tensor (n, *shape)
         labels : Tensor (n,)
         position : int
-            Of its first perturbation.
+            Position of the first perturbation.
 
         Returns
         -------
         Scalars
-            What was moved, as it is sent.
+            Scalars of the update, as in the message.
         float
-            Mean of all losses seen.
+            Mean of all evaluated losses.
 
         Raises
         ------
         UserError
-            If a loss is not finite, or the step does not fit 32 bits; the weights are where they were.
+            If a loss is not finite, or the step does not fit 32 bits; the weights are then unchanged.
         """
         losses = [
             [self._side(inputs, labels, *where, sign) for sign in (1, -1)] for where in self.layout.positions(position)
@@ -120,7 +120,7 @@ class SplitModel:
         moved = [self.weights[0].coefficient(scale * (a - b)) for a, b in zip(plus, minus, strict=True)]
         scalars = Scalars.of(moved)
         moves = self.layout.moves(position, [scalars])
-        # before any of them is made: one that overflows is refused
+        # checked first: an overflow is refused before any update
         if (largest := max(abs(coefficient) for part in moves for _, coefficient in part)) >= 1 << 31:
             raise UserError(f"a step moves by {largest}, beyond 32 bits: lower the rate")
         for weights, part in zip(self.weights, moves, strict=True):
@@ -129,7 +129,7 @@ class SplitModel:
         return scalars, sum(plus + minus) / len(plus + minus)
 
     def _side(self, inputs: Tensor, labels: Tensor, first: int, second: list[int], sign: int) -> list[float]:
-        """Losses on one side of a perturbation of the first part; only one intermediate output is kept at a time."""
+        """Losses on one side of a perturbation of the first part; one intermediate output is stored at a time."""
         with self._moved(0, first, sign):
             between = self.parts[0](inputs)
         self.evaluations[0] += len(inputs)

@@ -1,13 +1,13 @@
-"""A client's step in integers: where its perturbations are, and how far the weights move along each of them.
+"""Steps of a client in integers: positions of perturbations, and coefficients along them.
 
-A step reads P1 perturbations of the first part and, behind each, P2 of the second. With s positions for one of the
+A step uses P1 perturbations of the first part and, behind each, P2 of the second. With s positions for one of the
 first part and t for one of the second, perturbation i of the first part is at ``p + i (s + P2 t)``, and perturbation j
 of the second part that belongs to it at ``p + i (s + P2 t) + s + j t``. The next step begins at ``p + P1 (s + P2 t)``.
 
-The loss is seen once on each side for every pair (i, j). Their difference is the slope along both perturbations
-(FedSPZO, equations 5 and 6): the first part moves along i by the sum of c[i, j] over j, the second along (i, j) by
-c[i, j]. So only c is sent. A step's scalars are signed bytes and a common shift, c = q * 2**shift; the client itself
-moves by these, so that nothing is lost on the way.
+The loss is evaluated on each side for every pair (i, j). The difference is the slope along both perturbations (FedSPZO,
+equations 5 and 6): the first part moves along i by the sum of c[i, j] over j, the second along (i, j) by c[i, j]. Only
+c is sent. Scalars of a step are signed bytes q with a common shift, c = q * 2**shift; the client itself moves by these
+rounded values, so that server and client agree.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ...fixed import Integers
 
 LARGEST = 127
 LARGEST_SHIFT = 24
-"""So that every scalar is inside 32 bits."""
+"""Largest shift; every scalar then fits 32 bits."""
 LARGEST_COUNT = 255
 
 Moves = list[tuple[int, int]]
-"""Position and coefficient of each, as `Periodic.accumulate` takes them."""
+"""Position and coefficient of each move, the argument of `Periodic.accumulate`."""
 _Number = TypeVar("_Number", int, Integers)
 
 
 @dataclass(frozen=True)
 class Scalars:
-    """Of a step.
+    """Scalars of a step.
 
     Parameters
     ----------
     shift : int
         0 to 24.
     values : tuple of int
-        -127 to 127, for each perturbation of the first part those of the second.
+        -127 to 127; for each perturbation of the first part, those of the second.
     """
 
     shift: int
@@ -46,10 +46,10 @@ class Scalars:
 
     @classmethod
     def of(cls, coefficients: Sequence[int]) -> Scalars:
-        """The nearest, half to even, with the smallest shift at which the largest fits."""
+        """Round coefficients, half to even, with the smallest shift at which the largest fits."""
         largest = max(map(abs, coefficients))
         shift = max(0, largest.bit_length() - 7)
-        # 127.5 and more would be rounded beyond what fits
+        # 127.5 and more would be rounded to 128
         if shift and 2 * largest >= (2 * LARGEST + 1) << shift:
             shift += 1
         if shift > LARGEST_SHIFT:
@@ -58,26 +58,26 @@ class Scalars:
 
     @property
     def coefficients(self) -> tuple[int, ...]:
-        """What the weights move by."""
+        """Integer coefficients of the moves."""
         return tuple(one << self.shift for one in self.values)
 
 
 def round_to_even(value: _Number, divisor: int) -> _Number:
-    """An integer quotient, or an array of them, half to even."""
+    """Divide an integer or an array of integers, rounded half to even."""
     quotient, rest = divmod(value, divisor)
     return quotient + (2 * rest + (quotient & 1) > divisor)
 
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Where a step's perturbations are.
+    """Positions of the perturbations of a step.
 
     Parameters
     ----------
     first, second : int
         P1 and P2.
     spans : tuple of int
-        Positions that a perturbation of the first and of the second part takes.
+        Number of positions of a perturbation of the first and of the second part.
     """
 
     first: int
@@ -86,22 +86,22 @@ class StepLayout:
 
     @property
     def scalars(self) -> int:
-        """Of a step."""
+        """Number of scalars of a step."""
         return self.first * self.second
 
     @property
     def span(self) -> int:
-        """Positions of a step."""
+        """Number of positions of a step."""
         return self.first * (self.spans[0] + self.second * self.spans[1])
 
     def positions(self, position: int) -> list[tuple[int, list[int]]]:
-        """For each perturbation of the first part its position, and those of the second part's."""
+        """Position of each perturbation of the first part, and positions of its perturbations of the second part."""
         ours, theirs = self.spans
         starts = [position + at * (ours + self.second * theirs) for at in range(self.first)]
         return [(start, [start + ours + at * theirs for at in range(self.second)]) for start in starts]
 
     def moves(self, position: int, steps: Iterable[Scalars]) -> tuple[Moves, Moves]:
-        """How both parts move in steps that follow each other from a position on."""
+        """Moves of both parts in consecutive steps from a position on."""
         first: Moves = []
         second: Moves = []
         for step in steps:

@@ -1,13 +1,13 @@
-"""The server: checks messages at the door, rebuilds clients' models, averages them, all in short integer vectors.
+"""Server of a federation: checks messages, rebuilds clients' models and averages them, in short integer tables.
 
-A client's steps sum up to a vector of the base's size (`Periodic.accumulate`), of which every weight takes exactly one
-number. So the average of clients, rounded number by number in the short vector, is the average of their models rounded
-weight by weight: with shares n[c] and sums T[c], int32 taken as signed,
+The sum of a client's steps is a table of the base's size (`Periodic.accumulate`), of which every weight uses exactly
+one number. So the average of the tables, rounded number by number, equals the average of the models rounded weight by
+weight: with shares n[c] and sums T[c], signed int32,
 
     A = round half to even (sum of n[c] T[c] / sum of n[c])
 
-in exact integers, whatever the order. The server then adds A to the weights, modulo 2**32, in one pass. Sums of A over
-rounds are as short: what a client downloads is the sum since the start.
+in exact integers, independent of the order. The server adds A to the weights, modulo 2**32, in one pass. Sums of A over
+rounds have the same size: a client downloads the sum since the start.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .scalars import round_to_even
 
 @dataclass
 class Round:
-    """What arrived in a round.
+    """State of a round.
 
     Parameters
     ----------
     tasks : dict of int to ClientTask
-        Of the sampled clients.
+        Tasks of the sampled clients.
     messages : dict of int to Message
-        By client.
+        Accepted messages by client.
     refused : list of str
-        Who sent what was refused, and why.
+        Refused messages: sender and reason.
     """
 
     tasks: dict[int, ClientTask]
@@ -47,12 +47,12 @@ class Round:
 
     @property
     def missing(self) -> list[int]:
-        """Sampled clients of which nothing was accepted."""
+        """Sampled clients without an accepted message."""
         return sorted(set(self.tasks) - set(self.messages))
 
 
 class Server:
-    """The server.
+    """Server with the global model.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Server:
         See `SplitModel`.
     config : FederatedConfig
     shares : sequence of int
-        Weight in the average of each client that there is.
+        Weight in the average of every client.
     """
 
     def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig, shares: Sequence[int]) -> None:
@@ -70,26 +70,26 @@ class Server:
         if config.rounds * config.sampled_clients * config.steps * self.model.layout.span >= 1 << 64:
             raise UserError(f"{config.rounds} rounds take more positions than 64 bits count")
         self.total = self.model.total(([], []))
-        """All that was added since the start."""
+        """Sum of all moves since the start."""
         self.number = 0
-        """Of the round."""
+        """Number of the current round."""
         self._shares = list(shares)
         self.round = self._next()
 
     def receive(self, data: bytes, sender: str) -> Message:
-        """Take a message of the current round; any order will do.
+        """Receive a message of the current round; messages may arrive in any order.
 
         Parameters
         ----------
         data : bytes
         sender : str
-            By whom it came, for the record: what a message says of itself may be wrong.
+            Sender for the record; the client in the message may be wrong.
 
         Raises
         ------
         UserError
-            If it is none, or not what was asked for. It is recorded with its sender; whatever else has arrived stays,
-            and the client may send again.
+            If the message is malformed or does not fit the round. The refusal is recorded with the sender; other
+            messages are kept, and the client may send again.
         """
         try:
             message = Message.from_bytes(data)
@@ -106,7 +106,7 @@ class Server:
             raise UserError(f"it is of round {message.round}; this is round {self.number}")
         task = self.round.tasks.get(message.client)
         if task is None:
-            raise UserError(f"client {message.client} was not asked in round {self.number}")
+            raise UserError(f"client {message.client} has no task in round {self.number}")
         if message.client in self.round.messages:
             raise UserError(f"client {message.client} has sent its message already")
         asked = {
@@ -121,15 +121,15 @@ class Server:
                 raise UserError(f"client {message.client}'s {name} is {found}, not {wanted}")
 
     def sum_of(self, message: Message) -> Totals:
-        """A client's steps, short."""
+        """Sum of the steps of a message."""
         return self.model.total(self.model.layout.moves(message.position, message.steps))
 
     def rebuilt(self, client: int) -> Tensor:
-        """A client's weights after its steps of this round, bit for bit: (count,) of int32."""
+        """Rebuild a client's weights after its steps of this round, bit for bit: (count,) of int32."""
         return self.model.after(self.sum_of(self.round.messages[client]))
 
     def close(self) -> Round:
-        """Average what has arrived, and go to the next round."""
+        """Average the accepted messages, update the weights, and begin the next round; return the closed one."""
         done = self.round
         if done.messages:
             shares = [one.share for one in done.messages.values()]
@@ -150,14 +150,14 @@ class Server:
 
 
 def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
-    """Weighted mean of int32 tensors in exact integers, rounded half to even.
+    """Average int32 tensors with weights in exact integers, rounded half to even.
 
     Parameters
     ----------
     sums : sequence of Tensor
-        Of the same shape.
+        Tensors of equal shape.
     shares : sequence of int
-        Their sum is below 2**31.
+        Weights; their sum is below 2**31.
     """
     whole = sum(shares)
     scaled = [share * one.numpy().astype(np.int64) for one, share in zip(sums, shares, strict=True)]

@@ -1,4 +1,4 @@
-"""A tuning set spread unevenly over clients."""
+"""Uneven distribution of a tuning set over clients."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from ...errors import UserError
 
 
 def shards(samples: Samples, clients: int, alpha: float, seed: int) -> list[Samples]:
-    """Each class over the clients in proportions of a Dirichlet distribution, as is usual for non-iid clients.
+    """Distribute each class over the clients in proportions from a Dirichlet distribution, as usual for non-iid
+    clients.
 
     Parameters
     ----------
     samples : Samples
     clients : int
     alpha : float
-        Above 0. At 0.1 most clients see one or two classes, at 100 all are alike.
+        Concentration, above 0. At 0.1 most clients have one or two classes, at 100 all have similar shares.
     seed : int
 
     Returns
     -------
     list of Samples
-        Every sample is in one of them, and none is empty: who would have none takes one of the largest.
+        Samples of each client; every sample belongs to one. A client without any gets one from the largest.
 
     Raises
     ------
@@ -38,7 +39,7 @@ def shards(samples: Samples, clients: int, alpha: float, seed: int) -> list[Samp
     for label in np.unique(samples.labels):
         indices = rng.permutation(np.flatnonzero(samples.labels == label))
         shares = rng.gamma(alpha, size=clients)
-        # far below alpha = 0.01 all of them underflow
+        # far below alpha = 0.01 all shares underflow
         shares = shares / shares.sum() if shares.sum() > 0 else np.eye(clients)[rng.integers(clients)]
         ends = np.rint(np.cumsum(shares)[:-1] * len(indices)).astype(int)
         for mine, part in zip(owned, np.split(indices, ends), strict=True):

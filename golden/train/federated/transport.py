@@ -1,4 +1,4 @@
-"""How messages may travel: in any order, lost, or not as they were sent."""
+"""Transport of messages in a simulated federation: any order, and fault injection."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Callable
 import numpy as np
 
 Uploads = list[tuple[str, bytes]]
-"""Messages and by whom they came."""
+"""Sender and bytes of each message of a round."""
 Transport = Callable[[int, Uploads], Uploads]
-"""Carries a round's messages to the server."""
+"""Delivers the messages of a round, given its number, to the server."""
 
 
 def shuffled(seed: int) -> Transport:
-    """Messages arrive in any order."""
+    """Make a transport that delivers messages in random order."""
 
-    def carry(number: int, uploads: Uploads) -> Uploads:
+    def deliver(number: int, uploads: Uploads) -> Uploads:
         order = np.random.default_rng([seed, 4, number]).permutation(len(uploads))
         return [uploads[at] for at in order]
 
-    return carry
+    return deliver
 
 
 def faulty(seed: int) -> Transport:
-    """Messages arrive in any order, in the first round one never does, and in each round a client sends garbage first.
+    """Make a transport with fault injection: random order, one lost message, one damaged message per round.
 
-    What it sends is its message with one bit changed; then the message itself.
+    The message is lost in the first round. A damaged message has one bit changed; the correct one follows.
     """
-    carry = shuffled(seed)
+    deliver = shuffled(seed)
 
-    def carry_badly(number: int, uploads: Uploads) -> Uploads:
-        arrived = carry(number, uploads)
+    def deliver_with_faults(number: int, uploads: Uploads) -> Uploads:
+        arrived = deliver(number, uploads)
         if number == 0 and len(arrived) > 1:
             arrived.pop()
         sender, whole = arrived[0]
@@ -38,4 +38,4 @@ def faulty(seed: int) -> Transport:
         damaged = (int.from_bytes(whole, "little") ^ 1 << at).to_bytes(len(whole), "little")
         return [(sender, damaged), *arrived]
 
-    return carry_badly
+    return deliver_with_faults

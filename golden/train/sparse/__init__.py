@@ -1,4 +1,4 @@
-"""Sensitive-sparse zeroth order: a few sensitive weights a layer in 16 bits, which are tuned, and the rest in NF4."""
+"""Sensitive-sparse zeroth order: a few weights per layer are tuned in 16 bits, the others are frozen in NF4."""
 
 from .linear import SparseLinear
 from .masks import Mask, coverage, overlap, random_mask, sensitive, squared_gradients

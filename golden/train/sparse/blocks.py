@@ -1,7 +1,7 @@
-"""NF4 of a layer's weights as QLoRA and bitsandbytes keep it: blocks of 64 in the order of memory, float32 scales.
+"""NF4 quantisation of a layer's weights as in QLoRA and bitsandbytes: blocks of 64 in memory order, float32 scales.
 
-Levels, midpoints and the rule for ties are those of `golden.nf4.codec`, which is for Q8.16 integers and whole
-channels; here they are PyTorch's, on any device.
+Levels, midpoints and the rule for ties are those of `golden.nf4.codec`, which quantises Q8.16 integers in blocks of
+channels. Here everything is PyTorch, on any device.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ...nf4.codec import CODES, MIDPOINTS
 BLOCK = 64
 """Weights that share a scale, as in QLoRA."""
 BLOCK_BYTES = BLOCK // 2 + 4
-"""Of a block: codes, and a float32 scale."""
+"""Bytes of a block: codes and a float32 scale."""
 _CHUNK = 1 << 14
-"""Blocks quantised at a time: thresholds in float64 are thirty bytes for each byte that is kept."""
+"""Blocks quantised at a time: float64 thresholds take thirty times the memory of the codes."""
 _MIDPOINTS = torch.from_numpy(MIDPOINTS).double()
 _LEVELS = torch.from_numpy(CODES)
 _PAIRS = torch.stack([_LEVELS.repeat_interleave(16), _LEVELS.repeat(16)], dim=1)
-"""The two levels of a byte: (256, 2)."""
+"""Levels of both codes of a byte: (256, 2)."""
 
 
 def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
-    """Codes and scales of weights.
+    """Quantise weights to codes and scales.
 
-    Thresholds are compared exactly, a weight at one gets the lower code. A block of zeros has scale 0 and codes 0.
+    Thresholds are compared exactly; a weight at a threshold gets the lower code. A block of zeros has scale 0, codes 0.
 
     Parameters
     ----------
     flat : Tensor (weights,)
-        Floats. The last block is filled up with zeros.
+        Floats; the last block is padded with zeros.
 
     Returns
     -------
     codes : Tensor (blocks, 32) of uint8
-        Two a byte, the first in the high nibble.
+        Two codes per byte, the first in the high nibble.
     scales : Tensor (blocks,) of float32
-        Largest magnitudes.
+        Largest magnitude of each block.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
     codes = torch.empty(len(blocks), BLOCK // 2, dtype=torch.uint8, device=flat.device)
     midpoints = _MIDPOINTS.to(flat.device)
     for at in range(0, len(blocks), _CHUNK):
-        # a product of two float32 is exact in float64; the position is the number of thresholds below
+        # a product of two float32 is exact in float64; the code is the number of thresholds below the weight
         borders = scales[at : at + _CHUNK, None].double() * midpoints
         chunk = torch.searchsorted(borders, blocks[at : at + _CHUNK].double()).to(torch.uint8)
         codes[at : at + _CHUNK] = chunk[:, ::2] << 4 | chunk[:, 1::2]
@@ -62,7 +62,7 @@ def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def dequantise(codes: Tensor, scales: Tensor) -> Tensor:
-    """Level times scale in float32, as bitsandbytes computes it: (blocks * 64,).
+    """Dequantise: level times scale in float32, as in bitsandbytes, (blocks * 64,).
 
     Parameters
     ----------
@@ -74,5 +74,5 @@ def dequantise(codes: Tensor, scales: Tensor) -> Tensor:
 
 
 def unpack(codes: Tensor) -> Tensor:
-    """One code a byte: (blocks * 64,) of uint8 from (blocks, 32)."""
+    """Unpack codes to one per byte: (blocks * 64,) of uint8 from (blocks, 32)."""
     return torch.stack([codes >> 4, codes & 15], dim=2).view(-1)

@@ -1,11 +1,10 @@
-"""A fully connected layer in two parts: sensitive weights in 16 bits, the rest in NF4 (equations 11 and 17 to 26).
+"""Fully connected layer with sensitive weights in 16 bits and the others in NF4 (equations 11 and 17 to 26).
 
-The rest has the code for 0 where a sensitive weight stands, so that added together the parts are the layer. What is
-tuned are the sensitive values, one vector, in float32: a step of zeroth order is often below half a last place of
-a 16-bit number, and would leave it where it is. The forward pass sees them rounded to 16 bits, and so does whoever gets
-the layer: nothing else of it depends on the float32.
+The NF4 part has the code for 0 at the positions of sensitive weights, so that the sum of both parts is the layer. The
+sensitive values are one vector of float32 parameters: a zeroth-order step is often below half a last place of a 16-bit
+number and would be lost. The forward pass and `to_linear` use the values rounded to 16 bits.
 
-The weight is made tile by tile, some whole rows at a time: beside the codes only a tile is in memory.
+The weight is dequantised in groups of whole rows, so that besides the codes only one group is in memory.
 """
 
 from __future__ import annotations
@@ -25,54 +24,54 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @dataclass(frozen=True)
-class _Tile:
-    """Rows of the weight, which start and, but for the last row, end with a block."""
+class _RowGroup:
+    """Rows of the weight that begin and, except at the end of the weight, end at the border of an NF4 block."""
 
     rows: slice
     blocks: slice
     start: int
-    """Of its first weight, in the order of memory."""
+    """Index of the first weight in memory order."""
     weights: int
     sensitive: slice
-    """Those of the sensitive weights that lie in it."""
+    """Range of the sensitive weights in the group."""
 
 
 class SparseLinear(nn.Module):
-    """A linear layer of which only sensitive weights are parameters that can be tuned.
+    """Linear layer of which only the sensitive weights are tuned.
 
     Parameters
     ----------
     linear : nn.Linear
-        Stays as it is; its bias, frozen or not, is shared.
+        Not modified; its bias, frozen or not, is shared.
     indices : Tensor (k,) of int
-        Of the sensitive weights, in the flattened weight: ascending.
+        Positions of the sensitive weights in the flattened weight, ascending.
     dtype : torch.dtype
-        Of the sensitive weights in the forward pass: float16, bfloat16, or float32 for comparisons.
+        Type of the sensitive weights in the forward pass: float16, bfloat16, or float32 for comparisons.
     unpacked : bool
-        Also keep the dequantised weight in float32, and write the sensitive values into it at every pass. The same
-        output to the bit and much faster, for simulations: no memory is saved.
+        Also keep the dequantised weight in float32, and write the sensitive values into it in every forward pass. The
+        output is the same bit for bit and much faster, but no memory is saved: for simulations.
 
     Attributes
     ----------
     values : Parameter (k,) of float32
-        The sensitive weights; what the forward pass sees is `sensitive`.
+        The sensitive weights; the forward pass uses `sensitive`.
     indices : Tensor (k,) of int32
     codes, scales : Tensor
-        The rest, see `blocks.quantise`.
+        The other weights, see `blocks.quantise`.
     bias : Parameter (out,), or None
 
     Raises
     ------
     UserError
-        If the indices are not ascending or name no weight, the type is another, or a weight is not finite in it.
+        If the indices are not ascending or out of range, the type is another, or a weight is not finite in it.
     """
 
-    tile: ClassVar[int] = 1 << 20
-    """Weights of a tile, about."""
+    group_weights: ClassVar[int] = 1 << 20
+    """Approximate number of weights of a row group."""
     few: ClassVar[int] = 4
-    """Up to so many rows of input go through `sparse_add_mm`.
+    """Most input rows for which `forward` uses `sparse_add_mm`.
 
-    The paper does so with single tokens (figure 9). On a CPU it is as fast up to here, slower beyond: docs/sparse.md.
+    The paper uses it for single tokens (figure 9). On a CPU it is slower for more rows, see docs/sparse.md.
     """
 
     indices: Tensor
@@ -90,15 +89,15 @@ class SparseLinear(nn.Module):
         self.unpacked = unpacked
         flat = linear.weight.detach().reshape(-1)
         self._check(flat, indices)
-        places = indices.to(flat.device, torch.int64)
-        values = flat[places].float()
+        positions = indices.to(flat.device, torch.int64)
+        values = flat[positions].float()
         wrong = values[~values.to(dtype).isfinite()]
         if len(wrong):
-            raise UserError(f"a sensitive weight is {wrong[0]:g}, not finite in {dtype}: take torch.bfloat16")
-        codes, scales = quantise(flat.index_fill(0, places, 0))
+            raise UserError(f"a sensitive weight is {wrong[0]:g}, not finite in {dtype}: use torch.bfloat16")
+        codes, scales = quantise(flat.index_fill(0, positions, 0))
         self.values = nn.Parameter(values)
         self.bias = linear.bias
-        self.register_buffer("indices", places.int())
+        self.register_buffer("indices", positions.int())
         self.register_buffer("codes", codes)
         self.register_buffer("scales", scales)
         self.register_buffer("dense", None, persistent=False)
@@ -109,51 +108,51 @@ class SparseLinear(nn.Module):
         if self.dtype not in DTYPES:
             raise UserError(f"dtype = {self.dtype} is not one of {', '.join(map(str, DTYPES))}")
         if indices.dim() != 1 or not len(indices) or indices.is_floating_point() or indices.dtype == torch.bool:
-            raise UserError(f"sensitive weights are named by integers (k,), not by {indices.dtype} {(*indices.shape,)}")
+            raise UserError(f"sensitive weights are given by integers (k,), not by {indices.dtype} {(*indices.shape,)}")
         if not 0 <= int(indices[0]) <= int(indices[-1]) < len(flat) or not (indices.diff() > 0).all():
             raise UserError(f"indices are not ascending within 0 to {len(flat) - 1}: sort them, each one once")
         if len(flat) >= 1 << 31:
             raise UserError(f"a layer of {len(flat)} weights is too large for 32-bit indices: split it")
 
     def _prepare(self) -> None:
-        """Derive what follows from indices and codes."""
+        """Compute the row groups, and the dense weight if unpacked, from indices and codes."""
         width = self.in_features
-        # tiles start with a block
+        # groups begin at the border of a block
         step = BLOCK // gcd(BLOCK, width)
-        rows = max(step, self.tile // width // step * step)
+        rows = max(step, self.group_weights // width // step * step)
         starts = list(range(0, self.out_features, rows))
         borders = torch.tensor([*starts, self.out_features], device=self.indices.device) * width
-        places: list[int] = torch.searchsorted(self.indices.long(), borders).tolist()
-        self._tiles = [
-            _Tile(
+        bounds: list[int] = torch.searchsorted(self.indices.long(), borders).tolist()
+        self._groups = [
+            _RowGroup(
                 rows=slice(first, last),
                 blocks=slice(first * width // BLOCK, -(-last * width // BLOCK)),
                 start=first * width,
                 weights=(last - first) * width,
-                sensitive=slice(*places[number : number + 2]),
+                sensitive=slice(*bounds[number : number + 2]),
             )
             for number, first in enumerate(starts)
             for last in [min(first + rows, self.out_features)]
         ]
         if self.unpacked:
-            self.dense = torch.cat([self._dequantised(tile) for tile in self._tiles])
+            self.dense = torch.cat([self._dequantised(group) for group in self._groups])
 
     # -- the parts -----------------------------------------------------------------------------------------------------
 
     @property
     def sensitive(self) -> Tensor:
-        """The sensitive weights as they are seen and handed on: (k,) of `dtype`."""
+        """Sensitive weights of the forward pass: (k,) of `dtype`."""
         return self.values.to(self.dtype)
 
     @property
     def weight(self) -> Tensor:
-        """The whole weight: (out, in) of float32."""
+        """Complete weight: (out, in) of float32."""
         values = self.sensitive.float()
-        return torch.cat([self._added(tile, values) for tile in self._tiles])
+        return torch.cat([self._added(group, values) for group in self._groups])
 
     @torch.no_grad()
     def to_linear(self) -> nn.Linear:
-        """The same layer as one weight, in float32; to merge what was tuned."""
+        """Merge the parts into an `nn.Linear` in float32."""
         device = self.codes.device
         linear = nn.Linear(self.in_features, self.out_features, self.bias is not None, device, torch.float32)
         linear.weight.copy_(self.weight)
@@ -161,62 +160,62 @@ class SparseLinear(nn.Module):
             linear.bias.copy_(self.bias)
         return linear
 
-    def _dequantised(self, tile: _Tile) -> Tensor:
-        flat = dequantise(self.codes[tile.blocks], self.scales[tile.blocks])
-        return flat[: tile.weights].view(-1, self.in_features)
+    def _dequantised(self, group: _RowGroup) -> Tensor:
+        flat = dequantise(self.codes[group.blocks], self.scales[group.blocks])
+        return flat[: group.weights].view(-1, self.in_features)
 
-    def _added(self, tile: _Tile, values: Tensor | None) -> Tensor:
-        """A tile of the weight with these sensitive values, or with 0. In the rest it is 0: to add is to write."""
+    def _added(self, group: _RowGroup, values: Tensor | None) -> Tensor:
+        """Rows of the weight with these sensitive values, or with 0 if None."""
         if self.dense is None:
-            weight = self._dequantised(tile)
+            weight = self._dequantised(group)
             if values is None:
                 return weight
         else:
-            weight = self.dense[tile.rows]
+            weight = self.dense[group.rows]
             if torch.is_grad_enabled():
-                # a graph may hold it until its backward pass
+                # autograd may need it until the backward pass
                 weight = weight.clone()
-        places = self.indices[tile.sensitive].long() - tile.start
+        positions = self.indices[group.sensitive].long() - group.start
         if values is None:
-            weight.view(-1).index_fill_(0, places, 0)
+            weight.view(-1).index_fill_(0, positions, 0)
         else:
-            weight.view(-1).index_copy_(0, places, values[tile.sensitive])
+            weight.view(-1).index_copy_(0, positions, values[group.sensitive])
         return weight
 
     # -- the layer -----------------------------------------------------------------------------------------------------
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer's output: (..., out) from (..., in), in the input's type.
+        """Output of the layer, (..., out) from (..., in), in the input's type.
 
-        Many rows go through `sparse_add`, few through `sparse_add_mm`: appendix C.6.
+        Up to `few` rows use `sparse_add_mm`, more use `sparse_add` (appendix C.6).
         """
         if x.numel() <= self.few * self.in_features:
             return self.sparse_add_mm(x)
         return self.sparse_add(x)
 
     def sparse_add(self, x: Tensor) -> Tensor:
-        """The sensitive weights are added to the dequantised rest, then one product (equation 26)."""
+        """Add the sensitive weights to the dequantised others, then multiply (equation 26)."""
         return self._product(x, self.sensitive.float())
 
     def sparse_add_mm(self, x: Tensor) -> Tensor:
-        """The product with the dequantised rest, to which the sparse one is added (equation 24)."""
+        """Multiply with the dequantised weights, then add the product with the sensitive ones (equation 24)."""
         flat = x.reshape(-1, self.in_features)
         output = self._product(flat, None)
-        places = self.indices.long()
-        rows, columns = places // self.in_features, places % self.in_features
+        positions = self.indices.long()
+        rows, columns = positions // self.in_features, positions % self.in_features
         output = output.index_add(1, rows, flat[:, columns] * self.sensitive.to(x.dtype))
         return output.view(*x.shape[:-1], self.out_features)
 
     def _product(self, x: Tensor, values: Tensor | None) -> Tensor:
         bias = None if self.bias is None else self.bias.to(x.dtype)
         parts = [
-            functional.linear(x, self._added(tile, values).to(x.dtype), None if bias is None else bias[tile.rows])
-            for tile in self._tiles
+            functional.linear(x, self._added(group, values).to(x.dtype), None if bias is None else bias[group.rows])
+            for group in self._groups
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def extra_repr(self) -> str:
-        """What a module's ``repr`` shows."""
+        """Text for the module's ``repr``."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
             f"sensitive={len(self.values)}, dtype={self.dtype}, unpacked={self.unpacked}"
@@ -224,6 +223,6 @@ class SparseLinear(nn.Module):
 
 
 def _prepare(module: nn.Module, _: Any) -> None:
-    """After a state was loaded; a function, so that a copy of a layer prepares itself."""
+    """Hook after loading a state dict; a function, not a bound method, so that it also works in a copy of the layer."""
     assert isinstance(module, SparseLinear)
     module._prepare()

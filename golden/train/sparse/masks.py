@@ -1,7 +1,7 @@
-"""Which weights are sensitive: those with the largest squared gradients, layer by layer (definition 3, section 3.3).
+"""Masks of sensitive weights: those with the largest squared gradients, layer by layer (definition 3, section 3.3).
 
-The paper's mask comes from the language-model loss on generic text, once, before fine-tuning, and serves every task;
-its controls are the same from the task's own loss, and a random one. All of them are static here.
+The paper computes its mask once, before fine-tuning, from the language-model loss on generic text, and uses it for
+every task. Its controls are a mask from the task's own loss and a random one. All masks are static here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from ...errors import UserError
 
 Mask = dict[str, Tensor]
-"""For each layer, by its name in the module, flat indices into its weight: int64, ascending."""
+"""By name of the layer in the module: flat indices into its weight, int64, ascending."""
 
 
 def linears(module: nn.Module) -> dict[str, nn.Linear]:
-    """All fully connected layers with a weight of their own, by name; one in two places has the first of its names.
+    """Fully connected layers whose weight is not shared with another layer, by name.
 
-    An output layer that shares its weight with the embedding is not among them: in two parts it would have another.
+    A layer that occurs twice has the first of its names. An output layer that shares its weight with the embedding is
+    left out, as splitting it would break the sharing.
     """
     owners = Counter(id(one) for layer in module.modules() for one in layer.parameters(recurse=False))
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
@@ -31,7 +32,7 @@ def linears(module: nn.Module) -> dict[str, nn.Linear]:
 
 
 def count_of(weights: int, fraction: float) -> int:
-    """How many of a layer's weights are sensitive: a fraction, rounded half to even, and at least one.
+    """Number of sensitive weights of a layer: the fraction, rounded half to even, at least one.
 
     Raises
     ------
@@ -44,26 +45,26 @@ def count_of(weights: int, fraction: float) -> int:
 
 
 def squared_gradients(module: nn.Module, losses: Iterable[Callable[[], Tensor]]) -> dict[str, Tensor]:
-    """The sum over losses of the squared gradient of the weight of every layer of `linears`.
+    """Sum over losses of the squared gradients of the weights of `linears`.
 
-    Where a loss is one sample's negative log likelihood this is the diagonal of the empirical Fisher matrix, times the
-    number of samples (equation 8). Where it is the mean over a batch, it is the batches' squared mean gradients: less
-    work, and the samples' common direction counts for more than their scatter.
+    With one sample's negative log likelihood per loss this is the diagonal of the empirical Fisher matrix times the
+    number of samples (equation 8). With the mean over a batch per loss it is the sum of the squared mean gradients:
+    less work, and the samples' common direction has more weight than their scatter.
 
-    The module is as it was afterwards: no gradients are left, what requires gradients does or does not as before.
-    Whether it trains is not touched either: without dropout and with fixed batch norm it is put on `eval()` before.
+    The module is not changed: no gradients remain, and `requires_grad` is restored. The caller sets `eval()` if dropout
+    shall be off and batch norm fixed.
 
     Parameters
     ----------
     module : nn.Module
-        Its parameters need not require gradients.
+        Parameters need not require gradients.
     losses : iterable of callable
-        Each gives a scalar, computed with gradients. A generator is read once.
+        Each returns a scalar with a graph; iterated once.
 
     Returns
     -------
     dict of str to Tensor, the shape of the weight, of float32
-        By the layer's name. A layer that no loss depends on has zeros. Drop what shall not be masked.
+        By name of the layer; zeros if no loss depends on it. Remove layers that shall not be masked.
 
     Raises
     ------
@@ -106,19 +107,19 @@ def _requiring(weights: list[Tensor]) -> Iterator[None]:
 
 
 def sensitive(scores: dict[str, Tensor], fraction: float = 0.001) -> Mask:
-    """The weights with the highest scores, so many of each layer; among equals those with the lower index.
+    """Select the weights with the highest scores in each layer; of equal scores, those with lower indices.
 
     Parameters
     ----------
     scores : dict of str to Tensor
-        By layer: `squared_gradients`; or the weights' magnitudes, the paper's "weight outliers".
+        By layer: `squared_gradients`, or the magnitudes of the weights, the paper's "weight outliers".
     fraction : float
-        Of a layer's weights, see `count_of`.
+        Fraction of each layer's weights, see `count_of`.
 
     Raises
     ------
     UserError
-        If the fraction is out of range, or a layer's scores are all 0, infinite or no numbers.
+        If the fraction is out of range, or a layer's scores are all 0, or one is not finite.
     """
     mask = {}
     for name, score in scores.items():
@@ -136,7 +137,7 @@ def sensitive(scores: dict[str, Tensor], fraction: float = 0.001) -> Mask:
 
 
 def random_mask(module: nn.Module, fraction: float = 0.001, seed: int = 0) -> Mask:
-    """As many weights of each linear layer as `sensitive` takes, chosen at random: the paper's control.
+    """Select as many random weights of each linear layer as `sensitive` does: the paper's control.
 
     Raises
     ------
@@ -154,13 +155,13 @@ def random_mask(module: nn.Module, fraction: float = 0.001, seed: int = 0) -> Ma
 
 
 def overlap(a: Mask, b: Mask) -> float:
-    """Which share of a's weights is in b; a layer that b does not have has none."""
+    """Fraction of the weights of `a` that are also in `b`."""
     shared = sum(int(torch.isin(chosen, b[name]).sum()) for name, chosen in a.items() if name in b)
     return shared / sum(map(len, a.values()))
 
 
 def coverage(scores: dict[str, Tensor], mask: Mask) -> dict[str, float]:
-    """Which share of each layer's squared gradient lies on the mask's weights (figures 2, 3 and 7; there the mean).
+    """Fraction of each layer's squared gradient that is on the mask's weights (figures 2, 3 and 7 show its mean).
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Bytes of a model before and after: from shapes, and of the tensors that a module holds.
+"""Memory of a model before and after sparsification: from shapes, and measured on the tensors of a module.
 
 The paper's 7B figures, 13.5 and 3.4 "GiB" (section 3.5), are its 6.738 billion parameters at 2 and at 1/2 byte in
-units of 10**9. `rows` has them, and what they leave out: scales, the sensitive weights and their indices, and what
-is no linear layer and stays in 16 bits.
+units of 10**9. `rows` shows them, and the parts that they leave out: scales, sensitive weights and their indices, and
+parameters outside linear layers, which stay in 16 bits.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SCALE_BYTES = BLOCK_BYTES - BLOCK // 2
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a model's bytes follow from.
+    """Number of parameters of a model, by kind.
 
     Parameters
     ----------
     layers : mapping of str to int
-        Weights of each linear layer.
+        Number of weights of each linear layer.
     others : int
-        All other parameters.
+        Number of all other parameters.
     """
 
     layers: Mapping[str, int]
@@ -37,7 +37,7 @@ class Inventory:
 
     @classmethod
     def of(cls, module: nn.Module) -> Inventory:
-        """Of a module that is not sparse yet; one on the device "meta" will do, which takes no memory."""
+        """Count the parameters of a dense module, which may be on the device "meta"."""
         layers = linears(module)
         weights = {id(layer.weight) for layer in layers.values()}
         others = sum(one.numel() for one in module.parameters() if id(one) not in weights)
@@ -45,13 +45,13 @@ class Inventory:
 
     @property
     def parameters(self) -> int:
-        """All of them."""
+        """Number of all parameters."""
         return sum(self.layers.values()) + self.others
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of a sparse model's parts."""
+    """Bytes of the parts of a sparse model."""
 
     codes: int
     scales: int
@@ -59,30 +59,30 @@ class Footprint:
     """Sensitive weights."""
     indices: int
     others: int
-    """What is no sparse layer, and biases."""
+    """Parameters outside sparse layers, and biases."""
     dense: int = 0
-    """Weights of unpacked layers."""
+    """Dequantised weights of unpacked layers."""
 
     @property
     def total(self) -> int:
-        """Of all parts."""
+        """Sum of all parts."""
         return sum(getattr(self, one.name) for one in fields(self))
 
 
 def footprint(
     inventory: Inventory, fraction: float = 0.001, *, value_bytes: int = 2, other_bytes: int = 2
 ) -> Footprint:
-    """A model's bytes with all its linear layers sparse, by arithmetic.
+    """Compute the memory of a model with all its linear layers sparse.
 
     Parameters
     ----------
     inventory : Inventory
     fraction : float
-        Of a layer's weights that are sensitive, rounded as `masks.sensitive` does.
+        Fraction of sensitive weights in each layer, rounded as in `masks.count_of`.
     value_bytes : int
-        Of a sensitive weight: 2 as it is sent, 4 while it is tuned.
+        Bytes of a sensitive weight: 2 when stored or sent, 4 during tuning.
     other_bytes : int
-        Of a parameter that is no weight of a linear layer.
+        Bytes of a parameter outside linear layers.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def footprint(
     )
 
 
-def held(module: nn.Module) -> Footprint:
-    """The bytes of all parameters and buffers that a module has; a shared one counts once."""
+def measured(module: nn.Module) -> Footprint:
+    """Measure the bytes of all parameters and buffers of a module; a shared one counts once."""
     counts = dict.fromkeys((one.name for one in fields(Footprint)), 0)
     seen: set[int] = set()
     for layer in module.modules():
@@ -115,7 +115,7 @@ def held(module: nn.Module) -> Footprint:
 
 
 def llama2_7b() -> Inventory:
-    """Llama2-7B: 32 layers of width 4,096 and 11,008, a vocabulary of 32,000, embedding and output layer apart."""
+    """Inventory of Llama2-7B: 32 layers of width 4,096 and 11,008, vocabulary 32,000, separate output layer."""
     width, inner, words, depth = 4096, 11008, 32000, 32
     shapes = dict.fromkeys(("q", "k", "v", "o"), width * width) | dict.fromkeys(("gate", "up", "down"), width * inner)
     layers = {f"{number}.{name}": count for number in range(depth) for name, count in shapes.items()}
@@ -123,13 +123,13 @@ def llama2_7b() -> Inventory:
 
 
 def rows(inventory: Inventory | None = None, fraction: float = 0.001) -> list[dict[str, str | float]]:
-    """A model's bytes before and after, part by part; by default those of Llama2-7B beside the paper's.
+    """Table of a model's memory by parts; by default that of Llama2-7B beside the paper's figures.
 
     Parameters
     ----------
     inventory : Inventory, optional
     fraction : float
-        Of a layer's weights that are sensitive.
+        Fraction of sensitive weights in each layer.
 
     Returns
     -------

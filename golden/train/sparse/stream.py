@@ -1,7 +1,7 @@
-"""A layer as the hardware takes it: NF4 codes, scales and sorted corrections into `weight_path`.
+"""Input words of the block `weight_path` for a sparse layer: NF4 codes, scales and sorted corrections.
 
-In sensitive-sparse training only corrections are perturbed, and there are few of them: they are streamed with eps z
-added, and the packet's sign is 0, so that the block's own perturbation, which is for all weights, stays out of it.
+In sensitive-sparse training only the few corrections are perturbed: they are streamed with eps z already added, and
+the packet's sign is 0, which switches off the block's own perturbation of all weights.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from .linear import SparseLinear
 
 @torch.no_grad()
 def packet_of(layer: SparseLinear, spec: WeightPathSpec) -> dict[str, Words]:
-    """A layer's words for `weight_path`: one packet, its weight row by row, unperturbed.
+    """Words of a layer for `weight_path`: one packet, the weight row by row, unperturbed.
 
-    What comes out is Q4.12. A sensitive weight is what `Q4_12.from_float` makes of it. Any other differs from the
-    layer's by the scale's rounding to Q4.12, half a last place at most, by the block's rounding, half a last place, and
-    by scale / 2**17 for the levels' 16 fraction bits.
+    The block's output is Q4.12. A sensitive weight comes out as `Q4_12.from_float` of it. Any other weight differs from
+    the layer's by at most half a last place for the scale's rounding to Q4.12, half a last place for the block's
+    rounding, and scale / 2**17 for the 16 fraction bits of the levels.
 
     Parameters
     ----------
     layer : SparseLinear
     spec : WeightPathSpec
-        Of the block.
+        Spec of the block.
 
     Returns
     -------
     dict of str to Words
-        Inputs of the block's streams; no words of `u` are needed.
+        Input words by stream; `u` has none.
 
     Raises
     ------
     UserError
-        If a weight is outside Q4.12, or the block's beats or indices do not go with the layer.
+        If a weight is outside Q4.12, or the block's beats or index width do not fit the layer.
     """
     largest = max(float(layer.scales.max()), float(layer.sensitive.abs().max()))
     if largest > Q4_12.to_float(Q4_12.maximum):
-        raise UserError(f"a weight is {largest:g} in magnitude, which Q4.12 does not hold: below 8")
+        raise UserError(f"a weight is {largest:g} in magnitude, beyond Q4.12, which ends below 8")
     count = layer.in_features * layer.out_features
     codes = unpack(layer.codes)[:count].cpu().numpy()
     scales = SCALE.from_float(layer.scales.cpu().numpy())

@@ -1,4 +1,4 @@
-"""A transformer and a few-shot task, as zeroth order sees them."""
+"""Objective of zeroth-order fine-tuning: a transformer on a few-shot task."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from torch.nn import functional
 from ...errors import UserError
 from ...fixed import Integers
 from ..device import default_device
-from .classifier import SHARPNESS, TextClassifier
+from .classifier import LOGIT_SCALE, TextClassifier
 from .tasks import TextTask
 
 _PASSAGES, _AT_ONCE = 512, 16
 _LEAST = 12
-"""Words of a passage at least: two halves that say something."""
+"""Fewest words of a passage; shorter halves carry too little meaning."""
 
 
 class TextObjective:
-    """A transformer on a few-shot task; see `zo.finetune.Objective`.
+    """A transformer on a few-shot task; implements `zo.finetune.Objective`.
 
     Parameters
     ----------
     module : TextClassifier
-        Put on the GPU where there is one.
+        Moved to `default_device`.
     task : TextTask
     generic : Path, optional
-        Text of any kind, passages with an empty line between them: for the sensitive weights.
+        Text file with passages separated by empty lines, for the generic mask of sensitive weights.
     """
 
     def __init__(self, module: TextClassifier, task: TextTask, generic: Path | None = None) -> None:
@@ -41,28 +41,29 @@ class TextObjective:
 
     @property
     def samples(self) -> int:
-        """How many there are to tune on."""
+        """Number of tuning sentences."""
         return len(self.task.tune)
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
-        """Mean cross entropy of sentences to tune on."""
+        """Closure that returns the mean cross entropy of tuning sentences."""
         batch = self.module.batch(self.task.tune[indices])
         return lambda: self.module.loss(batch)
 
-    def right(self) -> float:
-        """Fraction of held-out sentences with the right label."""
-        return self.module.right(self.task.test)
+    def accuracy(self) -> float:
+        """Fraction of held-out sentences classified correctly."""
+        return self.module.accuracy(self.task.test)
 
     def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
-        """Of single sentences to tune on; or of generic text, with the loss that embeddings are pre-trained with.
+        """Closures that return losses: of single tuning sentences ("task"), or of generic text ("generic").
 
-        That is the contrastive one (sentence-transformers' own): of the second halves of 16 passages, each first half
-        shall find its own. An encoder for embeddings has no language-model head, whose loss the paper takes.
+        Generic text has the contrastive loss of sentence-transformers: the first half of each of 16 passages has to
+        match its own second half among all 16. The paper uses the language-model loss, but an encoder for embeddings
+        has no language-model head.
         """
         if kind == "task":
             return (self.closure_of(np.array([one])) for one in range(self.samples))
         if self.generic is None:
-            raise UserError("the generic mask needs generic text, or take the mask of the task or a random one")
+            raise UserError("the generic mask needs generic text; or take --mask task or --mask random")
         halves = _halves(self.generic)
         groups = [halves[start : start + _AT_ONCE] for start in range(0, len(halves), _AT_ONCE)]
         return (lambda group=group: self._matched(group) for group in groups)  # type: ignore[misc]
@@ -70,12 +71,12 @@ class TextObjective:
     def _matched(self, halves: list[tuple[str, str]]) -> Tensor:
         first, second = (self.module.embed(self.module.tokens(some)) for some in zip(*halves, strict=True))
         own = torch.arange(len(halves), device=first.device)
-        return functional.cross_entropy(SHARPNESS * first @ second.T, own)
+        return functional.cross_entropy(LOGIT_SCALE * first @ second.T, own)
 
 
 def _halves(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
-        raise UserError(f"{path}, the generic text, is missing")
+        raise UserError(f"the generic text {path} is missing")
     passages = [part.split() for part in path.read_text(encoding="utf-8", errors="replace").split("\n\n")]
     long = [words for words in passages if len(words) >= _LEAST]
     if len(long) < _AT_ONCE:

@@ -1,7 +1,7 @@
-"""Few-shot text tasks: k sentences a class to tune on, others to test on.
+"""Few-shot text tasks: k sentences per class to tune on, others to test on.
 
-SST-2, SST-5 and TREC in the splits that LM-BFF (Gao et al., 2021) made of them with k = 16 and five seeds, which MeZO
-and PeZO use; with another k the sentences to tune on are drawn from the full training set.
+SST-2, SST-5 and TREC use the splits of LM-BFF (Gao et al., 2021) with k = 16 and five seeds, as MeZO and PeZO do. For
+another k, tuning sentences are drawn from the full training set.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ...errors import UserError
 from ...fixed import Integers
 
 SHOTS = 16
-"""Sentences a class of LM-BFF's own splits."""
+"""Sentences per class in LM-BFF's splits."""
 SEEDS = (13, 21, 42, 87, 100)
-"""LM-BFF's names of its splits."""
+"""Seeds of LM-BFF's splits, in their names."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Texts:
 
 @dataclass(frozen=True)
 class TextTask:
-    """What a transformer is tuned on.
+    """Few-shot task.
 
     Parameters
     ----------
     name : str
     prompts : tuple of str
-        One a class: what a sentence of that class is like.
+        One per class: a typical sentence of the class.
     tune, test : Texts
     """
 
@@ -67,13 +67,13 @@ class TextTask:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Where a task's files are, below the folder ``text``, and its prompts."""
+    """Files of a task below the folder ``text``, and its prompts."""
 
     splits: str
     full: str
     prompts: tuple[str, ...]
     encoding: str = "utf-8"
-    """Of the full set; everything else is UTF-8."""
+    """Encoding of the full set; other files are UTF-8."""
 
 
 _KINDS = {
@@ -101,12 +101,12 @@ TEXT_TASKS = (*_KINDS, "csv:FOLDER")
 
 
 def generic_text(data_dir: Path) -> Path:
-    """Text of no task in the same folder, for the weights that are sensitive in general."""
+    """Default file of generic text in the data folder, for the generic mask of sensitive weights."""
     return data_dir / "text" / "tinyshakespeare" / "input.txt"
 
 
 def is_text(name: str) -> bool:
-    """Whether a task's name is that of a text task."""
+    """True if a task's name is that of a text task."""
     return name in _KINDS or name.startswith("csv:")
 
 
@@ -118,24 +118,24 @@ def text_task(
     Parameters
     ----------
     name : str
-        One of `TEXT_TASKS`. A folder of one's own has ``train.csv`` and ``test.csv`` with lines ``label,sentence``,
-        labels counted from 0, and ``prompts.txt`` with a line a class.
+        One of `TEXT_TASKS`. ``csv:FOLDER`` has ``train.csv`` and ``test.csv`` with lines ``label,sentence``, labels
+        counted from 0, and ``prompts.txt`` with one line per class.
     data_dir : Path, optional
         Folder with ``text/lmbff-kshot`` and, for other shots than 16, ``text/sent-conv``.
     shots : int
-        Sentences a class to tune on.
+        Tuning sentences per class.
     seed : int
-        Of the split: with 16 shots LM-BFF's first to fifth and round again, else of the draw.
+        With 16 shots, number of LM-BFF's split modulo five; else seed of the draw.
     tests : int
-        Sentences to test on at most, drawn once for all seeds.
+        Most test sentences; drawn independently of the seed.
 
     Raises
     ------
     UserError
-        If there is no such task, or its files are missing, are not such lines, or have too few of a class.
+        If there is no such task, or its files are missing or malformed, or a class has no sentence.
     """
     if shots < 1:
-        raise UserError(f"shots = {shots}: at least one sentence a class")
+        raise UserError(f"shots = {shots}: at least one sentence per class")
     if seed < 0:
         raise UserError(f"a seed is at least 0, not {seed}")
     if name.startswith("csv:"):
@@ -164,7 +164,7 @@ def text_task(
 
 
 def _shots(texts: Texts, classes: int, shots: int, seed: int, source: Path) -> Texts:
-    """So many of each class, in the file's order."""
+    """Draw so many sentences of each class, in the file's order."""
     rng = np.random.default_rng([seed, 3])
     chosen = []
     for label in range(classes):
@@ -181,7 +181,7 @@ def _some(texts: Texts, most: int) -> Texts:
 
 
 def _read(path: Path, classes: int, encoding: str = "utf-8") -> Texts:
-    """Sentences of a file, whichever of the three kinds of lines it has."""
+    """Read the sentences of a TSV, a CSV, or a file of lines ``label sentence``."""
     kinds = {".tsv": _tabs, ".csv": _commas}
     pairs = list(kinds.get(path.suffix, _blanks)(_lines(path, encoding)))
     sentences, labels = [], []
@@ -201,14 +201,14 @@ def _lines(path: Path, encoding: str = "utf-8") -> list[str]:
     if not path.is_file():
         raise UserError(f"{path} is missing")
     try:
-        # not splitlines, which cuts at characters that sentences have
+        # splitlines would also split at other characters, which sentences contain
         return path.read_text(encoding=encoding).rstrip("\n").split("\n")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not {encoding} text") from None
 
 
 def _tabs(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """A headline, then the sentence and the label."""
+    """Parse lines ``sentence<tab>label`` after a header line."""
     for line in lines[1:]:
         sentence, _, label = line.rpartition("\t")
         yield label, sentence

@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning: sources of perturbations, an optimiser, parameters as integers, and the tile's own loop."""
+"""Zeroth-order fine-tuning: perturbations, an optimiser, integer parameters and the digits job of the demo."""
 
 from .optimiser import MeZO, PeZO, ZerothOrder
 from .periodic import Periodic

@@ -1,4 +1,4 @@
-"""The demo's job: a small network on scikit-learn's digits, and a drift that it was not trained for."""
+"""Job of the demo: a small network, pre-trained on scikit-learn's digits, and drifted digits to tune on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..metrics import accuracy, cross_entropy
 
 @dataclass(frozen=True)
 class DigitsJob:
-    """A pre-trained network and the drifted data that it meets.
+    """A pre-trained network and the drifted data to tune and test on.
 
     Parameters
     ----------
     layers : tuple of int
-        Widths, 64 to 10.
+        Widths from 64 inputs to 10 outputs.
     weights : array of int
         All weights and biases, flat, Q4.12.
     tune, test : Samples
-        Drifted, for fine-tuning and held out.
+        Drifted samples, to fine-tune on and held out.
     accuracy_undrifted : float
-        On held-out images as they were.
+        Accuracy on the held-out images without drift.
     """
 
     layers: tuple[int, ...]
@@ -37,7 +37,7 @@ class DigitsJob:
     accuracy_undrifted: float
 
     def logits(self, weights: Integers, images: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Outputs (n, 10) of the network with these Q4.12 weights; activations in float."""
+        """Logits (n, 10) of images (n, 64) with Q4.12 weights; activations are floats."""
         values, offset, hidden = Q4_12.to_float(weights), 0, images
         for depth, (fan_in, fan_out) in enumerate(zip(self.layers[:-1], self.layers[1:], strict=True)):
             matrix = values[offset : offset + fan_in * fan_out].reshape(fan_in, fan_out)
@@ -47,26 +47,26 @@ class DigitsJob:
         return hidden
 
     def loss(self, weights: Integers, samples: Samples) -> float:
-        """Mean cross entropy."""
+        """Mean cross entropy of samples with Q4.12 weights, in nats."""
         return cross_entropy(self.logits(weights, _vectors(samples)), samples.labels)
 
     def accuracy(self, weights: Integers, samples: Samples) -> float:
-        """Fraction of samples with the right label."""
+        """Fraction of samples classified correctly with Q4.12 weights."""
         return accuracy(self.logits(weights, _vectors(samples)), samples.labels)
 
 
 def prepare(hidden: int = 32, seed: int = 0) -> DigitsJob:
-    """Train on 800 upright digits; tune on 500 and test on 497 others, as a knocked camera sees them."""
-    upright = task_of("digits", seed=seed)
+    """Pre-train on 800 digits; tune on 500 and test on 497 others with the drift "camera" (`datasets.drift.camera`)."""
+    undrifted = task_of("digits", seed=seed)
     drifted = task_of("digits", drift="camera", seed=seed)
     network = MLPClassifier((hidden,), max_iter=1000, alpha=1e-3, random_state=seed)
-    network.fit(_vectors(upright.pretrain), upright.pretrain.labels)
+    network.fit(_vectors(undrifted.pretrain), undrifted.pretrain.labels)
     parts = [part for pair in zip(network.coefs_, network.intercepts_, strict=True) for part in pair]
     weights = Q4_12.from_float(np.concatenate([part.reshape(-1) for part in parts]))
     job = DigitsJob((64, hidden, 10), weights, drifted.tune, drifted.test, 0.0)
-    return replace(job, accuracy_undrifted=job.accuracy(weights, upright.test))
+    return replace(job, accuracy_undrifted=job.accuracy(weights, undrifted.test))
 
 
 def _vectors(samples: Samples) -> NDArray[np.float64]:
-    """Images as (n, 64) in 0 to 1."""
+    """Images as vectors (n, 64) in 0 to 1."""
     return samples.values().reshape(len(samples), -1).astype(np.float64)

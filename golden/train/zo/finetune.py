@@ -1,4 +1,4 @@
-"""Fine-tune with a zeroth-order method: MeZO, PeZO with either strategy, or sensitive weights alone."""
+"""Zeroth-order fine-tuning of an objective: MeZO, PeZO with either strategy, or sensitive weights alone."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ from .schedule import Schedule, descend
 from .sources import Perturbations
 
 ENGINES = ("float", "golden")
-"""Weights as floats; as 32-bit integers that wrap, from whose values the floats are made."""
+"""Float weights; weights as 32-bit integers modulo 2**32, from which the floats of the forward pass are made."""
 MASKS = ("generic", "task", "random")
 
 
 class Objective(Protocol):
-    """A model with what it is tuned on and tested with."""
+    """A model together with its tuning and test samples."""
 
     @property
     def module(self) -> nn.Module:
-        """On evaluation; parameters that require gradients are tuned, in place."""
+        """The model in evaluation mode; parameters that require gradients are tuned in place."""
 
     @property
     def samples(self) -> int:
-        """How many there are to tune on."""
+        """Number of tuning samples."""
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
-        """What gives the mean loss of samples, the same ones whenever it is called."""
+        """Closure that returns the mean loss of the tuning samples with these indices."""
 
-    def right(self) -> float:
-        """Fraction of held-out samples with the right label."""
+    def accuracy(self) -> float:
+        """Fraction of held-out samples classified correctly."""
 
     def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
-        """Losses whose gradients tell which weights are sensitive: of what it was pre-trained on, or of the task."""
+        """Closures of losses that score weights' sensitivity: on pre-training data ("generic") or on the task."""
 
 
 @dataclass(frozen=True)
 class ZoSettings:
-    """How to fine-tune.
+    """Settings of zeroth-order fine-tuning.
 
     Parameters
     ----------
     method : str
-        A name in `METHODS`.
+        Name in `METHODS`.
     rate, eps : float
-        Learning rate, length of a perturbation.
+        Learning rate and length of a perturbation.
     schedule : Schedule
     queries : int
-        Perturbations a step.
+        Perturbations per step.
     generator : str, optional
-        Another than the method's, see `GENERATORS`.
+        Name in `GENERATORS`; by default that of the method.
     parameters : tuple of str
-        ``NAME=VALUE`` for the generator.
+        ``NAME=VALUE``: parameters of the generator.
     engine : "float" or "golden", optional
-        One of `ENGINES`; "golden" needs a periodic generator and is the default where there is one.
+        One of `ENGINES`; "golden" needs a periodic generator, and is the default with one.
     mask : "generic", "task" or "random"
-        What the sparse method tunes.
+        Selection of the weights that the sparse method tunes.
     fraction : float
-        Of each linear layer's weights, for the sparse method.
+        Fraction of each linear layer's weights that the sparse method tunes.
     """
 
     method: str = "pezo-otf"
@@ -99,40 +99,40 @@ class ZoSettings:
         self.source()
 
     @property
-    def drawn_from(self) -> str:
-        """The generator."""
+    def generator_name(self) -> str:
+        """Name of the generator in use."""
         return self.generator or METHODS[self.method]
 
     def source(self) -> Perturbations:
-        """What perturbations are read from."""
+        """Create the source of perturbations."""
         if self.engine == "golden":
-            return integer_source_of(self.drawn_from, self.parameters)
-        return source_of(self.drawn_from, self.schedule.seed, self.parameters)
+            return integer_source_of(self.generator_name, self.parameters)
+        return source_of(self.generator_name, self.schedule.seed, self.parameters)
 
     @property
     def sparse(self) -> bool:
-        """Whether only sensitive weights are tuned."""
+        """True if only sensitive weights are tuned."""
         return self.method == "sparse-zo"
 
 
 @dataclass
 class ZoResult:
-    """What fine-tuning gave.
+    """Result of zeroth-order fine-tuning.
 
     Parameters
     ----------
     engine : str
-        That ran.
+        Engine that ran.
     losses : list of float
-        That each step saw, on its own samples.
+        Loss of each step on its samples.
     curve : list of (int, float)
-        Steps and the fraction of held-out samples that are right then, from before the first step to after the last.
+        Number of steps and held-out accuracy after them, from before the first step to after the last.
     seconds : float
-        Of the steps alone.
+        Time of the steps alone.
     directions : int or None
-        Perturbations before the first returns; None where they are independent.
+        Perturbations before the first repeats; None for independent ones.
     tensors : dict of str to array
-        What was tuned, and of sparse layers where it stands.
+        Tuned parameters; for sparse layers also their indices.
     trained_parameters : int
     """
 
@@ -146,12 +146,12 @@ class ZoResult:
 
     @property
     def accuracy_before(self) -> float:
-        """Fraction right; before sparse tuning, with the rest in NF4 already."""
+        """Held-out accuracy before the first step; for the sparse method with the other weights already in NF4."""
         return self.curve[0][1]
 
     @property
     def accuracy_after(self) -> float:
-        """Fraction right."""
+        """Held-out accuracy after the last step."""
         return self.curve[-1][1]
 
     @property
@@ -165,29 +165,29 @@ class ZoResult:
         return float(np.mean(self.losses[-50:]))
 
 
-Told = Callable[[int, float, float | None], None]
-"""Told of each step: its number, from 1, its loss, and the accuracy after it where that was measured."""
+StepProgress = Callable[[int, float, float | None], None]
+"""Called after each step with its number from 1, its loss, and the held-out accuracy or None where not measured."""
 
 
 class FineTuning:
-    """A objective, made ready: with sensitive weights apart where the method tunes them alone.
+    """Fine-tuning run of an objective; the sparse method splits its layers into sensitive weights and NF4.
 
     Parameters
     ----------
     objective : Objective
-        Its module is tuned in place.
+        Model and samples; the module is tuned in place.
     settings : ZoSettings
 
     Attributes
     ----------
     losses : list of float
     curve : list of (int, float)
-        As in `ZoResult`, as far as `run` came.
+        As in `ZoResult`, up to the last completed step.
 
     Raises
     ------
     UserError
-        If settings and module do not go together.
+        If settings and module do not fit together.
     """
 
     def __init__(self, objective: Objective, settings: ZoSettings) -> None:
@@ -212,54 +212,56 @@ class FineTuning:
             position=start_of(self.source, self.schedule.seed),
         )
 
-    def run(self, told: Told | None = None, watch: int = 0) -> ZoResult:
-        """Take all steps.
+    def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
+        """Run all steps.
 
         Parameters
         ----------
-        told : callable, optional
+        progress : callable, optional
         watch : int
-            Steps between two tests; 0 for one at the end.
+            Steps between two tests on held-out samples; 0 for one test at the end.
 
         Raises
         ------
         UserError
-            If the loss is no longer a number.
+            If the loss is no longer finite.
         """
         objective = self.objective
-        self.curve.append((0, objective.right()))
+        self.curve.append((0, objective.accuracy()))
         seconds, started = 0.0, time.perf_counter()
         for step, loss in enumerate(
             descend(self.optimiser, objective.closure_of, objective.samples, self.schedule), start=1
         ):
             seconds += time.perf_counter() - started
             self.losses.append(loss)
-            right = None
+            accuracy = None
             if step == self.schedule.steps or (watch and step % watch == 0):
-                right = objective.right()
-                self.curve.append((step, right))
-            if told:
-                told(step, loss, right)
+                accuracy = objective.accuracy()
+                self.curve.append((step, accuracy))
+            if progress:
+                progress(step, loss, accuracy)
             started = time.perf_counter()
         count = self.optimiser.weights.count
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
 
 
-def fine_tune(objective: Objective, settings: ZoSettings, told: Told | None = None, watch: int = 0) -> ZoResult:
-    """Make ready and take all steps, see `FineTuning`."""
-    return FineTuning(objective, settings).run(told, watch)
+def fine_tune(
+    objective: Objective, settings: ZoSettings, progress: StepProgress | None = None, watch: int = 0
+) -> ZoResult:
+    """Prepare an objective and run all steps, see `FineTuning`."""
+    return FineTuning(objective, settings).run(progress, watch)
 
 
 def format_of(module: nn.Module) -> Format:
-    """Of integer weights: Q4.28, or with as many more integer bits as the largest has room to double."""
+    """Choose the format of integer weights: Q4.28, or more integer bits so that the largest weight can double."""
     largest = max((float(one.detach().abs().max()) for one in module.parameters() if one.requires_grad), default=0.0)
     integer = max(4, frexp(largest)[1] + 2) if isfinite(largest) else 4
     return Format(integer, 32 - integer)
 
 
 def mask_of(objective: Objective, settings: ZoSettings) -> Mask:
-    """The sensitive weights, or as many random ones."""
+    """Select the weights that the sparse method tunes."""
     if settings.mask == "random":
         return random_mask(objective.module, settings.fraction, settings.schedule.seed)
     kind: Literal["generic", "task"] = "generic" if settings.mask == "generic" else "task"
@@ -268,7 +270,7 @@ def mask_of(objective: Objective, settings: ZoSettings) -> Mask:
 
 
 def _tuned(module: nn.Module) -> dict[str, NDArray[np.generic]]:
-    """Parameters that were tuned, and beside a sparse layer's values where they stand."""
+    """Tuned parameters by name, and the indices of the values of sparse layers."""
     tuned = {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
-    places = {name: one for name, one in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned}
-    return {name: np.ascontiguousarray(one.cpu().numpy()) for name, one in (tuned | places).items()}
+    indices = {name: one for name, one in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned}
+    return {name: np.ascontiguousarray(one.cpu().numpy()) for name, one in (tuned | indices).items()}

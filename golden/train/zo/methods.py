@@ -1,4 +1,4 @@
-"""Zeroth-order methods and sources by name: what ``fabtune`` can be asked to tune with."""
+"""Zeroth-order methods and sources of perturbations by name, as on the command line."""
 
 from __future__ import annotations
 
@@ -13,44 +13,43 @@ from .periodic import Periodic
 from .sources import CachedPerturbations, Gaussian, Perturbations, Rademacher, Uniform
 
 METHODS = {"mezo": "gaussian", "pezo-pool": "pool", "pezo-otf": "otf8", "sparse-zo": "otf8"}
-"""Method to the generator that it draws from where no other is named."""
+"""Default generator of each method."""
 _INDEPENDENT: dict[str, Callable[[int], Perturbations]] = {
     "gaussian": Gaussian,
     "rademacher": Rademacher,
     "uniform": Uniform,
     "integers": lambda seed: Uniform(seed, half_width=128),
 }
-"""The last are those of 8 bits, as they come from a generator."""
-NARROWED = 10
-"""Fraction bits at most of numbers that are added to integers: longer ones leave their coefficients no room."""
+"""Constructors of independent sources from a seed; "integers" are the unscaled numbers of an 8-bit generator."""
+MAXIMUM_FRACTION = 10
+"""Most fraction bits of numbers added to integer weights; with more, 32 bits are too few for the coefficients."""
 GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 
 
 def source_of(
     generator: str, seed: int = 0, settings: Sequence[str] = (), fraction: int | None = None
 ) -> Perturbations:
-    """The source of that name.
+    """Create a source by name.
 
     Parameters
     ----------
     generator : str
         One of `GENERATORS`.
     seed : int
-        Of independent numbers; a periodic generator has none, see `start_of`. Independent ones keep the last
-        perturbation in memory.
+        Seed of independent numbers, whose last perturbation is cached; a periodic generator has none, see `start_of`.
     settings : sequence of str
-        ``NAME=VALUE`` for parameters of `PezoSpec`.
+        ``NAME=VALUE``: parameters of `PezoSpec`.
     fraction : int, optional
         Most fraction bits of a periodic generator's numbers, see `Periodic`.
 
     Raises
     ------
     UserError
-        If there is no such generator or parameter.
+        If the generator or a parameter is unknown.
     """
     if generator in _INDEPENDENT:
         if settings:
-            raise UserError(f"{generator} numbers have no parameters: {settings[0]} belongs to a preset of pezo")
+            raise UserError(f"{generator} numbers have no parameters: {settings[0]} is for a preset of pezo")
         return CachedPerturbations(_INDEPENDENT[generator](seed))
     if generator not in PezoSpec.presets:
         raise UserError(f"there is no generator {generator!r}; there are: {', '.join(GENERATORS)}")
@@ -61,20 +60,20 @@ def source_of(
 
 
 def integer_source_of(generator: str, settings: Sequence[str] = ()) -> Periodic:
-    """The periodic source of that name, its numbers short enough to be added to integers.
+    """Create a periodic source by name, its numbers narrowed to at most `MAXIMUM_FRACTION` fraction bits.
 
     Raises
     ------
     UserError
-        As `source_of` does, and for one whose numbers are floats.
+        As `source_of` does, and if the generator gives floats.
     """
-    source = source_of(generator, 0, settings, NARROWED)
+    source = source_of(generator, 0, settings, MAXIMUM_FRACTION)
     if not isinstance(source, Periodic):
         known = ", ".join(PezoSpec.presets)
-        raise UserError(f"{generator} numbers are floats, which integers cannot be moved by: take one of {known}")
+        raise UserError(f"{generator} numbers are floats, which cannot be added to integers: take one of {known}")
     return source
 
 
 def start_of(source: Perturbations, seed: int) -> int:
-    """Where the first perturbation of a run starts: a place of a periodic generator's sequence for every seed."""
+    """Position of the first perturbation of a run: random in a periodic generator's sequence, by the seed; else 0."""
     return int(np.random.default_rng([seed, 4]).integers(source.spec.period)) if isinstance(source, Periodic) else 0

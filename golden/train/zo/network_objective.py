@@ -1,4 +1,4 @@
-"""A network of layers and its drifted samples, as zeroth order sees them."""
+"""Objective of zeroth-order fine-tuning: a pre-trained network on a drifted task."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...datasets.dataset import Samples, Task
 from ...fixed import Integers
 from ..device import default_device
 
-_ASKED = 256
-"""Samples whose gradients tell which weights are sensitive, at most."""
+_SCORED = 256
+"""Most samples whose gradients are used to score the sensitivity of weights."""
 
 
 class NetworkObjective:
-    """A pre-trained network on a task; see `zo.finetune.Objective`.
+    """A pre-trained network on a task; implements `zo.finetune.Objective`.
 
     Parameters
     ----------
     module : nn.Module
-        Put on evaluation, and on the GPU where there is one: no dropout, batch norm with the statistics that it has.
+        Set to evaluation mode (no dropout, fixed batch norm) and moved to `default_device`.
     task : Task
     """
 
@@ -34,25 +34,25 @@ class NetworkObjective:
 
     @property
     def samples(self) -> int:
-        """How many there are to tune on."""
+        """Number of tuning samples."""
         return len(self.task.tune)
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
-        """Mean cross entropy of samples to tune on."""
+        """Closure that returns the mean cross entropy of tuning samples."""
         chosen = torch.from_numpy(indices).to(self._labels.device)
         inputs, labels = self._inputs[chosen], self._labels[chosen]
         return lambda: functional.cross_entropy(self.module(inputs), labels)
 
     @torch.no_grad()
-    def right(self, at_once: int = 500) -> float:
-        """Fraction of held-out samples with the right label."""
+    def accuracy(self, at_once: int = 500) -> float:
+        """Fraction of held-out samples classified correctly."""
         inputs, labels = self._tensors(self.task.test)
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
         return sum(int((self.module(some).argmax(1) == those).sum()) for some, those in pairs) / len(labels)
 
     def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
-        """Of single samples: those that the network was pre-trained on, or those to tune on."""
-        inputs, labels = self._tensors((self.task.pretrain if kind == "generic" else self.task.tune)[:_ASKED])
+        """Closures that return the loss of single samples: of pre-training ("generic") or tuning ("task")."""
+        inputs, labels = self._tensors((self.task.pretrain if kind == "generic" else self.task.tune)[:_SCORED])
         for at in range(len(labels)):
             yield lambda at=at: functional.cross_entropy(self.module(inputs[at : at + 1]), labels[at : at + 1])  # type: ignore[misc]
 

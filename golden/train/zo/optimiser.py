@@ -1,7 +1,7 @@
 """Zeroth-order optimisers in PyTorch's manner: MeZO, and PeZO (equations 1 and 2), for any module on any device.
 
-A step sees the loss at the parameters plus and minus eps times a perturbation z, or at plus eps z and at the
-parameters themselves; the slope between them, times z, stands for the gradient. Everything is done in place.
+A step evaluates the loss at the parameters plus and minus eps times a perturbation z, or at plus eps z and at the
+parameters themselves; the slope between them times z estimates the gradient. All updates are in place.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .sources import Gaussian, Perturbations
 from .weights import FloatWeights, IntegerWeights, Weights
 
 DIFFERENCES = ("central", "one-sided")
-LEAST = 16
-"""eps is at least so many of what integer parameters can be moved by: it is rounded to a multiple of that."""
+MINIMUM_EPS = 16
+"""Smallest eps in multiples of the resolution of integer parameters; eps is rounded to a multiple of it."""
 
 
 class ZerothOrderOptions(TypedDict, total=False):
@@ -43,46 +43,46 @@ class ZerothOrderOptions(TypedDict, total=False):
 class ZerothOrder(Optimizer):
     """Zeroth-order stochastic gradient descent.
 
-    ``p -= lr * (mean of slope * z + weight_decay * p)``, the second term for tensors of two dimensions or more: as in
-    MeZO neither biases nor norms decay. Parameters that do not require gradients stay as they are.
+    ``p -= lr * (mean of slope * z + weight_decay * p)``. As in MeZO, biases and norms do not decay: the second term is
+    for tensors of two dimensions or more. Parameters that do not require gradients are not changed.
 
     Parameters
     ----------
     params : iterable of Tensor or of dict
-        Parameters, or groups of them with `lr` and `weight_decay` of their own. Flattened, in this order, they are the
-        vector that is perturbed.
+        Parameters, or groups with their own `lr` and `weight_decay`. Flattened in this order they are the vector that
+        is perturbed.
     source : Perturbations
     lr : float
         Learning rate, at least 0.
     eps : float
-        Length of a perturbation, above 0. In integers it is rounded, see `eps` of the instance.
+        Length of a perturbation, above 0; with integer parameters it is rounded, see the attribute.
     queries : int
-        Perturbations a step, all at the same parameters; their mean is taken.
+        Perturbations per step, all at the same parameters; their estimates are averaged.
     weight_decay : float
         At least 0.
     differences : "central" or "one-sided"
-        The loss is seen twice a query, or once a query and once a step.
+        Two loss evaluations per query, or one per query and one per step.
     format : Format, optional
-        Keep the parameters as integers, see `weights.IntegerWeights`: for a `Periodic` source, one group and no weight
-        decay.
+        Format of integer parameters, see `weights.IntegerWeights`; needs a `Periodic` source, one parameter group and
+        no weight decay.
     position : int
-        Where the first perturbation starts.
+        Position of the first perturbation.
 
     Attributes
     ----------
     weights : Weights
-        The vector.
+        The perturbed vector.
     position : int
-        Where the next perturbation starts.
+        Position of the next perturbation.
     slopes : list of float
-        Of the last step's queries.
+        Slopes of the last step's queries.
     moves : list of (int, int)
-        Position and coefficient of what the last step added to integer parameters; nothing with floats.
+        Position and coefficient of each perturbation that the last step added to integer parameters; empty with floats.
 
     Raises
     ------
     UserError
-        For a setting out of range, no parameters, or parameters that are no contiguous floats.
+        If a setting is out of range, or there are no parameters, or one is not a contiguous float tensor.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ZerothOrder(Optimizer):
         if position < 0:
             raise UserError(f"position = {position} is negative")
         if format is not None and not isinstance(source, Periodic):
-            raise UserError(f"{source} gives floats, from which no integer parameters can be moved: take PeZO's")
+            raise UserError(f"{source} gives floats, which cannot be added to integer parameters: take PeZO's")
         given: list[Any] = list(params)
         if not given:
             raise UserError("there are no parameters to tune")
@@ -123,21 +123,21 @@ class ZerothOrder(Optimizer):
         super().__init__(given, {"lr": lr, "weight_decay": weight_decay})
         if not self._tensors:
             raise UserError("none of the parameters requires gradients: there is nothing to tune")
-        if eps < LEAST * self.weights.resolution:
+        if eps < MINIMUM_EPS * self.weights.resolution:
             raise UserError(
-                f"eps = {eps} is only {eps / self.weights.resolution:.3g} times the least that {format} parameters are "
-                f"moved by, and must be {LEAST}: give the format more fraction bits or the source fewer"
+                f"eps = {eps} is only {eps / self.weights.resolution:.3g} times the resolution of {format} parameters, "
+                f"and must be {MINIMUM_EPS}: give the format more fraction bits or the source fewer"
             )
         self.eps = self.weights.snap(eps)
-        """Length of a perturbation; with integer parameters the nearest that there is."""
+        """Length of a perturbation; with integer parameters, the nearest representable one."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, behind those that are there.
+        """Append a group of parameters to the vector.
 
         Raises
         ------
         UserError
-            As the constructor does, and if integer parameters are there already.
+            As the constructor does, and if there are integer parameters already.
         """
         if self.format is not None and self.param_groups:
             raise UserError("integer parameters are one group, so that a step is one coefficient")
@@ -152,36 +152,36 @@ class ZerothOrder(Optimizer):
             if not one.is_floating_point():
                 raise UserError(f"a parameter of {tuple(one.shape)} is {one.dtype}: only floats are tuned")
             if not one.is_contiguous():
-                raise UserError(f"a parameter of {tuple(one.shape)} is not contiguous: make it so before")
+                raise UserError(f"a parameter of {tuple(one.shape)} is not contiguous: call contiguous() first")
         self._tensors += [one for one in group["params"] if one.requires_grad]
         self._ends.append(len(self._tensors))
-        self.weights = self._held()
+        self.weights = self._make_weights()
 
-    def _held(self) -> Weights:
+    def _make_weights(self) -> Weights:
         if self.format is not None and isinstance(self.source, Periodic):
             return IntegerWeights(self._tensors, self.source, self.format)
         return FloatWeights(self._tensors, self.source)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float | Tensor]) -> float:  # type: ignore[override]
-        """See the loss `queries` times and move the parameters once.
+        """Evaluate the loss along `queries` perturbations and update the parameters once.
 
         Parameters
         ----------
         closure : callable
-            Gives the loss, without gradients. Within a step it must use the same samples, and the same masks where
-            there is dropout.
+            Returns the loss; called without gradients. Within a step it must use the same samples, and the same dropout
+            masks.
 
         Returns
         -------
         float
-            The mean of all losses seen; one-sided, the loss before the step.
+            Mean of all evaluated losses; one-sided, the loss before the step.
 
         Raises
         ------
         UserError
-            If a loss is not finite. Then, and after an exception in the closure, the parameters are where they were,
-            with floats but for rounding, and so is `position`.
+            If a loss is not finite. Then, as after an exception in the closure, parameters and `position` are as before
+            the step; floats up to rounding.
         """
         central = self.differences == "central"
         before = 0.0 if central else float(closure())
@@ -200,16 +200,16 @@ class ZerothOrder(Optimizer):
         return sum(means) / len(means)
 
     def _losses(self, closure: Callable[[], float | Tensor], position: int, sides: tuple[int, ...]) -> list[float]:
-        """The loss at multiples of eps along a perturbation; the parameters return whatever happens."""
-        at, seen = 0, []
+        """Evaluate the loss at multiples of eps along a perturbation; restore the parameters, even after an error."""
+        at, losses = 0, []
         try:
             for side in sides:
                 self.weights.add(position, (side - at) * self.eps)
                 at = side
-                seen.append(float(closure()))
+                losses.append(float(closure()))
         finally:
             self.weights.add(position, -at * self.eps)
-        return seen
+        return losses
 
     def _descend(self, positions: list[int], slopes: list[float]) -> None:
         moves: list[tuple[int, int]] = []
@@ -218,7 +218,7 @@ class ZerothOrder(Optimizer):
                 for tensor in self._tensors[first:last]:
                     if tensor.dim() >= 2:
                         tensor.mul_(1 - group["lr"] * group["weight_decay"])
-            # before any of them is made: one that overflows is refused
+            # all amounts first: an overflow is refused before any update
             amounts = [self.weights.snap(-group["lr"] * slope / self.queries) for slope in slopes]
             for position, amount in zip(positions, amounts, strict=True):
                 self.weights.add(position, amount, first, last)
@@ -229,9 +229,9 @@ class ZerothOrder(Optimizer):
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """PyTorch's, with all that a run goes on from: position, settings, and the integers where parameters have them.
+        """State of the optimiser: PyTorch's, and position, settings and integer parameters.
 
-        Together with the module's own state dict it resumes to the bit.
+        Together with the module's state dict, a run resumes from it bit for bit.
         """
         integers = self.weights.integers if isinstance(self.weights, IntegerWeights) else []
         return super().state_dict() | {
@@ -239,16 +239,16 @@ class ZerothOrder(Optimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where a run was saved; with integer parameters this sets the module's too.
+        """Restore a saved state; with integer parameters, the module's parameters too.
 
         Raises
         ------
         UserError
-            If it was saved by another optimiser, with another source or format, or with other parameters.
+            If it is from another optimiser, or from another source, format or number of parameters.
         """
         saved = state_dict.get("zeroth_order")
         if saved is None:
-            raise UserError("this state was not saved by a zeroth-order optimiser")
+            raise UserError("this state is not from a zeroth-order optimiser")
         for name, mine in self._identity().items():
             if saved[name] != mine:
                 raise UserError(f"the state was saved with {name} = {saved[name]}, here it is {mine}")
@@ -259,7 +259,7 @@ class ZerothOrder(Optimizer):
             setattr(self, name, saved[name])
 
     def _identity(self) -> dict[str, Any]:
-        """What a resumed run must have in common, as plain text and numbers, so that it loads with ``weights_only``."""
+        """Properties that a resumed run must share, as text and numbers, which load with ``weights_only``."""
         return {"source": repr(self.source), "format": str(self.format), "count": self.weights.count}
 
     def _progress(self) -> dict[str, Any]:
@@ -267,15 +267,15 @@ class ZerothOrder(Optimizer):
 
 
 class MeZO(ZerothOrder):
-    """MeZO (Malladi et al., 2023): Gaussian perturbations, drawn again whenever they are needed.
+    """MeZO (Malladi et al., 2023): Gaussian perturbations, drawn again at every use.
 
     Parameters
     ----------
     params : iterable of Tensor or of dict
     seed : int
-        Of the numbers.
+        Seed of the numbers.
     **settings
-        Of `ZerothOrder`.
+        Keyword arguments of `ZerothOrder`.
     """
 
     def __init__(self, params: ParamsT, *, seed: int = 0, **settings: Unpack[ZerothOrderOptions]) -> None:
@@ -289,11 +289,11 @@ class PeZO(ZerothOrder):
     ----------
     params : iterable of Tensor or of dict
     source : PezoSpec, PoolSpec or ScaleSpec, optional
-        The generator; the paper's 31 of 8 bits where none is given.
+        The generator; by default the paper's 31 generators of 8 bits.
     lanes, fraction
-        Of `Periodic`.
+        Arguments of `Periodic`.
     **settings
-        Of `ZerothOrder`.
+        Keyword arguments of `ZerothOrder`.
     """
 
     def __init__(

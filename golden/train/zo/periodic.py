@@ -1,16 +1,16 @@
 """PeZO's perturbations for PyTorch: the integers of `golden.rng.perturbation`, added as views of one short table.
 
 The generators are periodic, and weight i takes lane ``i mod L`` of cycle ``i div L``: a perturbation of any length is
-a table, read round and round from the row of its position on. Nothing is drawn, and nothing of a perturbation's
-size is ever made.
+a table, read cyclically from the row of its position on. No numbers are drawn, and no temporary of a perturbation's
+size is allocated.
 
 Sums are periodic too. With c times the perturbation of position s for every step (s, c), number j of cycle t of
 the sum is::
 
     sum of c * base[(t + s) mod times, (j + t + s) mod n] = total[t mod times, (j + t) mod n]
 
-(without the column's ``t + s`` and ``t`` where the source does not rotate): `total`, of the base's shape, is all that
-any number of steps leaves behind, and applying it is one pass over the weights.
+(without the column's ``t + s`` and ``t`` where the source does not rotate): `total`, of the base's shape, holds
+the sum of any number of steps, and applying it is one pass over the weights.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ...fixed import Format, narrow
 from ...rng.perturbation import Source, cycles_of
 from .sources import Perturbations
 
-FLAT = 1 << 21
-"""A joint period of up to so many lanes is laid out whole; a longer one is read along the base's diagonals."""
+FLAT_LIMIT = 1 << 21
+"""Longest joint period, in numbers, that is stored whole; a longer one is read along the diagonals of the base."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PeriodicTable:
     Parameters
     ----------
     rows : Tensor (times, width)
-        Cycle t stands in row ``t mod times``, from column ``t mod turn`` on.
+        Cycle t is in row ``t mod times``, from column ``t mod turn`` on.
     lanes : int
         Numbers of a cycle; with a `turn` of 1 also the width.
     turn : int
@@ -53,23 +53,23 @@ class PeriodicTable:
 
     @classmethod
     def spread(cls, base: Tensor, rotates: bool, period: int, lanes: int) -> PeriodicTable:
-        """The table of a base (times, n): see `perturbation.Source.base`."""
+        """Make the table of a base (times, n), see `perturbation.Source.base`."""
         times, n = base.shape
-        if rotates and period * lanes > FLAT:
+        if rotates and period * lanes > FLAT_LIMIT:
             return cls(base[:, torch.arange(n - 1 + lanes, device=base.device) % n], lanes, n)
         cycles = torch.arange(period, device=base.device)[:, None]
         columns = torch.arange(lanes, device=base.device) % n + (cycles if rotates else 0)
         return cls(base[cycles % times, columns % n], lanes, 1)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of the sequence, from number `offset` behind cycle `position` on; integers wrap."""
+        """Add a multiple of the sequence to `flat`, starting `offset` numbers after cycle `position`; integers wrap."""
         done = 0
         for view in self._views(position + offset // self.lanes, offset % self.lanes, len(flat)):
             flat[done : done + view.numel()].view(view.shape).add_(view, alpha=coefficient)
             done += view.numel()
 
     def _views(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
-        """Views of the table whose numbers, one after the other, are the sequence's from a lane of a cycle on."""
+        """Views of the table that together are `count` numbers of the sequence, from a lane of a cycle on."""
         return self._flat(cycle, lane, count) if self.turn == 1 else self._diagonal(cycle, lane, count)
 
     def _flat(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
@@ -83,7 +83,7 @@ class PeriodicTable:
             yield whole[:rest]
 
     def _diagonal(self, cycle: int, lane: int, count: int) -> Iterator[Tensor]:
-        # one row further is one column further: a turn is a matrix with a stride of the width and one
+        # the next cycle is one row and one column further: a turn is a matrix with a row stride of width + 1
         times, width = self.rows.shape
         if lane or count < self.lanes:
             part = self.rows[cycle % times, cycle % self.turn :][lane : min(self.lanes, lane + count)]
@@ -104,10 +104,10 @@ class PeriodicTable:
 
 @dataclass(frozen=True)
 class Periodic(Perturbations):
-    """Perturbations from a generator of PeZO, element for element those of its RTL.
+    """Perturbations from a generator of PeZO, element for element equal to those of its RTL.
 
-    Added to floats the numbers are scaled values, rounded to the tensor's type; added to int32 they are integers with
-    `fraction_bits` fraction bits, the coefficient is one too, and everything is modulo 2**32.
+    Added to float tensors, the numbers are scaled values rounded to the tensor's type. Added to int32, they are
+    integers with `fraction_bits` fraction bits, the coefficient is an integer, and sums are modulo 2**32.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ class Periodic(Perturbations):
     lanes : int
         Width of a tile: weight i takes lane ``i mod lanes`` of cycle ``i div lanes`` (`golden.rng.perturbation`).
     fraction : int, optional
-        Narrow the numbers, half to even, to so many fraction bits; else they are as the generator gives them. Long
-        numbers leave integer coefficients little room, see `weights.IntegerWeights`.
+        Fraction bits to which the numbers are narrowed, half to even; by default those of the generator. Fewer bits
+        allow larger integer coefficients, see `weights.IntegerWeights`.
     """
 
     spec: Source
@@ -136,38 +136,38 @@ class Periodic(Perturbations):
         return self.spec.fraction_bits if self.fraction is None else self.fraction
 
     def span(self, weights: int) -> int:
-        """Cycles of the tile."""
+        """Cycles of the tile for so many weights."""
         return cycles_of(weights, self.lanes)
 
     def directions(self, weights: int) -> int:
-        """Perturbations of a vector that follow each other before the first one returns.
+        """Number of consecutive perturbations of a vector before the first repeats.
 
-        All of them together span no more dimensions than this, and no more than the base has numbers.
+        They span at most so many dimensions, and at most as many as the base has numbers.
         """
         return self.spec.period // gcd(self.spec.period, self.span(weights))
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation, in place."""
+        """Add a multiple of a part of a perturbation, in place, see `Perturbations.add_`."""
         self._table(flat.dtype, flat.device).add_(flat, position, offset, coefficient)
 
     def accumulate(self, steps: Iterable[tuple[int, int]]) -> Tensor:
-        """The sum of integer multiples of perturbations, whatever their number.
+        """Sum integer multiples of perturbations into one short table.
 
         Parameters
         ----------
         steps : iterable of (int, int)
-            Position and coefficient of each; the order does not matter.
+            Position and coefficient of each; the order has no effect.
 
         Returns
         -------
         Tensor (times, n) of int32, modulo 2**32, with `fraction_bits` fraction bits
-            What `table_of` makes a table of.
+            Argument of `table_of`.
         """
         coefficients: defaultdict[int, int] = defaultdict(int)
         for position, coefficient in steps:
             coefficients[position % self.spec.period] += coefficient
         times, n = self._base.shape
-        # with time along rows, a shift of the sequence is a slice of this whose rows are long
+        # with time along rows, a shift of the sequence is a slice with long rows
         by_time = self._base.T.repeat(2 if self.spec.rotates else 1, 2)
         total = torch.zeros(n, times, dtype=torch.int32)
         for position, coefficient in coefficients.items():
@@ -176,16 +176,16 @@ class Periodic(Perturbations):
         return total.T.contiguous()
 
     def table_of(self, total: Tensor) -> PeriodicTable:
-        """A sum of steps, ready to be added at position 0 to every part of the vector.
+        """Table of a sum of steps, to be added at position 0 to every part of the vector.
 
         Raises
         ------
         UserError
-            If it is not of the base's shape, or not int32.
+            If the sum has not the base's shape or is not int32.
         """
         if total.shape != self._base.shape or total.dtype != torch.int32:
             raise UserError(
-                f"a sum of {tuple(total.shape)} {total.dtype} is none of this source, whose sums are "
+                f"a sum of {tuple(total.shape)} {total.dtype} does not fit this source, whose sums are "
                 f"{tuple(self._base.shape)} torch.int32"
             )
         return PeriodicTable.spread(total, self.spec.rotates, self.spec.period, self.lanes)
@@ -213,5 +213,5 @@ class Periodic(Perturbations):
 
 
 def wrapped(value: int) -> int:
-    """An integer modulo 2**32, as PyTorch takes it for int32."""
+    """Reduce an integer modulo 2**32 to the range of int32."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -1,4 +1,4 @@
-"""Many steps: batches in turn, and what was seen on the way."""
+"""Schedule of a zeroth-order run: number of steps and the samples of each."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .optimiser import ZerothOrder
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long, and on what.
+    """Steps and batches of a run.
 
     Parameters
     ----------
     steps : int
     batch : int
-        Samples of a step; the last of an epoch has what is left.
+        Samples of a step; the last step of an epoch has the rest.
     seed : int
-        Of the samples' order.
+        Seed of the order of the samples.
     """
 
     steps: int = 500
@@ -37,7 +37,7 @@ class Schedule:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
 
     def indices(self, samples: int) -> Iterator[Integers]:
-        """The samples of each step."""
+        """Indices of the samples of each step, out of `samples`."""
         rng = np.random.default_rng([self.seed, 2])
         left = self.steps
         while left > 0:
@@ -58,20 +58,20 @@ def descend(
     ----------
     optimiser : ZerothOrder
     closure_of : callable
-        From the indices of a step's samples to the closure that gives their loss.
+        Maps the indices of a step's samples to a closure that returns their loss.
     samples : int
-        How many there are.
+        Number of samples.
     schedule : Schedule
 
     Yields
     ------
     float
-        The loss that a step saw.
+        Loss of a step, see `ZerothOrder.step`.
 
     Raises
     ------
     UserError
-        If a loss is no number; the parameters are then where they were before that step.
+        If a loss is not finite; the parameters are then as before that step.
     """
     for indices in schedule.indices(samples):
         yield optimiser.step(closure_of(indices))

@@ -1,7 +1,7 @@
-"""Perturbations for PyTorch's tensors behind one interface; here those whose numbers are independent.
+"""Sources of perturbations for PyTorch tensors: the interface, and sources of independent numbers.
 
 All parameters of a model, flattened one after the other, are one vector. A perturbation of it is named by the
-position at which it starts, and any part of it is added in place, in any pieces, without what comes before.
+position at which it starts. Any part of it can be added in place, in any pieces, without computing what is before it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from ...errors import UserError
 
 
 class Perturbations(ABC):
-    """What an optimiser draws directions from.
+    """Source of perturbations for an optimiser.
 
-    Its ``repr`` says all that its numbers depend on: two sources with the same one give the same numbers.
+    Its ``repr`` contains everything that its numbers depend on: sources with equal ``repr`` give equal numbers.
     """
 
     @abstractmethod
     def span(self, weights: int) -> int:
-        """Positions that a perturbation of so many weights takes; the next one starts so far behind it."""
+        """Number of positions of a perturbation of so many weights; the next perturbation starts that much later."""
 
     @abstractmethod
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation, in place and without a temporary of its size.
+        """Add a multiple of a part of a perturbation, in place, without a temporary of the perturbation's size.
 
         Parameters
         ----------
         flat : Tensor (weights,)
             Contiguous, on any device.
         position : int
-            Where the perturbation starts, at least 0.
+            Position of the perturbation, at least 0.
         offset : int
-            Which of its numbers meets ``flat[0]``.
+            Index of the number that is added to ``flat[0]``.
         coefficient : float
         """
 
@@ -52,12 +52,12 @@ class Perturbations(ABC):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> Tensor:
-        """A perturbation's numbers from an offset on: (weights,).
+        """Numbers of a perturbation from an offset on: (weights,).
 
         Raises
         ------
         UserError
-            For a negative position, offset or length.
+            If position, offset or length is negative.
         """
         if min(position, weights, offset) < 0:
             raise UserError(f"no perturbation of {weights} weights from {offset} on at position {position}")
@@ -68,10 +68,10 @@ class Perturbations(ABC):
 
 @dataclass(frozen=True, repr=False)
 class CachedPerturbations(Perturbations):
-    """The numbers of another source, of which the last perturbation stays in memory.
+    """Another source, with its last perturbation cached in memory.
 
-    A step adds one perturbation four times. Where drawing is what takes the time, as with Gaussian numbers, this makes
-    it nearly four times as fast, for as much memory as the weights take.
+    A step adds one perturbation four times. Where drawing dominates the time, as with Gaussian numbers, the cache makes
+    a step nearly four times as fast; it takes as much memory as the weights.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ class CachedPerturbations(Perturbations):
         return repr(self.source)
 
     def span(self, weights: int) -> int:
-        """The source's."""
+        """Span of the cached source."""
         return self.source.span(weights)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation; it is drawn if it was not the last one."""
+        """Add a multiple of a part of a perturbation; draw it if it is not the cached one."""
         if self._last.get("position") != position:
             self._last.clear()
             self._last["position"] = position
@@ -104,19 +104,18 @@ class CachedPerturbations(Perturbations):
 
 @dataclass(frozen=True)
 class Independent(Perturbations):
-    """An endless sequence of independent numbers, drawn block by block by PyTorch's generator for the device.
+    """Sequence of independent numbers without a period, drawn in blocks by PyTorch's generator for the device.
 
-    A position counts blocks. Each block has a seed of its own, the hash of `seed` plus the block's number, and is drawn
-    whole whatever part of it is asked for: the numbers do not depend on where a perturbation is cut. They do depend
-    on the *kind* of device, as everything that PyTorch draws, and on its version. On the CPU PyTorch's generator
-    knows 2**32 seeds: no block returns within 2**48 numbers.
+    Positions count blocks. Each block has its own seed, the hash of `seed` plus the block's number, and is always drawn
+    whole, so the numbers do not depend on how a perturbation is cut. They depend on the *kind* of device and on
+    PyTorch's version. On the CPU PyTorch's generator has 2**32 seeds: no block repeats within 2**48 numbers.
 
     Parameters
     ----------
     seed : int
-        At least 0.
+        Seed, at least 0.
     block : int
-        Numbers in a block.
+        Numbers per block.
     """
 
     seed: int = 0
@@ -137,11 +136,11 @@ class Independent(Perturbations):
         """Draw a block of float32 numbers."""
 
     def span(self, weights: int) -> int:
-        """Whole blocks."""
+        """Number of whole blocks for so many weights."""
         return -(-weights // self.block)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation; a number is float32 before it is converted to `flat`'s type."""
+        """Add a multiple of a part of a perturbation; numbers are float32, converted to the type of `flat`."""
         if not flat.is_floating_point():
             raise UserError(f"{type(self).__name__} numbers are floats and cannot be added to {flat.dtype}")
         generator = torch.Generator(flat.device)
@@ -158,7 +157,7 @@ class Independent(Perturbations):
 
 @dataclass(frozen=True)
 class Gaussian(Independent):
-    """Standard Gaussian numbers, as MeZO draws them."""
+    """Standard Gaussian numbers, as in MeZO."""
 
     def _fill(self, block: Tensor, generator: torch.Generator) -> None:
         block.normal_(generator=generator)
@@ -166,7 +165,7 @@ class Gaussian(Independent):
 
 @dataclass(frozen=True)
 class Rademacher(Independent):
-    """Plus or minus one, either with probability one half."""
+    """Plus or minus one with equal probability."""
 
     def _fill(self, block: Tensor, generator: torch.Generator) -> None:
         block.random_(0, 2, generator=generator).mul_(2).sub_(1)
@@ -174,11 +173,11 @@ class Rademacher(Independent):
 
 @dataclass(frozen=True)
 class Uniform(Independent):
-    """Uniform numbers that nobody scaled to a Gaussian's modulus (PeZO, table 3).
+    """Uniform numbers without scaling to a Gaussian's modulus (PeZO, table 3).
 
-    In [-1, 1) a perturbation is sqrt(3) times shorter than a Gaussian one: with the same settings steps are three times
-    shorter, and training is slower. As the integers of a generator with b bits, `half_width` = 2**(b - 1), it is so
-    long that training collapses.
+    In [-1, 1) a perturbation is sqrt(3) times shorter than a Gaussian one: with the same settings, steps are three
+    times shorter and training is slower. With the integers of a b-bit generator, `half_width` = 2**(b - 1),
+    perturbations are so long that training collapses.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an optimiser moves: a model's parameters as one vector, in floats, or in integers behind the floats."""
+"""Parameters of a model as one vector that is moved along perturbations: floats, or integers shown as floats."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .periodic import Periodic, PeriodicTable
 from .sources import Perturbations
 
 CHUNK = 1 << 16
-"""Weights converted at a time: what that takes stays in the cache."""
+"""Weights converted at a time; their temporaries fit in the CPU's cache."""
 
 
 class Weights(ABC):
-    """Parameters that are moved along perturbations, in place.
+    """Vector of parameters, moved along perturbations in place.
 
     Parameters
     ----------
     tensors : sequence of Tensor
-        Floating-point and contiguous; flattened, one after the other, they are the vector.
+        Floating-point and contiguous; flattened and concatenated they are the vector.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -39,11 +39,11 @@ class Weights(ABC):
     @property
     @abstractmethod
     def resolution(self) -> float:
-        """Amounts are multiples of this; 0 where any will do."""
+        """Smallest step of an amount; 0 if any amount is possible."""
 
     @abstractmethod
     def snap(self, amount: float) -> float:
-        """The nearest amount by which the vector can be moved."""
+        """Round an amount to the nearest one by which the vector can be moved."""
 
     @abstractmethod
     def add(self, position: int, amount: float, first: int = 0, last: int | None = None) -> None:
@@ -52,15 +52,15 @@ class Weights(ABC):
         Parameters
         ----------
         position : int
-            Of the perturbation.
+            Position of the perturbation.
         amount : float
         first, last : int
-            Move only these tensors, `last` excluded.
+            Range of the tensors that are moved, `last` excluded.
         """
 
 
 class FloatWeights(Weights):
-    """Parameters as PyTorch has them. A perturbation that is taken back leaves rounding errors behind."""
+    """Float parameters; adding and subtracting a perturbation leaves rounding errors."""
 
     def __init__(self, tensors: Sequence[Tensor], source: Perturbations) -> None:
         super().__init__(tensors)
@@ -68,38 +68,38 @@ class FloatWeights(Weights):
 
     @property
     def resolution(self) -> float:
-        """Any amount will do."""
+        """Zero: any amount is possible."""
         return 0.0
 
     def snap(self, amount: float) -> float:
-        """The amount itself."""
+        """Return the amount."""
         return amount
 
     def add(self, position: int, amount: float, first: int = 0, last: int | None = None) -> None:
-        """Add a multiple of a perturbation."""
+        """Add a multiple of a perturbation, see `Weights.add`."""
         for tensor, offset in list(zip(self.tensors, self.offsets, strict=False))[first:last]:
             self.source.add_(tensor.detach().view(-1), position, offset, amount)
 
 
 class IntegerWeights(Weights):
-    """Parameters as 32-bit integers modulo 2**32; the model sees their values.
+    """Parameters as 32-bit integers modulo 2**32; the model's tensors hold their values.
 
-    What is added is an integer multiple of a perturbation's integers. Taken back, it leaves the bits that were there,
-    and a sum of such steps is the same in any order, overflow or not.
+    Every update adds an integer multiple of a perturbation's integers. Subtracting it restores the same bits, and a sum
+    of such updates is the same in any order, with or without overflow.
 
     Parameters
     ----------
     tensors : sequence of Tensor
-        Rounded to the format now, half to even. Whenever the integers change they are overwritten with the integers'
-        values, rounded to the tensors' type.
+        Rounded to the format at construction, half to even. After every change of the integers, the tensors are
+        overwritten with their values, rounded to the tensors' type.
     source : Periodic
     format : Format
-        Of the integers: signed, 32 bits.
+        Format of the integers: signed, 32 bits.
 
     Raises
     ------
     UserError
-        If the format is another, or a weight is outside it or not a number.
+        If the format is not signed with 32 bits, or a weight is outside it or NaN.
     """
 
     def __init__(self, tensors: Sequence[Tensor], source: Periodic, format: Format) -> None:
@@ -109,20 +109,20 @@ class IntegerWeights(Weights):
         self.source = source
         self.format = format
         self.integers = [self._rounded(one) for one in tensors]
-        self.show()
+        self._update_tensors()
 
     @property
     def resolution(self) -> float:
-        """The amount that a coefficient of 1 stands for."""
+        """Amount of a coefficient of 1."""
         return 2.0 ** (self.source.fraction_bits - self.format.fraction)
 
     def coefficient(self, amount: float) -> int:
-        """The integer nearest to an amount.
+        """Integer coefficient nearest to an amount.
 
         Raises
         ------
         UserError
-            If it does not fit 32 bits: every weight would go round the whole format.
+            If it does not fit 32 bits.
         """
         scaled = amount / self.resolution
         if not abs(scaled) < 1 << 31:
@@ -130,42 +130,42 @@ class IntegerWeights(Weights):
         return round(scaled)
 
     def snap(self, amount: float) -> float:
-        """A coefficient's amount."""
+        """Amount of the nearest coefficient."""
         return self.coefficient(amount) * self.resolution
 
     def add(self, position: int, amount: float, first: int = 0, last: int | None = None) -> None:
-        """Add the nearest integer multiple of a perturbation."""
+        """Add the nearest integer multiple of a perturbation, see `Weights.add`."""
         coefficient = self.coefficient(amount)
         for integers, offset in list(zip(self.integers, self.offsets, strict=False))[first:last]:
             self.source.add_(integers, position, offset, coefficient)
-        self.show(first, last)
+        self._update_tensors(first, last)
 
     def apply(self, table: PeriodicTable) -> None:
         """Add a sum of steps, see `Periodic.accumulate`, in one pass."""
         for integers, offset in zip(self.integers, self.offsets, strict=False):
             table.add_(integers, 0, offset, 1)
-        self.show()
+        self._update_tensors()
 
     def load(self, integers: Sequence[Tensor]) -> None:
-        """Take over integers that were saved.
+        """Restore saved integers.
 
         Raises
         ------
         UserError
-            If they are not those of these parameters; nothing is changed then.
+            If their shapes or types do not fit; nothing is changed then.
         """
         shapes, own = ([(one.shape, one.dtype) for one in some] for some in (integers, self.integers))
         if shapes != own:
-            raise UserError("the saved integers are of other parameters than these")
+            raise UserError("the saved integers do not fit the shapes of these parameters")
         for mine, theirs in zip(self.integers, integers, strict=True):
             mine.copy_(theirs)
-        self.show()
+        self._update_tensors()
 
-    def show(self, first: int = 0, last: int | None = None) -> None:
-        """Bring the tensors up to date with the integers."""
+    def _update_tensors(self, first: int = 0, last: int | None = None) -> None:
+        """Write the values of the integers to the tensors from `first` to before `last`."""
         for integers, tensor in list(zip(self.integers, self.tensors, strict=True))[first:last]:
             values = tensor.detach().view(-1)
-            # float16 ends at 65,504, where integers go on
+            # computed in float32 at least: the largest float16 is 65,504
             wide = torch.promote_types(tensor.dtype, torch.float32)
             for at in range(0, len(integers), CHUNK):
                 values[at : at + CHUNK] = integers[at : at + CHUNK].to(wide).mul_(2.0**-self.format.fraction)

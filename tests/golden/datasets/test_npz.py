@@ -75,7 +75,7 @@ def test_pretraining_is_optional(tmp_path):
     ("changes", "says"),
     [
         ({"y_train": None}, "only one of them"),
-        ({"x_test": None}, "no array x_test; it holds x_train"),
+        ({"x_test": None}, "no array x_test; it has x_train"),
         ({"x_tune": IMAGE[:, 0]}, r"x_tune is \(4, 3, 3\), not .*x\[:, None\]"),
         ({"x_tune": np.zeros(4)}, r"x_tune is \(4,\), not"),
         ({"x_tune": np.zeros((4, 0))}, "x_tune is"),
@@ -112,7 +112,7 @@ class Trap:
 @pytest.mark.parametrize("name", ["x_tune", "y_tune"])
 def test_objects_are_refused_and_nothing_runs(tmp_path, name):
     path = saved(tmp_path, **{name: np.array([Trap()] * 4, object)})
-    with pytest.raises(UserError, match=rf"{name} holds Python objects"):
+    with pytest.raises(UserError, match=rf"{name} has Python objects"):
         npz(path)
 
 
@@ -180,5 +180,5 @@ def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
     path = saved(tmp_path, np.savez_compressed)
     monkeypatch.setattr(archive, "LIMIT", 1000)
     assert set(read_arrays(path, ["x_tune"])) == {"x_tune"}  # only what is asked for counts
-    with pytest.raises(UserError, match="more than the 1000"):
+    with pytest.raises(UserError, match="more than the limit of 1000"):
         npz(path)

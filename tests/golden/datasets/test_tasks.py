@@ -104,7 +104,7 @@ def test_mnist_tunes_and_tests_on_different_test_images(tmp_path, inside):
 def test_fashion_is_not_taken_for_mnist(tmp_path):
     write_mnist(tmp_path / "fashion-mnist")
     assert len(task_of("fashion-mnist", tmp_path / "fashion-mnist").pretrain) == 30
-    with pytest.raises(UserError, match="holds fashion-mnist, not mnist"):
+    with pytest.raises(UserError, match="has fashion-mnist, not mnist"):
         task_of("mnist", tmp_path / "fashion-mnist")
 
 

@@ -107,12 +107,12 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, module, file):
     [
         (3, "holds a int, not tensors by name: save model.state_dict()"),
         ([torch.ones(2)], "holds a list, not tensors by name"),
-        ({"epoch": 3}, "'epoch' is a int, no tensor: save model.state_dict()"),
-        ({"state_dict": {"a": torch.ones(2)}}, "'state_dict' is a dict, no tensor"),
-        ({1: torch.ones(2)}, "1 is a Tensor, no tensor"),
+        ({"epoch": 3}, "'epoch' is a int, not a tensor: save model.state_dict()"),
+        ({"state_dict": {"a": torch.ones(2)}}, "'state_dict' is a dict, not a tensor"),
+        ({1: torch.ones(2)}, "1 is a Tensor, not a tensor"),
         ({"a": torch.eye(2).to_sparse()}, "a is sparse, quantised or empty"),
         ({"a": torch.empty(2, device="meta")}, "a is sparse, quantised or empty"),
-        (nn.Linear(2, 2), "holds more than tensors, or is damaged, and is not read: save model.state_dict()"),
+        (nn.Linear(2, 2), "contains more than tensors, or is damaged, and is refused: save model.state_dict()"),
     ],
     ids=str,
 )
@@ -220,8 +220,8 @@ def test_a_saved_file_is_readable_like_any_other(tmp_path):
 
 
 def test_reading_back_what_is_no_such_file_is_refused(tmp_path):
-    assert "no safetensors file" in refused(load_saved, tmp_path / "absent.safetensors")
+    assert "not a safetensors file" in refused(load_saved, tmp_path / "absent.safetensors")
     (tmp_path / "w.safetensors").write_text("no" * 50)
-    assert "no safetensors file" in refused(load_saved, tmp_path / "w.safetensors")
+    assert "not a safetensors file" in refused(load_saved, tmp_path / "w.safetensors")
     save_file({"a": torch.ones(2, dtype=torch.bfloat16)}, tmp_path / "b.safetensors")
-    assert "no safetensors file" in refused(load_saved, tmp_path / "b.safetensors")
+    assert "not a safetensors file" in refused(load_saved, tmp_path / "b.safetensors")

@@ -172,28 +172,28 @@ HEAD = nn.Conv2d(1, 4, 3)
         ([HEAD, nn.Flatten(2)], "start_dim=1 and end_dim=-1, not 2 and -1"),
         (
             [nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2)],
-            "declared with 3 input channels, but what comes before ",
+            "declared with 3 input channels, but the layer before ",
         ),
         (
             [HEAD, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, 2)],
-            "layer 3 of m.py:build is declared with 400 input features, but what comes before it gives 36 (4 x 3 x 3)",
+            "layer 3 of m.py:build is declared with 400 input features, but the layer before gives 36 (4 x 3 x 3)",
         ),
         (
             [HEAD, nn.BatchNorm2d(5), nn.Flatten(), nn.Linear(144, 2)],
-            "layer 1 of m.py:build is declared with 5 channels, but what comes before it gives 4",
+            "layer 1 of m.py:build is declared with 5 channels, but the layer before gives 4",
         ),
         (
             [HEAD, nn.BatchNorm1d(4), nn.Flatten(), nn.Linear(144, 2)],
-            "layer 1 of m.py:build is a BatchNorm1d behind a convolution layer: use BatchNorm2d",
+            "layer 1 of m.py:build is a BatchNorm1d after a convolution layer: use BatchNorm2d",
         ),
         (
             [nn.Flatten(), nn.Linear(64, 3), nn.BatchNorm2d(3), nn.Linear(3, 2)],
-            "layer 2 of m.py:build is a BatchNorm2d behind a linear layer: use BatchNorm1d",
+            "layer 2 of m.py:build is a BatchNorm2d after a linear layer: use BatchNorm1d",
         ),
         ([HEAD, nn.Linear(6, 2)], "m.py:build, layer 1 (Linear): the input is (4, 6, 6); flatten it first"),
         (
             [HEAD, nn.Dropout(), nn.Linear(6, 2)],
-            "m.py:build, layer 1 (Linear): the input is (4, 6, 6); flatten it first (layers counted with nested",
+            "m.py:build, layer 1 (Linear): the input is (4, 6, 6); flatten it first (layers counted in nested",
         ),
         ([HEAD, nn.Flatten(), nn.Linear(144, 2), nn.ReLU()], "m.py:build must end in a linear layer"),
         ([], "m.py:build must end in a linear layer"),
@@ -231,7 +231,7 @@ def test_a_tensor_with_nan_or_infinity_is_refused_by_name(tensor, value):
 def test_a_negative_variance_is_refused():
     module = module_of(RELU_FIRST)
     module[1].running_var[2] = -1
-    with pytest.raises(UserError, match=r"1\.running_var has a value below -1e-05: no variance is negative"):
+    with pytest.raises(UserError, match=r"1\.running_var has a value below -1e-05: a variance is not negative"):
         folded(RELU_FIRST, module)
 
 

@@ -97,5 +97,5 @@ def test_what_is_no_reference_is_refused(reference, message):
 
 def test_a_file_that_is_no_python_is_refused(tmp_path):
     (tmp_path / "model.txt").write_text("")
-    with pytest.raises(UserError, match=r"model\.txt is no Python file \(\.py\)"):
+    with pytest.raises(UserError, match=r"model\.txt is not a Python file \(\.py\)"):
         user_module(f"{tmp_path / 'model.txt'}:build")

@@ -13,7 +13,7 @@ from fabtune.golden.nf4 import codec as nf4
 from fabtune.golden.train.sparse.linear import SparseLinear
 
 SHAPES = [(96, 80), (64, 1), (7, 5), (1, 200), (130, 37)]
-"""Inputs and outputs: with tiles of one, some and odd numbers of blocks."""
+"""Inputs and outputs: with row groups of one, some and odd numbers of blocks."""
 
 
 def indices_of(count, share=0.05):
@@ -39,12 +39,12 @@ def reference(dense, sparse):
 
 
 @pytest.fixture(params=[64, 1 << 20])
-def tile(request, monkeypatch):
+def group(request, monkeypatch):
     """Tiles as small as they can be, and a whole layer in one."""
-    monkeypatch.setattr(SparseLinear, "tile", request.param)
+    monkeypatch.setattr(SparseLinear, "group_weights", request.param)
 
 
-@pytest.mark.usefixtures("tile")
+@pytest.mark.usefixtures("group")
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
 def test_the_weight_is_the_sum_of_both_parts(inputs, outputs):
     dense, sparse = pair(inputs, outputs)
@@ -60,7 +60,7 @@ def test_types_of_the_sensitive_weights(dtype):
     assert torch.equal(sparse.weight, reference(dense, sparse))
 
 
-@pytest.mark.usefixtures("tile")
+@pytest.mark.usefixtures("group")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
 def test_both_products_agree_with_the_dense_one(inputs, outputs, bias):
@@ -72,7 +72,7 @@ def test_both_products_agree_with_the_dense_one(inputs, outputs, bias):
         assert torch.allclose(found.double(), expected, atol=2e-6 * inputs**0.5)
 
 
-@pytest.mark.usefixtures("tile")
+@pytest.mark.usefixtures("group")
 @pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
 def test_unpacked_is_the_same_to_the_bit(inputs, outputs):
     dense, sparse = pair(inputs, outputs)
@@ -219,9 +219,9 @@ def test_no_worse_than_nf4_allows():
         ({"indices": torch.tensor([5, 3])}, "not ascending"),
         ({"indices": torch.tensor([-1, 3])}, "not ascending within 0 to 63"),
         ({"indices": torch.tensor([64])}, "not ascending within 0 to 63"),
-        ({"indices": torch.tensor([], dtype=torch.int64)}, "named by integers"),
-        ({"indices": torch.tensor([1.0])}, "named by integers"),
-        ({"indices": torch.tensor([[1]])}, "named by integers"),
+        ({"indices": torch.tensor([], dtype=torch.int64)}, "given by integers"),
+        ({"indices": torch.tensor([1.0])}, "given by integers"),
+        ({"indices": torch.tensor([[1]])}, "given by integers"),
         ({"weight": 1e5}, "is 100000, not finite in torch.float16"),
         ({"weight": torch.nan, "dtype": torch.float32}, "is nan, not finite"),
     ],

@@ -6,7 +6,7 @@ from torch import nn
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.sparse import random_mask, sparsify
-from fabtune.golden.train.sparse.memory import Footprint, Inventory, footprint, held, llama2_7b, rows
+from fabtune.golden.train.sparse.memory import Footprint, Inventory, footprint, llama2_7b, measured, rows
 
 
 class Llama(nn.Module):
@@ -37,8 +37,8 @@ def test_what_is_held_is_what_arithmetic_says(fraction, bias):
     inventory = Inventory.of(module)
     assert inventory.parameters == sum(one.numel() for one in module.parameters())
     sparsify(module, random_mask(module, fraction))
-    assert held(module) == footprint(inventory, fraction, value_bytes=4)
-    assert held(module).total == sum(one.numel() * one.element_size() for one in module.state_dict().values())
+    assert measured(module) == footprint(inventory, fraction, value_bytes=4)
+    assert measured(module).total == sum(one.numel() * one.element_size() for one in module.state_dict().values())
 
 
 def test_by_hand():
@@ -50,26 +50,26 @@ def test_by_hand():
 def test_a_module_that_is_not_sparse():
     module = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4))
     # two counts of batches in int64
-    assert held(module) == Footprint(0, 0, 0, 0, others=4 * (32 + 4 + 16) + 8)
+    assert measured(module) == Footprint(0, 0, 0, 0, others=4 * (32 + 4 + 16) + 8)
 
 
 def test_unpacked_layers_show_what_they_cost():
     module = nn.Sequential(nn.Linear(64, 64))
-    packed = held(nn.Sequential(nn.Linear(64, 64))).total
+    packed = measured(nn.Sequential(nn.Linear(64, 64))).total
     sparsify(module, random_mask(module), unpacked=True)
-    assert held(module).dense == 4 * 64 * 64
-    assert held(module).total > packed
+    assert measured(module).dense == 4 * 64 * 64
+    assert measured(module).total > packed
 
 
 def test_shared_tensors_count_once():
     module = nn.Sequential(nn.Embedding(16, 8), nn.Linear(8, 16, bias=False))
     module[1].weight = module[0].weight
     assert Inventory.of(module) == Inventory({}, 128)
-    assert held(module).total == 4 * 128
+    assert measured(module).total == 4 * 128
     layer = nn.Linear(8, 8)
     module = nn.Sequential(layer, layer)
     sparsify(module, random_mask(module))
-    assert held(module).codes == 32
+    assert measured(module).codes == 32
 
 
 def test_llama2_7b_has_the_parameters_of_its_module():

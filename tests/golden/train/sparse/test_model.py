@@ -177,11 +177,11 @@ def shared():
 @pytest.mark.parametrize(
     ("module", "mask", "message"),
     [
-        (nn.Sequential(nn.Linear(8, 8)), {}, "names no layer"),
-        (nn.Sequential(nn.Linear(8, 8)), {"1": torch.tensor([0])}, "'1' is no linear layer"),
-        (nn.Sequential(nn.ReLU()), {"0": torch.tensor([0])}, "'0' is no linear layer"),
+        (nn.Sequential(nn.Linear(8, 8)), {}, "mask has no layer"),
+        (nn.Sequential(nn.Linear(8, 8)), {"1": torch.tensor([0])}, "'1' is not a linear layer"),
+        (nn.Sequential(nn.ReLU()), {"0": torch.tensor([0])}, "'0' is not a linear layer"),
         (nn.Linear(8, 8), {"": torch.tensor([0])}, "a linear layer itself"),
-        (shared(), {"1": torch.tensor([0])}, "'1' is no linear layer with a weight of its own"),
+        (shared(), {"1": torch.tensor([0])}, "'1' is not a linear layer with a weight of its own"),
     ],
 )
 def test_refused(module, mask, message):

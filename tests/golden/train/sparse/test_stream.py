@@ -71,7 +71,7 @@ def test_a_tuned_weight_arrives():
 
 def test_what_q4_12_does_not_hold_is_refused():
     for scale in (200, 2000):
-        with pytest.raises(UserError, match=r"which Q4\.12 does not hold"):
+        with pytest.raises(UserError, match=r"beyond Q4\.12"):
             packet_of(sparse_layer(scale=scale), WeightPathSpec())
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.train.text.classifier import SHARPNESS, TextClassifier, default_folder
+from fabtune.golden.train.text.classifier import LOGIT_SCALE, TextClassifier, default_folder
 from fabtune.golden.train.text.tasks import Texts
 
 
@@ -18,7 +18,7 @@ def test_the_nearest_prompt_wins(classifier, task):
         sentences = classifier.embed(classifier.tokens(task.test.sentences))
         logits = classifier(classifier.tokens(task.test.sentences))
     torch.testing.assert_close(sentences.norm(dim=1), torch.ones(len(task.test)))
-    torch.testing.assert_close(logits, SHARPNESS * sentences @ prompts.T)
+    torch.testing.assert_close(logits, LOGIT_SCALE * sentences @ prompts.T)
 
 
 def test_padding_changes_nothing(classifier, task):
@@ -34,8 +34,8 @@ def test_padding_changes_nothing(classifier, task):
 def test_right_counts(classifier, task):
     with torch.no_grad():
         chosen = classifier(classifier.tokens(task.test.sentences)).argmax(1).numpy()
-    assert classifier.right(task.test) == pytest.approx(np.mean(chosen == task.test.labels))
-    assert classifier.right(Texts(task.test.sentences, chosen)) == 1
+    assert classifier.accuracy(task.test) == pytest.approx(np.mean(chosen == task.test.labels))
+    assert classifier.accuracy(Texts(task.test.sentences, chosen)) == 1
 
 
 def test_frozen_words(classifier):
@@ -66,14 +66,14 @@ def test_minilm_knows_what_it_is_about():
     texts = Texts(
         ("The kitten chased a mouse.", "The engine needs new spark plugs.", "Dogs bark."), np.array([0, 1, 0])
     )
-    assert topics.right(texts) == 1
+    assert topics.accuracy(texts) == 1
 
 
 def test_folders_that_hold_no_model(tmp_path, tiny_transformer):
     with pytest.raises(UserError, match=r"no config\.json"):
         TextClassifier(tmp_path, ("a", "b"))
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="holds no model"):
+    with pytest.raises(UserError, match="has no model"):
         TextClassifier(tmp_path, ("a", "b"))
     with pytest.raises(UserError, match="precision = 'int8'"):
         TextClassifier(tiny_transformer, ("a", "b"), "int8")

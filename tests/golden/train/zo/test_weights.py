@@ -155,7 +155,7 @@ def test_other_mistakes_are_refused():
     for amount in (1e9, float("nan")):
         with pytest.raises(UserError, match="overflows"):
             weights.add(0, amount)
-    with pytest.raises(UserError, match="none of this source"):
+    with pytest.raises(UserError, match="does not fit this source"):
         source.table_of(torch.zeros(3, 8, dtype=torch.int32))
     with pytest.raises(UserError, match="other parameters"):
         weights.load(weights.integers[:-1])
