@@ -157,6 +157,6 @@ def test_other_mistakes_are_refused():
             weights.add(0, amount)
     with pytest.raises(UserError, match="does not fit this source"):
         source.table_of(torch.zeros(3, 8, dtype=torch.int32))
-    with pytest.raises(UserError, match="other parameters"):
+    with pytest.raises(UserError, match="saved integers do not fit"):
         weights.load(weights.integers[:-1])
     assert torch.equal(flat(weights), before)
