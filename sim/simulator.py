@@ -1,8 +1,7 @@
-"""Simulators: where they are, and one run of a bench on emitted Verilog. Builds are kept by their contents."""
+"""Find a simulator, build emitted Verilog with it, cached by content, and run a bench."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -14,14 +13,13 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
-from ..golden.cache import cache_folder
+from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted
 
@@ -33,6 +31,10 @@ _MAKE_FLAGS = (
     # a bench spends its time in Python: sim/compiled/simulation.py tells what more than -O1 costs
     "OPT_FAST=-O1"
 )
+
+
+_OWN_SOURCE = source_digest(Path(__file__))
+"""The options of a build stand in this file."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str,
             "waves": waves is not None,
             "env": {"FABTUNE_PLAN": str(plan_file), "FABTUNE_RESULTS": str(results_file)},
         }
-        done = _child("test", job, environment(simulator, build))
+        done = _child("test", job, environment(simulator, Path(folder)))
         tests = json.loads(results_file.read_text()) if results_file.exists() else {}
         failures = _failures(Path(folder, "results.xml"), done)
         if waves:
@@ -126,17 +128,12 @@ def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str,
 
 
 def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
-    """The folder with the compiled model, made once for each text, simulator and version of it."""
+    """Folder with the compiled model, made once for each text, simulator and version of it."""
     control = "" if waves or simulator != "verilator" else _ports_only(emitted)
-    tools = [simulator, find(simulator), waves, emitted.top, sys.version, _version("cocotb"), _version("verilator")]
-    tools += [control, _MAKE_FLAGS]
-    key = hashlib.sha256(f"{tools}\n{emitted.verilog}".encode()).hexdigest()[:20]
-    target = cache_folder() / "sim" / f"{emitted.top}-{key}"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        folder = Path(scratch, "build")
+    tools = (simulator, find(simulator), tool_version(simulator), sys.version, package_version("cocotb"), _OWN_SOURCE)
+    key = digest_of(*tools, waves, control, emitted.top, emitted.verilog)
+
+    def make(folder: Path) -> None:
         folder.mkdir()
         source = folder / f"{emitted.top}.v"
         source.write_text(emitted.verilog)
@@ -148,7 +145,7 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
             "top": emitted.top,
             "waves": waves,
         }
-        done = _child("build", job, environment(simulator, Path(scratch)))
+        done = _child("build", job, environment(simulator, folder.parent))
         if done.returncode:
             said = [line for line in done.stdout.splitlines() if "rror" in line] or ["no message"]
             raise UserError(f"{simulator} could not build {emitted.top}: {said[0].strip()}")
@@ -156,12 +153,16 @@ def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
         for path in folder.iterdir():
             if simulator == "verilator" and path.is_file() and path.name not in (emitted.top, source.name):
                 path.unlink()
-        try:
-            folder.rename(target)
-        except OSError:  # another process made the same meanwhile
-            if not target.exists():
-                raise
-    return target
+
+    return cached("sim", f"{emitted.top}-{key}", make)
+
+
+@cache
+def tool_version(simulator: str) -> str:
+    """A simulator's version, and the package's, whose Verilator prints none of its own."""
+    flag = "-V" if simulator == "icarus" else "--version"
+    done = subprocess.run([str(find(simulator)), flag], capture_output=True, text=True, check=False)
+    return f"{package_version('verilator')} {done.stdout.partition(chr(10))[0]}"
 
 
 def _ports_only(emitted: Emitted) -> str:
@@ -204,10 +205,6 @@ def _keep_waves(test_dir: Path, waves: Path) -> None:
     if not made:
         raise UserError(f"the simulator wrote no waveforms to keep as {waves}")
     shutil.copyfile(made[0], waves)
-
-
-def _version(package: str) -> str:
-    return version(package) if importlib.util.find_spec(package) else ""
 
 
 def _main(step: str, job: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
-"""What all tests share: one thread, a cache of builds for this run alone, and the simulators that are there."""
+"""Settings of all tests: one thread, and each simulator that is installed.
 
-import os
+Compiled simulators and estimates are cached by content between runs, as for a user (`golden.cache`).
+"""
+
 from pathlib import Path
 
 import pytest
@@ -24,15 +26,6 @@ def pytest_collection_modifyitems(items):
     """`LONGEST` first; all others stay in their order."""
     places = {Path(__file__).parent / f"{name}.py": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory):
-    """Of this run: its workers share what they build, whose names tell all that went into it."""
-    folder = tmp_path_factory.getbasetemp()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FABTUNE_CACHE", str((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "cache"))
-        yield
 
 
 @pytest.fixture(params=SIMULATORS)

@@ -6,13 +6,16 @@ is in docs/estimate.md.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...golden.block import Spec
+from ...golden.cache import cached, digest_of, package_version, source_digest
 from ...golden.errors import UserError
+from ...hw import yosys
 from ...hw.verilog import emit
 from . import packing, paths
 from .netlist import Bit, Cell, Netlist, from_rtlil, from_verilog
@@ -63,8 +66,16 @@ def estimate_spec(spec: Spec) -> Estimate:
 
 
 def estimate_rtlil(rtlil: str, top: str) -> Estimate:
-    """Estimate the design in RTLIL text, as Amaranth's ``rtlil.convert`` gives it."""
-    return estimate_netlist(from_rtlil(rtlil, top))
+    """Estimate the design in RTLIL text, as Amaranth's ``rtlil.convert`` gives it.
+
+    The result is cached by the text, the estimator's code and the version of Yosys.
+    """
+    key = digest_of(top, rtlil, source_digest(Path(__file__).parent, Path(yosys.__file__)), package_version("pyosys"))
+
+    def make(entry: Path) -> None:
+        entry.write_text(json.dumps(asdict(estimate_netlist(from_rtlil(rtlil, top)))))
+
+    return Estimate(**json.loads(cached("estimates", f"{top}-{key}.json", make).read_text()))
 
 
 def estimate_verilog(files: Sequence[Path], top: str) -> Estimate:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..cache import cache_folder
+from ..cache import cache_folder, source_digest
 from ..datasets.dataset import Samples
 from ..errors import UserError
 from ..models.checkpoint import load_into, save_state
@@ -122,9 +122,10 @@ def pretrained(
     module : torch.nn.Sequential
         In evaluation mode.
     path : Path
-        The cached weights, in `cache_folder`; the name is a digest of network, samples and settings.
+        The cached weights, in `cache_folder`; the name is a digest of network, samples, settings, this code and the
+        version of PyTorch.
     """
-    digest = hashlib.sha256(repr((network, settings)).encode())
+    digest = hashlib.sha256(repr((network, settings, source_digest(Path(__file__)), torch.__version__)).encode())
     digest.update(samples.inputs.tobytes())
     digest.update(samples.labels.tobytes())
     path = cache_folder() / "pretrained" / f"{network.name}-{digest.hexdigest()[:16]}.safetensors"

@@ -11,10 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from ...golden.cache import cache_folder
+from ...golden.cache import cached
 
 
 def compile_once(command: list[str]) -> int:
@@ -34,17 +33,25 @@ def compile_once(command: list[str]) -> int:
     if source.parent != Path(os.environ["VERILATOR_ROOT"], "include") or "-o" not in command:
         return subprocess.run(command, check=False).returncode
     made = Path(command[command.index("-o") + 1])
-    kept = cache_folder() / "sim" / "objects" / f"{source.stem}-{_key(command, source)}.o"
-    if kept.exists():
-        shutil.copyfile(kept, made)
-        return 0
-    status = subprocess.run(command, check=False).returncode
-    if status == 0:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        # renamed when it is whole: another build sees all of it or nothing
-        with tempfile.TemporaryDirectory(dir=kept.parent) as beside:
-            shutil.copyfile(made, Path(beside, "whole")).replace(kept)
-    return status
+    status = 0
+
+    def compile_it(entry: Path) -> None:
+        nonlocal status
+        status = subprocess.run(command, check=False).returncode
+        if status:
+            raise _CompilerError
+        shutil.copyfile(made, entry)
+
+    try:
+        entry = cached("objects", f"{source.stem}-{_key(command, source)}.o", compile_it)
+    except _CompilerError:
+        return status
+    shutil.copyfile(entry, made)
+    return 0
+
+
+class _CompilerError(Exception):
+    """The compiler failed; it has said why."""
 
 
 def _key(command: list[str], source: Path) -> str:

@@ -1,7 +1,6 @@
 """The demo and the paper's table, whole."""
 
 import json
-from functools import cache
 
 import pytest
 from click.testing import CliRunner
@@ -9,14 +8,6 @@ from click.testing import CliRunner
 from fabtune.scripts.cli import main
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_estimate():
-    """Both tests make the table; each of its designs is estimated once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pezo, "estimate_spec", cache(pezo.estimate_spec))
-        yield
 
 
 def test_the_demo_from_end_to_end(tmp_path):

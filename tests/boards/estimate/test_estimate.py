@@ -8,6 +8,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
+from fabtune.boards.estimate import estimate as estimate_module
 from fabtune.boards.estimate.estimate import (
     Estimate,
     estimate_netlist,
@@ -18,6 +19,7 @@ from fabtune.boards.estimate.estimate import (
 from fabtune.boards.estimate.netlist import Bit, Cell, Netlist
 from fabtune.golden.errors import UserError
 from fabtune.golden.rng.urng import UrngSpec
+from fabtune.hw.verilog import emit
 
 KEYS = ["lut", "ff", "bram36", "uram", "dsp"]
 
@@ -203,3 +205,19 @@ def test_a_block_of_our_own() -> None:
     assert spec.n * spec.bits <= found["ff"] < 2 * spec.n * spec.bits
     assert found["lut"] > 0
     assert (found["bram36"], found["uram"], found["dsp"]) == (0, 0, 0)
+
+
+def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
+    monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
+    runs = []
+    real = estimate_module.from_rtlil
+    monkeypatch.setattr(estimate_module, "from_rtlil", lambda *design: runs.append(design) or real(*design))
+    emitted = emit(UrngSpec(n=3, bits=4))
+    first = estimate_rtlil(emitted.rtlil, "urng")
+    assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 1)
+    estimate_rtlil(f"{emitted.rtlil}\n# changed\n", "urng")
+    assert len(runs) == 2
+    monkeypatch.setattr(estimate_module, "source_digest", lambda *paths: "other code")
+    assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 3)
+    monkeypatch.setattr(estimate_module, "package_version", lambda name: "another")
+    assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 4)
