@@ -1,6 +1,7 @@
-"""The memories around the engine: ports to the one outside, the cache on the chip, and who asks them for what."""
+"""Memory behind a core: AXI4 ports to the one outside, a cache RAM on the chip, and arbiters between requesters."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib import stream, wiring
@@ -8,136 +9,164 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
-from ...golden.cores.instantft_registers import Error
-from ..axi.arbiter import BEATS, ReadArbiter, WriteArbiter
+from ..axi.arbiter import ReadArbiter, WriteArbiter
 from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
-from ..axi.bursts import command
 from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
+from ..axi.memory_port import Fault, ReadPort, WritePort
 from ..primitives.fifo import Fifo
 
-READS = ("order", "image", "samples", "records", "parameters")
-WRITES = ("records", "logits", "parameters")
+FIFO_DEPTH = 4
+"""Commands and beats that wait between a requester and its port: FIFOs here cut the combinational ready paths."""
 
 
 def buses(ports: int) -> dict[str, wiring.Member]:
-    """The ports to the memory outside."""
-    both = {"reader": Read(), "writer": Write()}
-    return {f"{name}{port}": Out(bus) for port in range(ports) for name, bus in both.items()}
+    """Members of a core with AXI4 ports to the memory outside: ``reader0``, ``writer0``, and so on, each an `Out`."""
+    halves = {"reader": Read(), "writer": Write()}
+    return {f"{name}{port}": Out(bus) for port in range(ports) for name, bus in halves.items()}
 
 
-class Memories(wiring.Component):
-    """Records have a port of their own, where there are two, or a memory on the chip; all else shares the first port.
+class MemorySystem(wiring.Component):
+    """Connects requesters to the memory outside and to a cache RAM.
+
+    Requesters share the first AXI4 port, in order of rank, but for those of `bulk`: these have the second port for
+    themselves, where there are two, or the cache RAM, where there is one.
 
     Parameters
     ----------
+    reads, writes : sequence of str
+        Names of the requesters that read, and that write, the highest rank first.
+    errors : type of IntEnum
+        The core's error codes, with ``READ_SLVERR``, ``READ_DECERR``, ``WRITE_SLVERR`` and ``WRITE_DECERR``.
+    bulk : sequence of str
+        Requesters with a port, or the cache RAM, of their own.
+    buffered : sequence of str
+        Requesters whose beats pass through a FIFO, because their ready depends on other logic; a requester that is
+        always ready needs none.
     ports : int
-        To the memory outside.
-    store : int
-        Beats of the cache on the chip; 0 where it is outside.
+        AXI4 ports to the memory outside: 1 or 2.
+    ram_beats : int
+        Beats of the cache RAM; 0 where there is none.
 
     Attributes
     ----------
-    NAME_read, NAME_beats, NAME_write, NAME_data
-        Commands and beats of each of `READS` and `WRITES`.
-    reader0, writer0, reader1, writer1
-        The ports.
-    settled
-        All that was given to be written has arrived.
-    stop, quiet
-        Stop what goes outside; nothing is on its way there any more.
-    failed, error, error_address
-        The first bad response.
+    NAME_read : In, `ReadPort`, for each of `reads`
+        A requester's reads.
+    NAME_write : In, `WritePort`, for each of `writes`
+        A requester's writes.
+    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+        The AXI4 ports, each half of which is a manager.
+    settled : Out(1)
+        All beats of all commands that were accepted have arrived in a memory; a cycle late.
+    stop : In(1)
+        Issue no further burst, and drop what arrives, until reset.
+    quiet : Out(1)
+        No burst is outstanding on any port.
+    fault : Out, `Fault`
+        The first bad response, with its burst's address.
     """
 
-    def __init__(self, ports: int, store: int) -> None:
-        self.ports, self.store = ports, store
-        members = {f"{name}_read": In(command(32)) for name in READS}
-        members |= {f"{name}_beats": Out(BEATS) for name in READS}
-        members |= {f"{name}_write": In(command(32)) for name in WRITES}
-        members |= {f"{name}_data": In(BEATS) for name in WRITES}
+    def __init__(
+        self,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        errors: type[IntEnum],
+        bulk: Sequence[str] = (),
+        buffered: Sequence[str] = (),
+        ports: int = 1,
+        ram_beats: int = 0,
+    ) -> None:
+        self.reads, self.writes, self.errors = reads, writes, errors
+        self.bulk, self.buffered, self.ports, self.ram_beats = bulk, buffered, ports, ram_beats
         super().__init__(
             {
-                **members,
+                **{f"{name}_read": In(ReadPort()) for name in reads},
+                **{f"{name}_write": In(WritePort()) for name in writes},
                 **buses(ports),
+                **dict.fromkeys(("settled", "quiet"), Out(1)),
                 "stop": In(1),
-                **dict.fromkeys(("settled", "quiet", "failed"), Out(1)),
-                "error": Out(4),
-                "error_address": Out(32),
+                "fault": Out(Fault(errors)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        apart = self.ports > 1 or self.store > 0
-        shared = [[name for name in names if not apart or name != "records"] for names in (READS, WRITES)]
-        outside = [shared] + [[["records"], ["records"]]] * (self.ports - 1)
+        own = set(self.bulk) if self.ports > 1 or self.ram_beats else set()
+        shared = [[name for name in names if name not in own] for names in (self.reads, self.writes)]
+        bulk = [[name for name in names if name in own] for names in (self.reads, self.writes)]
         settled, quiet = [], []
-        for port, (reads, writes) in enumerate(outside):
+        for port, (reads, writes) in enumerate([shared] + [bulk] * (self.ports - 1)):
             m.submodules[f"read{port}"] = read = AxiRead(AxiReadSpec())
             m.submodules[f"write{port}"] = write = AxiWrite(AxiWriteSpec())
             wiring.connect(m, read.bus, wiring.flipped(getattr(self, f"reader{port}")))
             wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
             m.d.comb += [read.stop.eq(self.stop), write.stop.eq(self.stop)]
-            self._reads(m, f"readers{port}", reads, read.command, read.o)
-            done = self._writes(m, port, writes, write)
+            self._readers(m, f"readers{port}", reads, read.command, read.o)
+            done = self._writers(m, port, writes, write)
             settled.append(done & write.idle)
             quiet += [read.idle, write.idle]
-            self._failures(m, read, write)
-        if self.store:
-            m.submodules.store = store = CacheRam(self.store)
-            m.submodules.keep = keep = WriteArbiter(["records"])
-            self._reads(m, "kept", ["records"], store.read, store.o)
-            self._connect(m, keep, ["records"])
-            wiring.connect(m, keep.command, store.write)
-            wiring.connect(m, keep.o, store.i)
-            settled.append(keep.idle & store.idle)
+            self._faults(m, read, write)
+        if self.ram_beats:
+            m.submodules.ram = ram = CacheRam(self.ram_beats)
+            self._readers(m, "ram_readers", bulk[0], ram.read, ram.o)
+            m.submodules.ram_writers = arbiter = self._write_arbiter(m, bulk[1])
+            wiring.connect(m, arbiter.command, ram.write)
+            wiring.connect(m, arbiter.o, ram.i)
+            settled.append(arbiter.idle & ram.idle)
         m.d.comb += self.quiet.eq(Cat(quiet).all())
         m.d.sync += self.settled.eq(Cat(settled).all())
         return m
 
-    def _reads(
+    def _readers(
         self, m: Module, name: str, names: Sequence[str], commands: stream.Interface, beats: stream.Interface
     ) -> None:
-        m.submodules[name] = readers = ReadArbiter(names)
-        for asks in names:
-            wiring.connect(m, wiring.flipped(getattr(self, f"{asks}_read")), getattr(readers, f"{asks}_read"))
-            wiring.connect(m, getattr(readers, f"{asks}_beats"), wiring.flipped(getattr(self, f"{asks}_beats")))
-        wiring.connect(m, readers.command, commands)
-        wiring.connect(m, beats, readers.i)
+        """An arbiter between requesters and a reader; none where there are no requesters."""
+        if not names:
+            return
+        m.submodules[name] = arbiter = ReadArbiter(names)
+        for each in names:
+            port = getattr(self, f"{each}_read")
+            wiring.connect(m, wiring.flipped(port.command), getattr(arbiter, f"{each}_read"))
+            beats_read = getattr(arbiter, f"{each}_beats")
+            if each in self.buffered:
+                m.submodules[f"{each}_beats"] = fifo = Fifo(128, FIFO_DEPTH)
+                wiring.connect(m, beats_read, fifo.i)
+                beats_read = fifo.o
+            wiring.connect(m, beats_read, wiring.flipped(port.beats))
+        wiring.connect(m, arbiter.command, commands)
+        wiring.connect(m, beats, arbiter.i)
 
-    def _connect(self, m: Module, writers: WriteArbiter, names: Sequence[str]) -> None:
-        for asks in names:
-            for what in ("write", "data"):
-                wiring.connect(m, wiring.flipped(getattr(self, f"{asks}_{what}")), getattr(writers, f"{asks}_{what}"))
+    def _write_arbiter(self, m: Module, names: Sequence[str]) -> WriteArbiter:
+        arbiter = WriteArbiter(names)
+        for each in names:
+            port = getattr(self, f"{each}_write")
+            wiring.connect(m, wiring.flipped(port.command), getattr(arbiter, f"{each}_write"))
+            wiring.connect(m, wiring.flipped(port.beats), getattr(arbiter, f"{each}_data"))
+        return arbiter
 
-    def _writes(self, m: Module, port: int, names: Sequence[str], write: AxiWrite) -> Value:
-        """Short queues before a writer, so that nobody's ready depends on another's; whether they are empty."""
-        m.submodules[f"writers{port}"] = writers = WriteArbiter(names)
-        m.submodules[f"commands{port}"] = commands = Fifo(write.command.payload.shape(), 4)
-        m.submodules[f"beats{port}"] = beats = Fifo(128, 4)
-        self._connect(m, writers, names)
-        wiring.connect(m, writers.command, commands.i)
-        wiring.connect(m, writers.o, beats.i)
+    def _writers(self, m: Module, port: int, names: Sequence[str], write: AxiWrite) -> Value:
+        """An arbiter and FIFOs between requesters and a writer; whether nothing waits there."""
+        m.submodules[f"writers{port}"] = arbiter = self._write_arbiter(m, names)
+        m.submodules[f"commands{port}"] = commands = Fifo(write.command.payload.shape(), FIFO_DEPTH)
+        m.submodules[f"beats{port}"] = beats = Fifo(128, FIFO_DEPTH)
+        wiring.connect(m, arbiter.command, commands.i)
+        wiring.connect(m, arbiter.o, beats.i)
         wiring.connect(m, commands.o, write.command)
         m.d.comb += [
             write.i.valid.eq(beats.o.valid),
             write.i.payload.data.eq(beats.o.payload),
             beats.o.ready.eq(write.i.ready),
         ]
-        return writers.idle & commands.empty & beats.empty
+        return arbiter.idle & commands.empty & beats.empty
 
-    def _failures(self, m: Module, read: AxiRead, write: AxiWrite) -> None:
-        """Held from the first on: both say what they met first, until reset."""
-        pairs = (
-            (write, Error.WRITE_DECERR, Error.WRITE_SLVERR),
-            (read, Error.READ_DECERR, Error.READ_SLVERR),
-        )
-        for manager, outside, refused in pairs:
-            with m.If(manager.error.any() & ~self.failed):
+    def _faults(self, m: Module, read: AxiRead, write: AxiWrite) -> None:
+        """Hold the first fault; readers and writers hold their own until reset."""
+        codes = self.errors.__members__
+        for half, manager in (("WRITE", write), ("READ", read)):
+            with m.If(manager.error.any() & ~self.fault.failed):
                 m.d.sync += [
-                    self.failed.eq(1),
-                    self.error.eq(Mux(manager.error[0], outside, refused)),
-                    self.error_address.eq(manager.error_address),
+                    self.fault.failed.eq(1),
+                    self.fault.error.eq(Mux(manager.error[0], codes[f"{half}_DECERR"], codes[f"{half}_SLVERR"])),
+                    self.fault.address.eq(manager.error_address),
                 ]

@@ -1,4 +1,4 @@
-"""Loads a batch once all of its samples are in the cache: labels, samples, records."""
+"""Batch scheduler: loads a batch once all of its samples are in the cache: labels, samples, records."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -8,145 +8,159 @@ from ...golden.axi.bus import BEAT
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from ..primitives.address_generator import AddressGenerator
-from .sample_scheduler import COUNTED, ENTRY
+from .job_interfaces import COUNTED, BatchDescriptor, BatchLoad, JobSettings, LabelWrite, LoadedBatch
 
 
-class Batches(wiring.Component):
-    """A batch ahead of the tuner.
+class BatchScheduler(wiring.Component):
+    """Loads batches into the halves of the batch memory in turn, one ahead of the batch that is computed.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
 
     Attributes
     ----------
-    start, infer, raw, samples, cache
-        As in `Visits`.
-    next, taken, new, goal
-        A batch, its samples, and how many must have been recorded by then.
-    number, entry, side
-        Of its samples, one cycle later; which of two turns the batch has.
-    recorded, written
-        A record is complete; everything given to be written has arrived.
-    samples_read, records_read
-        Commands.
-    load, loading, free
-        The loader; whether half the batch memory is free.
-    given, half, count
+    job : In, `JobSettings`
+        The job; of it `start`, `infer`, `raw`, `samples` and `cache` are used.
+    batch : In, `BatchDescriptor`
+        Batches that were looked through.
+    recorded : In(1)
+        A new sample's record is complete; one cycle each.
+    settled : In(1)
+        All beats that were given to be written have arrived in the memory.
+    free : In(1)
+        A half of the batch memory is free.
+    sample_command, record_command : Out streams of `command`
+        Reads of the batch's samples and records, entry by entry; of an NF4 record first the scales, then the codes.
+        Samples are read only where an adapter takes the network's input.
+    load : Out, `BatchLoad`
+        The unpacking of the batch.
+    label : Out, `LabelWrite`
+        Labels, each written when its half's batch before is done with its own.
+    loaded : Out, `LoadedBatch`
         A batch is loaded.
-    idle
-        None is being loaded.
-    label_write, label_address, label
-        Labels.
+    idle : Out(1)
+        No batch is being loaded.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
-        self.mapping, self.batch = mapping, batch
-        count = range(batch + 1)
+        self.mapping, self.most = mapping, batch
         super().__init__(
             {
-                **dict.fromkeys(("start", "infer", "raw", "next", "side"), In(1)),
-                **dict.fromkeys(("recorded", "written", "loading", "free"), In(1)),
-                **dict.fromkeys(("samples", "cache"), In(32)),
-                **dict.fromkeys(("taken", "load", "given", "half", "idle", "label_write"), Out(1)),
-                "new": In(count),
-                "goal": In(COUNTED),
-                "number": Out(count),
-                "entry": In(ENTRY),
-                "samples_read": Out(command(32)),
-                "records_read": Out(command(32)),
-                "count": Out(count),
-                "label_address": Out(range(2 * batch)),
-                "label": Out(8),
+                "job": In(JobSettings(batch)),
+                "batch": In(BatchDescriptor(batch)),
+                **dict.fromkeys(("recorded", "settled", "free"), In(1)),
+                "sample_command": Out(command(32)),
+                "record_command": Out(command(32)),
+                "load": Out(BatchLoad(batch)),
+                "label": Out(LabelWrite(batch)),
+                "loaded": Out(LoadedBatch(batch)),
+                "idle": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        mapping = self.mapping
-        record_bytes, raw_bytes = mapping.record_beats * BEAT, mapping.raw_beats * BEAT
-        # what an adapter beside the last layer alone does not need
-        skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
-        codes = mapping.code_beats - skipped
-        raw_beats = mapping.raw_beats - skipped * mapping.lanes // 4
-        begin = Mux(self.raw, skipped * mapping.lanes * 4, skipped * BEAT)
-
-        m.submodules.where = where = AddressGenerator()
-        place, goal, recorded, missing = Signal(24), Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
+        batch, load, number, half = self.batch, self.load, self.batch.number, self.load.half
+        m.submodules.address = address = AddressGenerator()
+        goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
         m.d.sync += [recorded.eq(recorded + self.recorded), missing.eq(goal - recorded)]
-        read = self.records_read.payload
         m.d.comb += [
-            self.label_address.eq(self.number + Mux(self.half, self.batch, 0)),
-            self.samples_read.payload.address.eq(where.address),
-            self.samples_read.payload.beats.eq(mapping.forward.sample_beats),
+            load.raw.eq(self.job.raw),
+            self.loaded.half.eq(half),
+            self.loaded.count.eq(load.count),
+            self.label.address.eq(number + Mux(half, self.most, 0)),
+            self.sample_command.payload.address.eq(address.address),
+            self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [self.idle.eq(1), self.taken.eq(self.next)]
-                m.d.sync += self.number.eq(0)
-                with m.If(self.start):
-                    m.d.sync += self.half.eq(0)
-                with m.If(self.next):
-                    m.d.sync += [self.count.eq(self.new), goal.eq(self.goal)]
+                m.d.comb += [self.idle.eq(1), batch.ready.eq(1)]
+                m.d.sync += number.eq(0)
+                with m.If(self.job.start):
+                    m.d.sync += half.eq(0)
+                with m.If(batch.valid):
+                    m.d.sync += [load.count.eq(batch.count), goal.eq(batch.goal)]
                     m.next = "COMPARE"
-            # what was new is in the cache before it is read
+            # new samples are in the cache before they are read
             with m.State("COMPARE"):
                 m.next = "COMPLETE"
             with m.State("COMPLETE"), m.If((missing == 0) | missing[-1]):
                 m.next = "SETTLE"
-            with m.State("SETTLE"), m.If(self.written & self.free):
+            with m.State("SETTLE"), m.If(self.settled & self.free):
                 m.next = "LOAD"
             with m.State("LOAD"):
-                m.d.comb += self.load.eq(1)
-                m.next = "VISIT"
-            with m.State("VISIT"):
-                m.next = "WHICH"
-            with m.State("WHICH"):
-                m.d.sync += [
-                    place.eq(Mux(self.infer, self.number + Mux(self.side, self.batch, 0), self.entry.index)),
-                    self.label.eq(self.entry.label),
-                ]
-                m.d.comb += [
-                    where.index.eq(self.entry.index),
-                    where.stride.eq(mapping.forward.sample_beats * BEAT),
-                    where.base.eq(self.samples),
-                    where.start.eq(mapping.first == 0),
-                ]
-                m.next = "SAMPLE" if mapping.first == 0 else "PLACE"
-            if mapping.first == 0:
-                with m.State("SAMPLE"):
-                    m.d.comb += self.samples_read.valid.eq(where.done)
-                    with m.If(where.done & self.samples_read.ready):
-                        m.next = "PLACE"
-            with m.State("PLACE"):
-                # only now is this half's last batch done with its labels
-                m.d.comb += [
-                    self.label_write.eq(1),
-                    where.index.eq(place),
-                    where.stride.eq(Mux(self.raw, raw_bytes, record_bytes)),
-                    where.base.eq(self.cache),
-                    where.start.eq(1),
-                ]
-                m.next = "SCALES"
-            with m.State("SCALES"):
-                m.d.comb += [
-                    read.address.eq(where.address + mapping.code_beats * BEAT),
-                    read.beats.eq(mapping.scale_beats),
-                ]
-                m.d.comb += self.records_read.valid.eq(where.done & ~self.raw)
-                with m.If(where.done & (self.records_read.ready | self.raw)):
-                    m.next = "CODES"
-            with m.State("CODES"):
-                m.d.comb += [read.address.eq(where.address + begin), read.beats.eq(Mux(self.raw, raw_beats, codes))]
-                m.d.comb += self.records_read.valid.eq(1)
-                with m.If(self.records_read.ready):
-                    m.d.sync += self.number.eq(self.number + 1)
-                    m.next = "VISIT"
-                    with m.If(self.number == self.count - 1):
-                        m.next = "LOADED"
-            with m.State("LOADED"), m.If(~self.loading):
-                m.d.comb += self.given.eq(1)
-                m.d.sync += self.half.eq(~self.half)
+                m.d.comb += load.start.eq(1)
+                m.next = "SELECT"
+            self._entry(m, address)
+            with m.State("LOADED"), m.If(~load.busy):
+                m.d.comb += self.loaded.valid.eq(1)
+                m.d.sync += half.eq(~half)
                 m.next = "AFTER"
+            # `idle` stays low until `loaded` is counted
             with m.State("AFTER"):
                 m.next = "REST"
             with m.State("REST"):
-                # by now it is known to be on its way
                 m.next = "IDLE"
         return m
+
+    def _entry(self, m: Module, address: AddressGenerator) -> None:
+        """Read an entry: its sample, its record's scales, its record's codes or words."""
+        mapping, job, batch, number = self.mapping, self.job, self.batch, self.batch.number
+        record_bytes, raw_bytes = mapping.record_beats * BEAT, mapping.raw_beats * BEAT
+        # outputs of stages that no adapter takes are not read
+        skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
+        codes = mapping.code_beats - skipped
+        raw_beats = mapping.raw_beats - skipped * mapping.lanes // 4
+        begin = Mux(job.raw, skipped * mapping.lanes * 4, skipped * BEAT)
+        record, read = Signal(24), self.record_command
+        with m.State("SELECT"):
+            m.next = "ENTRY"
+        with m.State("ENTRY"):
+            m.d.sync += [
+                record.eq(Mux(job.infer, number + Mux(batch.side, self.most, 0), batch.entry.index)),
+                self.label.label.eq(batch.entry.label),
+            ]
+            m.d.comb += [
+                address.index.eq(batch.entry.index),
+                address.stride.eq(mapping.forward.sample_beats * BEAT),
+                address.base.eq(job.samples),
+                address.start.eq(mapping.first == 0),
+            ]
+            m.next = "SAMPLE" if mapping.first == 0 else "RECORD"
+        if mapping.first == 0:
+            with m.State("SAMPLE"):
+                m.d.comb += self.sample_command.valid.eq(address.done)
+                with m.If(address.done & self.sample_command.ready):
+                    m.next = "RECORD"
+        with m.State("RECORD"):
+            # only now is this half's batch before done with its labels
+            m.d.comb += [
+                self.label.enable.eq(1),
+                address.index.eq(record),
+                address.stride.eq(Mux(job.raw, raw_bytes, record_bytes)),
+                address.base.eq(job.cache),
+                address.start.eq(1),
+            ]
+            m.next = "SCALES"
+        with m.State("SCALES"):
+            m.d.comb += [
+                read.payload.address.eq(address.address + mapping.code_beats * BEAT),
+                read.payload.beats.eq(mapping.scale_beats),
+                read.valid.eq(address.done & ~job.raw),
+            ]
+            with m.If(address.done & (read.ready | job.raw)):
+                m.next = "CODES"
+        with m.State("CODES"):
+            m.d.comb += [
+                read.payload.address.eq(address.address + begin),
+                read.payload.beats.eq(Mux(job.raw, raw_beats, codes)),
+                read.valid.eq(1),
+            ]
+            with m.If(read.ready):
+                m.d.sync += number.eq(number + 1)
+                m.next = "SELECT"
+                with m.If(number == self.load.count - 1):
+                    m.next = "LOADED"

@@ -1,7 +1,7 @@
 """A batch's samples and records, as beats, into the batch memory's rows of Q8.16."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -11,42 +11,43 @@ from ...golden.nf4.nf4_dequant import Nf4DequantSpec
 from ..nf4.nf4_dequant import Nf4Dequant
 from ..nn.pooling import VALUE
 from ..nn.sample_writer import BYTES_PER_BEAT, activation_of_byte
+from .job_interfaces import BatchLoad, BatchWrite
 
 
-class Loader(wiring.Component):
-    """Two threads, as samples and records may come from two memories: one takes samples, the other records.
+class BatchUnpacker(wiring.Component):
+    """Writes a batch's samples and records, as values in Q8.16, into a half of the batch memory.
 
-    What is not a code of NF4 is put together in one place; where records are raw, too, the threads take turns.
+    Samples and records may come from two memories, so that each has a thread of its own. NF4 codes are dequantised, a
+    word a cycle. All else, samples and raw records, is put together in one register of a word's size; where records
+    are raw, the threads take turns, a sample, then its record.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
 
     Attributes
     ----------
-    raw
-        Records are in Q8.16.
-    start, count, address
-        A batch of so many samples, to rows from an address on.
-    busy
-        Until its last word is written.
-    samples, records : In streams of beats
-        A record's scales come before its codes.
-    write, write_address, word
-        To the batch memory: a row, and which of its words.
+    load : In, `BatchLoad`
+        Begins a batch; `busy` until its last word has been written.
+    samples : In stream of 128-bit beats
+        The batch's samples, one after the other; not used where no adapter takes the network's input.
+    records : In stream of 128-bit beats
+        The batch's records; of one in NF4 first the scales, then the codes.
+    rows : Out, `BatchWrite`
+        Writes to the batch memory.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
         self.mapping, self.batch = mapping, batch
-        self.depth = 2 * batch * mapping.sample_rows
         beats = stream.Signature(128)
         super().__init__(
             {
-                **dict.fromkeys(("raw", "start"), In(1)),
-                "count": In(range(batch + 1)),
-                "address": In(range(self.depth)),
-                "busy": Out(1),
+                "load": In(BatchLoad(batch)),
                 "samples": In(beats),
                 "records": In(beats),
-                "write": Out(mapping.words_per_cycle),
-                "write_address": Out(range(self.depth)),
-                "word": Out(data.ArrayLayout(VALUE, mapping.lanes * mapping.words_per_cycle)),
+                "rows": Out(BatchWrite(mapping, batch)),
             }
         )
 
@@ -63,10 +64,10 @@ class Loader(wiring.Component):
         m.d.comb += [room.eq(~full | ~decoded), written.eq(full & ~decoded)]
         with m.If(written):
             m.d.sync += full.eq(0)
-        with m.If(self.start):
+        with m.If(self.load.start):
             m.d.sync += turn.eq(0)
 
-        sampling, at_sample = Const(0, 1), Const(0, len(self.write_address))
+        sampling, at_sample = Const(0, 1), Const(0, len(self.rows.address))
         if mapping.first == 0:
             sampling = self._samples(m, assembled, full, recorded, turn, room)
             at_sample, sample_flags = self._place(
@@ -83,16 +84,16 @@ class Loader(wiring.Component):
             if mapping.first == 0
             else record_flags
         )
-        m.d.comb += self.busy.eq(sampling | recording | flying.any() | full | self.write.any())
-        m.d.sync += self.write.eq(0)
+        m.d.comb += self.load.busy.eq(sampling | recording | flying.any() | full | self.rows.enable.any())
+        m.d.sync += self.rows.enable.eq(0)
         with m.If(decoded | full):
-            m.d.sync += self.write_address.eq(Mux(own, at_record, at_sample))
-            m.d.sync += self.write.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
+            m.d.sync += self.rows.address.eq(Mux(own, at_record, at_sample))
+            m.d.sync += self.rows.enable.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
             for lane in range(mapping.lanes):
                 value = Mux(decoded, dequant.o.payload.value[lane], assembled[lane])
-                m.d.sync += self.word[lane].eq(value)
+                m.d.sync += self.rows.words[lane].eq(value)
                 if mapping.words_per_cycle == 2:
-                    m.d.sync += self.word[mapping.lanes + lane].eq(Mux(alone, 0, value))
+                    m.d.sync += self.rows.words[mapping.lanes + lane].eq(Mux(alone, 0, value))
         return m
 
     def _samples(
@@ -103,18 +104,18 @@ class Loader(wiring.Component):
         per_beat = BYTES_PER_BEAT if mapping.forward.byte_inputs else 4
         per_word = mapping.lanes // per_beat
         left, beat, slot = (
-            Signal.like(self.count),
+            Signal.like(self.load.count),
             Signal(range(mapping.forward.sample_beats)),
             Signal(range(max(per_word, 2))),
         )
         more, take, end = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.samples.ready.eq(more & room & ~(self.raw & turn)),
+            self.samples.ready.eq(more & room & ~(self.load.raw & turn)),
             take.eq(self.samples.valid & self.samples.ready),
             end.eq(beat == mapping.forward.sample_beats - 1),
         ]
-        with m.If(self.start):
-            m.d.sync += [left.eq(self.count - 1), more.eq(1), beat.eq(0), slot.eq(0)]
+        with m.If(self.load.start):
+            m.d.sync += [left.eq(self.load.count - 1), more.eq(1), beat.eq(0), slot.eq(0)]
         with m.If(take):
             self._assemble(m, assembled, slot, self.samples.payload, per_beat)
             close = end | (slot == per_word - 1)
@@ -138,21 +139,21 @@ class Loader(wiring.Component):
         mapping = self.mapping
         words = sum(map(len, mapping.batch_words))
         slots = mapping.lanes // 4
-        left, slot = Signal.like(self.count), Signal(range(slots))
+        left, slot = Signal.like(self.load.count), Signal(range(slots))
         number, word = Signal(range(max(mapping.scale_beats, 2))), Signal(range(words + 1))
         more, take, end, coding = Signal(), Signal(), Signal(), Signal()
         ended = Signal()
         beat = self.records.payload
         after_sample = turn if mapping.first == 0 else Const(1, 1)
         m.d.comb += [
-            self.records.ready.eq(more & (~self.raw | (room & after_sample))),
+            self.records.ready.eq(more & (~self.load.raw | (room & after_sample))),
             take.eq(self.records.valid & self.records.ready),
             end.eq(word == words - 1),
         ]
-        with m.If(self.start):
-            m.d.sync += [left.eq(self.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0), coding.eq(0)]
+        with m.If(self.load.start):
+            m.d.sync += [left.eq(self.load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0), coding.eq(0)]
         with m.If(take):
-            with m.If(self.raw):
+            with m.If(self.load.raw):
                 self._assemble(m, assembled, slot, beat, 4)
                 close = slot == slots - 1
                 m.d.sync += [slot.eq(slot + 1), full.eq(close), recorded.eq(1)]
@@ -169,7 +170,7 @@ class Loader(wiring.Component):
                 m.d.sync += [number.eq(Mux(last, 0, number + 1)), coding.eq(last)]
         with m.If(ended):
             m.d.sync += [left.eq(left - 1), more.eq(left != 0)]
-        code = take & ~self.raw & coding
+        code = take & ~self.load.raw & coding
         self._scales(m, dequant, take & ~coding, code, number, word)
         flying = Signal(4)
         m.d.sync += flying.eq(flying + code - dequant.o.valid)
@@ -181,7 +182,7 @@ class Loader(wiring.Component):
         """Row of a thread's next word; whether it is the row's second word, and whether its only one."""
         mapping = self.mapping
         words = [flags for group in groups for flags in group]
-        number, row = Signal(range(max(len(words), 2)), name=f"{name}_word"), Signal.like(self.write_address)
+        number, row = Signal(range(max(len(words), 2)), name=f"{name}_word"), Signal.like(self.rows.address)
         end, second, alone, close = (Signal(name=f"{name}_{what}") for what in ("end", "second", "alone", "close"))
         m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
         if mapping.words_per_cycle > 1:
@@ -191,8 +192,8 @@ class Loader(wiring.Component):
                         m.d.comb += [
                             signal.eq(flag) for signal, flag in zip((second, alone, close), flags, strict=True)
                         ]
-        with m.If(self.start):
-            m.d.sync += [number.eq(0), row.eq(self.address + skipped)]
+        with m.If(self.load.start):
+            m.d.sync += [number.eq(0), row.eq(Mux(self.load.half, self.batch * mapping.sample_rows, 0) + skipped)]
         with m.Elif(step):
             taken = sum(close for *_, close in words)
             m.d.sync += [

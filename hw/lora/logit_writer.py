@@ -1,69 +1,73 @@
-"""Logits to beats of four, a sample's begun on a beat of its own."""
+"""Logit writer: packs logits into beats of four and writes them, sample by sample."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.lora.mapping import AdapterMapping
-from ..axi.bursts import command
+from ..axi.memory_port import WritePort
 from .logit_head import LOGIT
 
+PER_BEAT = 4
+"""Logits of a beat, 32 bits each."""
 
-class Logits(wiring.Component):
-    """One logit a cycle; before each sample's first beat goes its write command.
+
+class LogitWriter(wiring.Component):
+    """Takes one logit a cycle. Each sample has a write command of its own, given before its first logit is taken.
+
+    Parameters
+    ----------
+    beats : int
+        Beats of a sample: its classes, in whole beats.
 
     Attributes
     ----------
-    start, address
-        The next sample's logits go there, and those that follow behind them.
-    i, command, o
-        Logits, and what the writer takes.
-    empty
-        Nothing waits.
+    start : In(1)
+        Begin a job: the next sample's logits go to `address`, those of later ones behind it. One cycle.
+    address : In(32)
+        Byte address, a multiple of a beat's 16 bytes.
+    i : In stream of `LOGIT`
+        Logits in Q8.16, sign-extended to 32 bits in the beat; `last` with a sample's last one.
+    write : Out, `WritePort`
+        The commands and the beats; a sample's last beat is filled up with zeros.
+    empty : Out(1)
+        Nothing waits: all logits that were taken have been given to the memory.
     """
 
-    def __init__(self, mapping: AdapterMapping) -> None:
-        self.mapping = mapping
+    def __init__(self, beats: int) -> None:
+        self.beats = beats
         super().__init__(
-            {
-                "start": In(1),
-                "address": In(32),
-                "i": In(LOGIT),
-                "command": Out(command(32)),
-                "o": Out(stream.Signature(128)),
-                "empty": Out(1),
-            }
+            {"start": In(1), "address": In(32), "i": In(LOGIT), "write": Out(WritePort()), "empty": Out(1)}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        beats = self.mapping.logit_beats
-        place, lane = Signal(32), Signal(2)
-        asked, offered = Signal(), Signal()
+        command, beats = self.write.command, self.write.beats
+        address, lane = Signal(32), Signal(range(PER_BEAT))
+        announced, offered = Signal(), Signal()
         taken = self.i.valid & self.i.ready
         m.d.comb += [
-            self.command.valid.eq(self.i.valid & ~asked),
-            self.command.payload.address.eq(place),
-            self.command.payload.beats.eq(beats),
-            self.i.ready.eq(asked & (~offered | self.o.ready)),
-            self.o.valid.eq(offered),
-            self.empty.eq(~offered & (lane == 0) & ~asked),
+            command.valid.eq(self.i.valid & ~announced),
+            command.payload.address.eq(address),
+            command.payload.beats.eq(self.beats),
+            self.i.ready.eq(announced & (~offered | beats.ready)),
+            beats.valid.eq(offered),
+            self.empty.eq(~offered & (lane == 0) & ~announced),
         ]
         with m.If(self.start):
-            m.d.sync += place.eq(self.address)
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [asked.eq(1), place.eq(place + beats * BEAT)]
-        with m.If(self.o.ready):
+            m.d.sync += address.eq(self.address)
+        with m.If(command.valid & command.ready):
+            m.d.sync += [announced.eq(1), address.eq(address + self.beats * BEAT)]
+        with m.If(beats.ready):
             m.d.sync += offered.eq(0)
         with m.If(taken):
             last = self.i.payload.last
-            m.d.sync += [lane.eq(Mux(last, 0, lane + 1)), offered.eq(last | (lane == 3))]
-            for at in range(4):
+            m.d.sync += [lane.eq(Mux(last, 0, lane + 1)), offered.eq(last | (lane == PER_BEAT - 1))]
+            for at in range(PER_BEAT):
                 with m.If(lane == at):
-                    m.d.sync += self.o.payload.word_select(at, 32).eq(self.i.payload.logit)
+                    m.d.sync += beats.payload.word_select(at, 32).eq(self.i.payload.logit)
                 with m.Elif(lane == 0):
-                    m.d.sync += self.o.payload.word_select(at, 32).eq(0)
+                    m.d.sync += beats.payload.word_select(at, 32).eq(0)
             with m.If(last):
-                m.d.sync += asked.eq(0)
+                m.d.sync += announced.eq(0)
         return m

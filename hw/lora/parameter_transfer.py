@@ -1,108 +1,124 @@
-"""Parameters from the memory outside to the engine's memories, and the adapters back."""
+"""Parameter transfer: frozen parameters and adapters into the engine's memories, and the adapters back."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.lora.mapping import AdapterMapping
-from ..axi.bursts import command
+from ..axi.memory_port import ReadPort, WritePort
+from .job_interfaces import AdapterRead, ParameterKind, ParameterWrite, parameter_beats
+
+WEIGHT, BIAS, A, B = ParameterKind
 
 
-class Transfer(wiring.Component):
-    """Loads a beat a cycle; stores one in four.
+class ParameterTransfer(wiring.Component):
+    """Loads a beat a cycle; saves one in `AdapterRead.LATENCY` + 1 cycles.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
 
     Attributes
     ----------
-    load, frozen, save, address, done
-        Load adapters, or frozen parameters, or store adapters, from or to an address.
-    read, i
-        The reader's command and its beats.
-    kind, place, data
-        A beat for weights, biases, A or B, and its number among them.
-    a_place, a_data
-        A beat of the adapters' image, two cycles later.
-    write, o
-        The writer's command, and its beats.
+    load_frozen, load_adapters, save_adapters : In(1)
+        Begin; one cycle, while nothing else runs.
+    address : In(32)
+        Byte address of the image; stable until `done`.
+    done : Out(1)
+        All beats have been written to the engine, or given to the memory; one cycle.
+    read : Out, `ReadPort`
+        Reads of an image. Its beats are always taken.
+    write : Out, `WritePort`
+        Writes of the adapters' image.
+    parameters : Out, `ParameterWrite`
+        Beats to the engine, a cycle after they come.
+    adapters : Out, `AdapterRead`
+        Beats from the engine.
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
         self.mapping = mapping
         super().__init__(
             {
-                **dict.fromkeys(("load", "frozen", "save"), In(1)),
+                **dict.fromkeys(("load_frozen", "load_adapters", "save_adapters"), In(1)),
                 "address": In(32),
                 "done": Out(1),
-                "read": Out(command(32)),
-                "i": In(stream.Signature(128)),
-                "kind": Out(4),
-                "place": Out(range(max(mapping.forward.frozen_beats, mapping.adapter_beats))),
-                "data": Out(128),
-                "a_place": Out(range(mapping.adapter_beats)),
-                "a_data": In(128),
-                "write": Out(command(32)),
-                "o": Out(stream.Signature(128)),
+                "read": Out(ReadPort()),
+                "write": Out(WritePort()),
+                "parameters": Out(ParameterWrite(mapping)),
+                "adapters": Out(AdapterRead(mapping)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping = self.mapping
-        frozen, second, place = Signal(), Signal(), Signal.like(self.place)
-        left = Signal(range(max(mapping.forward.frozen_beats, mapping.adapter_beats) + 1))
-        beats = Mux(frozen, mapping.forward.frozen_beats, mapping.adapter_beats)
-        border = Mux(frozen, mapping.forward.weight_words, mapping.adapter_rows) * mapping.forward.word_beats
-        pause = Signal(2)
+        address = Signal.like(self.parameters.address)
+        left, pause = Signal(range(parameter_beats(mapping) + 1)), Signal(range(AdapterRead.LATENCY))
+        read, write = self.read, self.write
         m.d.comb += [
-            self.read.payload.address.eq(self.address),
-            self.read.payload.beats.eq(beats),
-            self.write.payload.address.eq(self.address),
-            self.write.payload.beats.eq(mapping.adapter_beats),
-            self.a_place.eq(place),
-            self.i.ready.eq(1),
-            self.o.payload.eq(self.a_data),
+            read.command.payload.address.eq(self.address),
+            read.beats.ready.eq(1),
+            write.command.payload.address.eq(self.address),
+            write.command.payload.beats.eq(mapping.adapter_beats),
+            self.adapters.address.eq(address),
+            write.beats.payload.eq(self.adapters.beat),
         ]
+        begin_load = self.load_frozen | self.load_adapters
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [place.eq(0), second.eq(0), frozen.eq(self.frozen), pause.eq(3)]
-                with m.If(self.load | self.frozen):
+                m.d.sync += [address.eq(0), pause.eq(AdapterRead.LATENCY - 1)]
+                with m.If(begin_load):
                     m.next = "READ"
-                with m.If(self.save):
+                with m.If(self.save_adapters):
                     m.next = "WRITE"
             with m.State("READ"):
-                m.d.comb += self.read.valid.eq(1)
-                m.d.sync += left.eq(beats)
-                with m.If(self.read.ready):
+                m.d.comb += read.command.valid.eq(1)
+                m.d.sync += left.eq(read.command.payload.beats)
+                with m.If(read.command.ready):
                     m.next = "TAKE"
-            with m.State("TAKE"), m.If(self.i.valid):
-                m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
-                with m.If(~second & (place == border - 1)):
-                    m.d.sync += [place.eq(0), second.eq(1)]
+            with m.State("TAKE"), m.If(read.beats.valid):
+                m.d.sync += left.eq(left - 1)
                 with m.If(left == 1):
                     m.next = "SETTLE"
             with m.State("WRITE"):
-                m.d.comb += self.write.valid.eq(1)
+                m.d.comb += write.command.valid.eq(1)
                 m.d.sync += left.eq(mapping.adapter_beats)
-                with m.If(self.write.ready):
+                with m.If(write.command.ready):
                     m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
                     m.next = "GIVE"
             with m.State("GIVE"):
-                m.d.comb += self.o.valid.eq(1)
-                m.d.sync += pause.eq(3)
-                with m.If(self.o.ready):
-                    m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
+                m.d.comb += write.beats.valid.eq(1)
+                m.d.sync += pause.eq(AdapterRead.LATENCY - 1)
+                with m.If(write.beats.ready):
+                    m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
                     m.next = "FETCH"
                     with m.If(left == 1):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.comb += self.done.eq(1)
                 m.next = "IDLE"
-        kind = Mux(frozen, Mux(second, 2, 1), Mux(second, 8, 4))
-        m.d.sync += [
-            self.kind.eq(Mux(self.i.valid, kind, 0)),
-            self.place.eq(place),
-            self.data.eq(self.i.payload),
-        ]
+        self._load(m, begin_load, address)
         return m
+
+    def _load(self, m: Module, begin: Value, address: Signal) -> None:
+        """Send each beat that comes to its memory: weights, then biases; or A, then B."""
+        mapping, beats = self.mapping, self.read.beats
+        frozen, second = Signal(), Signal()
+        border = Mux(frozen, mapping.forward.weight_words, mapping.adapter_rows) * mapping.forward.word_beats
+        m.d.comb += self.read.command.payload.beats.eq(Mux(frozen, mapping.forward.frozen_beats, mapping.adapter_beats))
+        with m.If(begin):
+            m.d.sync += [second.eq(0), frozen.eq(self.load_frozen)]
+        with m.Elif(beats.valid):
+            m.d.sync += address.eq(address + 1)
+            with m.If(~second & (address == border - 1)):
+                m.d.sync += [address.eq(0), second.eq(1)]
+        first, last = (Mux(frozen, *pair) for pair in ((WEIGHT, A), (BIAS, B)))
+        m.d.sync += [
+            self.parameters.kind.eq(Mux(beats.valid, Mux(second, last, first), 0)),
+            self.parameters.address.eq(address),
+            self.parameters.beat.eq(beats.payload),
+        ]

@@ -1,221 +1,271 @@
-"""Which samples come when: fetches the order, sees which are new, has them recorded, and hands over the batch."""
+"""Sample scheduler: reads the order list, finds the samples that are not in the cache, and has them recorded."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.cores.instantft_registers import Error
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
+from ..axi.memory_port import Fault, ReadPort
 from ..primitives.address_generator import AddressGenerator
+from .job_interfaces import ENTRY, BatchDescriptor, JobSettings, NewSample
 
 WORD = 32
-"""Bits of a word of marks, of which each says whether a record is in the cache."""
-ENTRY = data.StructLayout({"index": 24, "label": 8})
-COUNTED = unsigned(10)
-"""New samples, counted modulo: more than two batches may have on their way."""
+"""Bits of a word of marks; a mark says whether a record is in the cache."""
 
 
-class Visits(wiring.Component):
-    """A batch ahead of `Batches`.
+class SampleScheduler(wiring.Component):
+    """Looks through the order list a batch ahead of `BatchScheduler`.
+
+    An entry whose record is in the cache takes six cycles; a new one also has its sample read, and waits for the
+    sample's last beat. Indices from `cache_entries` up and labels from the number of classes up are faults.
 
     Parameters
     ----------
     mapping : AdapterMapping
-    batch, places : int
+    batch, cache_entries : int
         Most samples of a batch, of the cache.
+    errors : type of IntEnum
+        The core's error codes, with ``BAD_INDEX`` and ``BAD_LABEL``.
     shared : bool
-        An inference writes where the cache is, which then is empty.
+        An inference overwrites the cache, which then counts as empty.
 
     Attributes
     ----------
-    start, infer, raw, forget
-        A job; without cache; records are in Q8.16. Forget all records, as after reset.
-    samples ... batch_size
-        The registers of those names.
-    order_read, order_beats, image_read
-        Commands and beats of the order; the command of a new sample.
-    image, record, image_room, image_done
-        A new sample: its record's address; whether there is a place for it; it is there.
-    next, taken, count, goal
-        A batch, which is complete once `goal` new samples have been recorded.
-    number, entry, side
-        An entry of the batch that was taken last, a cycle later; which of two turns that batch has.
-    over, ended, ready
-        All that was taken is done; and so is the job; waits for the next one.
-    missed, failed, error, error_address
-        A new sample; the order is wrong.
+    job : In, `JobSettings`
+        The job; `start` only while `ready`.
+    forget : In(1)
+        Forget all records, as after reset; one cycle, only while `ready`.
+    order_read : Out, `ReadPort`
+        Reads of the order list. Its beats are always taken.
+    sample_command : Out stream of `command`
+        Read commands of new samples; their beats go elsewhere.
+    new_sample : Out, `NewSample`
+        A new sample, once its read command was accepted.
+    batch : Out, `BatchDescriptor`
+        Batches that were looked through.
+    over : In(1)
+        Nothing of the batches that were taken is left to do.
+    ended : Out(1)
+        The job is over; one cycle.
+    ready : Out(1)
+        A job can begin.
+    missed : Out(1)
+        A sample is new; one cycle each.
+    fault : Out, `Fault`
+        An index or a label is out of range: the value. Held until reset.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, places: int, shared: bool = False) -> None:
-        self.mapping, self.batch, self.places, self.shared = mapping, batch, places, shared
+    def __init__(
+        self, mapping: AdapterMapping, batch: int, cache_entries: int, errors: type[IntEnum], shared: bool = False
+    ) -> None:
+        self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
+        self.errors, self.shared = errors, shared
         super().__init__(
             {
-                **dict.fromkeys(("start", "infer", "raw", "forget"), In(1)),
-                **dict.fromkeys(("samples", "order", "cache", "places_used", "samples_per_epoch", "epochs"), In(32)),
-                "batch_size": In(range(batch + 1)),
-                "order_read": Out(command(32)),
-                "order_beats": In(stream.Signature(128)),
-                "image_read": Out(command(32)),
-                **dict.fromkeys(("image", "next", "ready", "ended", "missed", "failed"), Out(1)),
-                **dict.fromkeys(("image_room", "image_done", "taken", "over"), In(1)),
-                "record": Out(32),
-                "count": Out(range(batch + 1)),
-                "goal": Out(COUNTED),
-                "number": In(range(batch + 1)),
-                "entry": Out(ENTRY),
-                "side": Out(1),
-                "error": Out(4),
-                "error_address": Out(32),
+                "job": In(JobSettings(batch)),
+                "forget": In(1),
+                "order_read": Out(ReadPort()),
+                "sample_command": Out(command(32)),
+                "new_sample": Out(NewSample()),
+                "batch": Out(BatchDescriptor(batch)),
+                "over": In(1),
+                **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
+                "fault": Out(Fault(errors)),
             }
         )
+        rows = self._mark_rows
+        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(32)
+        self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
+        self._number, self._half = Signal.like(self.batch.count), Signal()
+        self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
+        self._address = AddressGenerator()
+
+    @property
+    def _half_rows(self) -> int:
+        """Rows of four entries for one batch, a power of two."""
+        return 1 << (-(-self.most // 4) - 1).bit_length()
+
+    @property
+    def _mark_rows(self) -> int:
+        """Words of marks."""
+        return max(-(-self.cache_entries // WORD), 2)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        mapping = self.mapping
-        half_rows = 1 << (-(-self.batch // 4) - 1).bit_length()
+        m.submodules.address = self._address
         # two batches: one is looked through while the other is loaded
-        m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * half_rows, init=[])
-        store, fetch, shown = order.write_port(), order.read_port(), order.read_port()
-        m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=max(-(-self.places // WORD), 2), init=[])
+        m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * self._half_rows, init=[])
+        m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=self._mark_rows, init=[])
+        entry = self._entries(m, order)
         mark, look = marks.write_port(), marks.read_port()
-        m.submodules.where = where = AddressGenerator()
-
-        left, epochs = Signal(32), Signal(32)
-        order_at, beats = Signal(32), Signal(range(half_rows + 1))
-        number, half, last = Signal.like(self.count), Signal(), Signal()
-        index, label, place = Signal(24), Signal(8), Signal(24)
-        rows = max(-(-self.places // WORD), 2)
-        sweep = Signal(range(rows))
-        miss, bad_index, bad_label = Signal(), Signal(), Signal()
-        beats_needed = (self.count + 3) >> 2
-        lane = Signal(2)
-        m.d.sync += lane.eq(self.number)
-        bits = len(store.addr) - 1
         m.d.comb += [
-            last.eq(number == self.count - 1),
-            fetch.addr.eq(Cat((number >> 2)[:bits], half)),
-            shown.addr.eq(Cat((self.number >> 2)[:bits], self.side)),
-            self.side.eq(~half),
-            self.entry.eq(shown.data[lane]),
-            look.addr.eq(index[5:]),
-            store.addr.eq(Cat(beats[:bits], half)),
-            store.data.eq(self.order_beats.payload),
-            store.en.eq(self.order_beats.valid),
-            self.order_beats.ready.eq(1),
-            mark.addr.eq(index[5:]),
-            mark.data.eq(look.data | (Const(1, WORD) << index[:5])),
-            self.record.eq(where.address),
-            self.order_read.payload.address.eq(order_at),
-            self.order_read.payload.beats.eq(beats_needed),
-            self.image_read.payload.address.eq(where.address),
-            self.image_read.payload.beats.eq(mapping.forward.sample_beats),
+            look.addr.eq(self._index[5:]),
+            mark.addr.eq(self._index[5:]),
+            mark.data.eq(look.data | (Const(1, WORD) << self._index[:5])),
+            self.order_read.command.payload.address.eq(self._order_at),
+            self.order_read.command.payload.beats.eq((self.batch.count + 3) >> 2),
+            self.new_sample.record.eq(self._address.address),
+            self.sample_command.payload.address.eq(self._address.address),
+            self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
-        record_bytes = Mux(self.raw, mapping.raw_beats * BEAT, mapping.record_beats * BEAT)
         with m.FSM():
-            with m.State("CLEAR"):
-                m.d.comb += [mark.en.eq(1), mark.addr.eq(sweep), mark.data.eq(0)]
-                m.d.sync += sweep.eq(sweep + 1)
-                with m.If(sweep == rows - 1):
-                    m.next = "READY"
-            with m.State("READY"):
-                m.d.sync += [
-                    left.eq(self.samples_per_epoch),
-                    epochs.eq(self.epochs),
-                    order_at.eq(self.order),
-                    sweep.eq(0),
-                ]
-                m.d.comb += self.ready.eq(1)
-                with m.If(self.forget):
-                    m.next = "CLEAR"
-                with m.Elif(self.start):
-                    m.next = "BATCH"
-            with m.State("BATCH"):
-                m.d.sync += [
-                    self.count.eq(Mux(left < self.batch_size, left, self.batch_size)),
-                    beats.eq(0),
-                    number.eq(0),
-                ]
-                m.next = "FETCH"
-            with m.State("FETCH"):
-                m.d.comb += self.order_read.valid.eq(1)
-                with m.If(self.order_read.ready):
-                    m.next = "TAKE"
-            with m.State("TAKE"), m.If(self.order_beats.valid):
-                m.d.sync += [beats.eq(beats + 1), order_at.eq(order_at + BEAT)]
-                with m.If(beats == beats_needed - 1):
-                    m.next = "SCAN"
-            # is it new?
-            with m.State("SCAN"):
-                m.next = "ENTRY"
-            with m.State("ENTRY"):
-                m.d.sync += Cat(index, label).eq(fetch.data[number[:2]])
-                m.next = "LOOK"
-            with m.State("LOOK"):
-                # without a cache each of two batches has places of its own
-                m.d.sync += place.eq(Mux(self.infer, number + Mux(half, self.batch, 0), index))
-                m.next = "JUDGE"
-            with m.State("JUDGE"):
-                m.d.sync += [
-                    bad_index.eq(~self.infer & (index >= self.places_used)),
-                    bad_label.eq(~self.infer & (label >= mapping.classes)),
-                    miss.eq(self.infer | ~look.data.bit_select(index[:5], 1)),
-                ]
-                m.next = "TEST"
-            with m.State("TEST"):
-                m.d.comb += [where.index.eq(index), where.stride.eq(mapping.forward.sample_beats * BEAT)]
-                m.d.comb += where.base.eq(self.samples)
-                with m.If(bad_index):
-                    m.d.sync += [self.error.eq(Error.BAD_INDEX), self.error_address.eq(index)]
-                    m.next = "FAILED"
-                with m.Elif(bad_label):
-                    m.d.sync += [self.error.eq(Error.BAD_LABEL), self.error_address.eq(label)]
-                    m.next = "FAILED"
-                with m.Elif(miss):
-                    m.d.comb += [self.missed.eq(1), mark.en.eq(~self.infer), where.start.eq(1)]
-                    m.next = "NEW"
-                with m.Else():
-                    m.next = "NEXT"
-            with m.State("NEW"), m.If(where.done & self.image_room):
-                m.next = "ASK"
-            with m.State("ASK"):
-                m.d.comb += [where.index.eq(place), where.stride.eq(record_bytes), where.base.eq(self.cache)]
-                m.d.comb += self.image_read.valid.eq(1)
-                with m.If(self.image_read.ready):
-                    m.d.comb += where.start.eq(1)
-                    m.next = "RECORD"
-            with m.State("RECORD"), m.If(where.done):
-                m.next = "IMAGE"
-            with m.State("IMAGE"):
-                m.d.comb += self.image.eq(1)
-                m.d.sync += self.goal.eq(self.goal + 1)
-                m.next = "ARRIVE"
-            with m.State("ARRIVE"), m.If(self.image_done):
-                m.next = "NEXT"
-            with m.State("NEXT"):
-                m.d.sync += number.eq(number + 1)
-                m.next = "SCAN"
-                with m.If(last):
-                    m.d.sync += [left.eq(left - self.count), number.eq(0)]
-                    m.next = "HAND"
-            with m.State("HAND"):
-                m.d.comb += self.next.eq(1)
-                with m.If(self.taken):
-                    m.d.sync += half.eq(~half)
-                    m.next = "AFTER"
-            with m.State("AFTER"):
-                m.next = "BATCH"
-                with m.If(left == 0):
-                    m.d.sync += [left.eq(self.samples_per_epoch), epochs.eq(epochs - 1)]
-                    with m.If(epochs == 1):
-                        m.next = "ENDED"
-            with m.State("ENDED"), m.If(self.over):
-                m.d.comb += self.ended.eq(1)
-                m.next = "READY"
-                if self.shared:
-                    with m.If(self.infer):
-                        m.next = "CLEAR"
-            with m.State("FAILED"):
-                m.d.comb += self.failed.eq(1)
+            self._idle(m, mark)
+            self._fetch(m)
+            self._look_up(m, entry, look, mark)
+            self._record_sample(m)
+            self._hand_over(m)
         return m
+
+    def _entries(self, m: Module, order: memory.Memory) -> Value:
+        """The order memory; the entry that is looked up, a cycle after its number."""
+        store, fetch, shown = order.write_port(), order.read_port(), order.read_port()
+        bits, lane, beats = len(store.addr) - 1, Signal(2), self.order_read.beats
+        m.d.sync += lane.eq(self.batch.number)
+        m.d.comb += [
+            fetch.addr.eq(Cat((self._number >> 2)[:bits], self._half)),
+            shown.addr.eq(Cat((self.batch.number >> 2)[:bits], self.batch.side)),
+            self.batch.side.eq(~self._half),
+            self.batch.entry.eq(shown.data[lane]),
+            store.addr.eq(Cat(self._beats[:bits], self._half)),
+            store.data.eq(beats.payload),
+            store.en.eq(beats.valid),
+            beats.ready.eq(1),
+        ]
+        return Value.cast(fetch.data[self._number[:2]])
+
+    def _idle(self, m: Module, mark: memory.WritePort) -> None:
+        """Clear all marks; wait for a job."""
+        job = self.job
+        with m.State("CLEAR"):
+            m.d.comb += [mark.en.eq(1), mark.addr.eq(self._sweep), mark.data.eq(0)]
+            m.d.sync += self._sweep.eq(self._sweep + 1)
+            with m.If(self._sweep == self._mark_rows - 1):
+                m.next = "READY"
+        with m.State("READY"):
+            m.d.sync += [
+                self._left.eq(job.samples_per_epoch),
+                self._epochs.eq(job.epochs),
+                self._order_at.eq(job.order),
+                self._sweep.eq(0),
+            ]
+            m.d.comb += self.ready.eq(1)
+            with m.If(self.forget):
+                m.next = "CLEAR"
+            with m.Elif(job.start):
+                m.next = "BATCH"
+
+    def _fetch(self, m: Module) -> None:
+        """Read a batch's entries."""
+        job, count, read = self.job, self.batch.count, self.order_read
+        with m.State("BATCH"):
+            m.d.sync += [
+                count.eq(Mux(self._left < job.batch, self._left, job.batch)),
+                self._beats.eq(0),
+                self._number.eq(0),
+            ]
+            m.next = "FETCH"
+        with m.State("FETCH"):
+            m.d.comb += read.command.valid.eq(1)
+            with m.If(read.command.ready):
+                m.next = "TAKE"
+        with m.State("TAKE"), m.If(read.beats.valid):
+            m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + BEAT)]
+            with m.If(self._beats == read.command.payload.beats - 1):
+                m.next = "SCAN"
+
+    def _look_up(self, m: Module, entry: Value, look: memory.ReadPort, mark: memory.WritePort) -> None:
+        """Check an entry, and whether its record is in the cache; mark it."""
+        job, address, fault, index = self.job, self._address, self.fault, self._index
+        miss, bad_index, bad_label = Signal(), Signal(), Signal()
+        with m.State("SCAN"):
+            m.next = "ENTRY"
+        with m.State("ENTRY"):
+            m.d.sync += Cat(index, self._label).eq(entry)
+            m.next = "LOOK"
+        with m.State("LOOK"):
+            # without the cache each of two batches has records of its own
+            own = self._number + Mux(self._half, self.most, 0)
+            m.d.sync += self._record.eq(Mux(job.infer, own, index))
+            m.next = "JUDGE"
+        with m.State("JUDGE"):
+            m.d.sync += [
+                bad_index.eq(~job.infer & (index >= job.cache_entries)),
+                bad_label.eq(~job.infer & (self._label >= self.mapping.classes)),
+                miss.eq(job.infer | ~look.data.bit_select(index[:5], 1)),
+            ]
+            m.next = "TEST"
+        with m.State("TEST"):
+            m.d.comb += [
+                address.index.eq(index),
+                address.stride.eq(self.mapping.forward.sample_beats * BEAT),
+                address.base.eq(job.samples),
+            ]
+            with m.If(bad_index):
+                m.d.sync += [fault.error.eq(self.errors["BAD_INDEX"]), fault.address.eq(index)]
+                m.next = "FAILED"
+            with m.Elif(bad_label):
+                m.d.sync += [fault.error.eq(self.errors["BAD_LABEL"]), fault.address.eq(self._label)]
+                m.next = "FAILED"
+            with m.Elif(miss):
+                m.d.comb += [self.missed.eq(1), mark.en.eq(~job.infer), address.start.eq(1)]
+                m.next = "NEW"
+            with m.Else():
+                m.next = "NEXT"
+        with m.State("FAILED"):
+            m.d.comb += fault.failed.eq(1)
+
+    def _record_sample(self, m: Module) -> None:
+        """Have a new sample read, and tell where its record goes."""
+        job, address, new = self.job, self._address, self.new_sample
+        record_bytes = Mux(job.raw, self.mapping.raw_beats * BEAT, self.mapping.record_beats * BEAT)
+        with m.State("NEW"), m.If(address.done & new.ready):
+            m.next = "ASK"
+        with m.State("ASK"):
+            m.d.comb += [
+                address.index.eq(self._record),
+                address.stride.eq(record_bytes),
+                address.base.eq(job.cache),
+                self.sample_command.valid.eq(1),
+            ]
+            with m.If(self.sample_command.ready):
+                m.d.comb += address.start.eq(1)
+                m.next = "RECORD"
+        with m.State("RECORD"), m.If(address.done):
+            m.next = "ANNOUNCE"
+        with m.State("ANNOUNCE"):
+            m.d.comb += new.start.eq(1)
+            m.d.sync += self.batch.goal.eq(self.batch.goal + 1)
+            m.next = "ARRIVE"
+        with m.State("ARRIVE"), m.If(new.done):
+            m.next = "NEXT"
+
+    def _hand_over(self, m: Module) -> None:
+        """Go to the next entry; after a batch's last one hand the batch over; after the last batch wait for its end."""
+        job, batch, left, epochs = self.job, self.batch, self._left, self._epochs
+        with m.State("NEXT"):
+            m.d.sync += self._number.eq(self._number + 1)
+            m.next = "SCAN"
+            with m.If(self._number == batch.count - 1):
+                m.d.sync += [left.eq(left - batch.count), self._number.eq(0)]
+                m.next = "HAND"
+        with m.State("HAND"):
+            m.d.comb += batch.valid.eq(1)
+            with m.If(batch.ready):
+                m.d.sync += self._half.eq(~self._half)
+                m.next = "AFTER"
+        with m.State("AFTER"):
+            m.next = "BATCH"
+            with m.If(left == 0):
+                m.d.sync += [left.eq(job.samples_per_epoch), epochs.eq(epochs - 1)]
+                with m.If(epochs == 1):
+                    m.next = "ENDED"
+        with m.State("ENDED"), m.If(self.over):
+            m.d.comb += self.ended.eq(1)
+            m.next = "READY"
+            if self.shared:
+                with m.If(job.infer):
+                    m.next = "CLEAR"

@@ -1,0 +1,294 @@
+"""Adapter trainer: the engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.cores.instantft_registers import CORE, Command, Error
+from ...golden.lora.mapping import AdapterMapping
+from ..lora.batch_scheduler import BatchScheduler
+from ..lora.batch_unpacker import BatchUnpacker
+from ..lora.engine import AdapterEngine
+from ..lora.job_interfaces import JobSettings
+from ..lora.logit_writer import LogitWriter
+from ..lora.parameter_transfer import ParameterTransfer
+from ..lora.sample_scheduler import SampleScheduler
+from ..nn.sample_writer import SampleWriter
+from ..primitives.fifo import Fifo
+from .memory_system import MemorySystem, buses
+from .shell import Control
+
+READS = ("order", "new_samples", "samples", "records", "parameters")
+"""Requesters that read, the highest rank first."""
+WRITES = ("records", "logits", "parameters")
+"""Requesters that write, the highest rank first."""
+RECORDS_AHEAD = 4
+"""Record addresses that wait for their records."""
+
+
+class Monitor(wiring.Signature):
+    """Updates of the adapters as they are written, for a simulation or a logic analyser.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Members
+    -------
+    valid : Out(words_per_cycle)
+        Which beats of the adapters' image change in this cycle: `beat`, and the one behind it.
+    beat : Out(16)
+        The first one's number.
+    data : Out(128 * words_per_cycle)
+        Their new contents.
+    done : Out(1)
+        A batch's update is complete; one cycle.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        words = mapping.words_per_cycle
+        super().__init__({"valid": Out(words), "beat": Out(16), "data": Out(128 * words), "done": Out(1)})
+
+
+class AdapterTrainer(wiring.Component):
+    """Tunes the adapters of a frozen network and infers with them, a command of `Command` at a time.
+
+    A new sample runs through the frozen network once and is recorded; batches whose samples are all recorded are
+    loaded and computed. Recording, loading a batch and computing the one before overlap.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch, cache_entries : int
+        Most samples of a batch, of the cache.
+    ports : int
+        AXI4 ports to the memory outside: 1 or 2; with 2 records have the second one for themselves.
+    ram_beats : int
+        Beats of the cache RAM on the chip; 0 where the cache is outside.
+
+    Attributes
+    ----------
+    control : In, `Control`
+        The shell. Counters: batches computed, new samples, values saturated.
+    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+        AXI4 ports to the memory outside.
+    monitor : Out, `Monitor`
+        Updates of the adapters.
+    """
+
+    def __init__(
+        self, mapping: AdapterMapping, batch: int, cache_entries: int, ports: int = 1, ram_beats: int = 0
+    ) -> None:
+        self.mapping, self.most, self.ports, self.ram_beats = mapping, batch, ports, ram_beats
+        self.engine = AdapterEngine(mapping, batch)
+        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, shared=ram_beats > 0)
+        self.batches = BatchScheduler(mapping, batch)
+        self.unpacker = BatchUnpacker(mapping, batch)
+        self.writer = SampleWriter(mapping.forward)
+        self.logits = LogitWriter(mapping.logit_beats)
+        self.transfer = ParameterTransfer(mapping)
+        self.memory = MemorySystem(
+            READS,
+            WRITES,
+            Error,
+            bulk=("records",),
+            buffered=("order", "new_samples", "samples", "records"),
+            ports=ports,
+            ram_beats=ram_beats,
+        )
+        super().__init__({"control": In(Control(CORE)), **buses(ports), "monitor": Out(Monitor(mapping))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        engine, control, memory = self.engine, self.control, self.memory
+        m.submodules.engine, m.submodules.samples, m.submodules.batches = engine, self.samples, self.batches
+        m.submodules.unpacker, m.submodules.writer, m.submodules.logits = self.unpacker, self.writer, self.logits
+        m.submodules.transfer, m.submodules.memory = self.transfer, memory
+        m.submodules.records = records = Fifo(32, RECORDS_AHEAD)
+        raw, tune, infer = Signal(), Signal(), Signal()
+        # registered: the command is stable long before they are used
+        m.d.sync += [
+            tune.eq(control.command == Command.TUNE),
+            infer.eq(control.command == Command.INFER),
+            raw.eq(control.settings.mode[0] | infer),
+            engine.show.eq(control.settings.mode[1] | infer),
+        ]
+        m.d.comb += [
+            engine.raw.eq(raw),
+            engine.rate.eq(control.settings.rate),
+            engine.learn.eq(tune),
+            control.counts.saturations.eq(engine.clipped),
+            control.counts.misses.eq(self.samples.missed),
+            self.monitor.valid.eq(engine.monitor),
+            self.monitor.beat.eq(engine.beat),
+            self.monitor.data.eq(engine.updated),
+        ]
+        running = Signal()
+        waiting = self._compute(m, running)
+        self._record(m, records, running, waiting)
+        self._connect(m, records)
+        self._memory(m)
+        self._job(m, infer, raw)
+        self._commands(m)
+        return m
+
+    def _compute(self, m: Module, running: Signal) -> Value:
+        """Compute loaded batches one after the other, between new samples; whether one waits."""
+        engine, loaded = self.engine, self.batches.loaded
+        waiting, busy, shown = Signal(2), Signal(), Signal()
+        half, counts = Signal(), [Signal.like(loaded.count, name=f"count{number}") for number in range(2)]
+        with m.If(loaded.valid):
+            with m.If(loaded.half):
+                m.d.sync += counts[1].eq(loaded.count)
+            with m.Else():
+                m.d.sync += counts[0].eq(loaded.count)
+        begin = Signal()
+        m.d.comb += [
+            begin.eq((waiting != 0) & ~busy & shown & ~running),
+            engine.start.eq(begin),
+            engine.half.eq(half),
+            self.control.counts.batches.eq(engine.done),
+            self.monitor.done.eq(engine.done & engine.learn),
+        ]
+        over = (waiting == 0) & shown & self.memory.settled & self.batches.idle
+        m.d.sync += [self.batches.free.eq(waiting != 2), self.samples.over.eq(over), shown.eq(self.logits.empty)]
+        count = Signal.like(loaded.count)
+        m.d.sync += [waiting.eq(waiting + loaded.valid - engine.done), count.eq(Mux(half, counts[1], counts[0]))]
+        m.d.comb += engine.count.eq(count)
+        with m.If(begin):
+            m.d.sync += busy.eq(1)
+        with m.If(engine.done):
+            m.d.sync += [busy.eq(0), half.eq(~half)]
+        with m.If(self.control.start):
+            m.d.sync += half.eq(0)
+        return waiting != 0
+
+    def _record(self, m: Module, records: Fifo, running: Signal, waiting: Value) -> None:
+        """Run new samples through the frozen network; while one runs the next one is read."""
+        engine, new, writer = self.engine, self.samples.new_sample, self.writer
+        buffers = self.mapping.forward.sample_buffers
+        held, arrived = Signal(2), Signal(2)
+        into, used, begin = Signal(), Signal(), Signal()
+        m.d.comb += [
+            engine.image_write.eq(writer.write),
+            engine.image_address.eq(writer.write_address),
+            engine.image_copy.eq(writer.copy),
+            engine.image_value.eq(writer.value),
+            engine.image_values.eq(writer.values),
+            writer.ready.eq(engine.image_ready),
+            writer.start.eq(new.start),
+            writer.place.eq(into if buffers == 2 else Const(0, 1)),
+            engine.base_image.eq(used if buffers == 2 else Const(0, 1)),
+            records.i.valid.eq(new.start),
+            records.i.payload.eq(new.record),
+            begin.eq((arrived != 0) & ~running & ~waiting),
+            engine.base_start.eq(begin),
+        ]
+        m.d.sync += [
+            new.ready.eq((held != buffers) & records.i.ready),
+            new.done.eq(writer.done),
+            self.batches.recorded.eq(engine.record_done),
+            held.eq(held + new.start - engine.base_done),
+            arrived.eq(arrived + writer.done - begin),
+            into.eq(into ^ writer.done),
+            used.eq(used ^ engine.base_done),
+            running.eq((running | begin) & ~engine.base_done),
+        ]
+
+    def _connect(self, m: Module, records: Fifo) -> None:
+        """The engine's memories and results; a record's write command goes out with its first beat."""
+        engine, rows, label, transfer = self.engine, self.unpacker.rows, self.batches.label, self.transfer
+        wiring.connect(m, self.samples.batch, self.batches.batch)
+        wiring.connect(m, self.batches.load, self.unpacker.load)
+        wiring.connect(m, engine.logits, self.logits.i)
+        m.d.comb += [
+            engine.batch_write.eq(rows.enable),
+            engine.batch_address.eq(rows.address),
+            engine.batch_word.eq(rows.words),
+            engine.label_write.eq(label.enable),
+            engine.label_address.eq(label.address),
+            engine.label.eq(label.label),
+            engine.load.eq(transfer.parameters.kind),
+            engine.load_place.eq(transfer.parameters.address),
+            engine.load_data.eq(transfer.parameters.beat),
+            engine.a_place.eq(transfer.adapters.address),
+            transfer.adapters.beat.eq(engine.a_data),
+        ]
+        # until a record's first beat is there, others may write
+        port, announced = self.memory.records_write, Signal()
+        m.d.comb += [
+            port.command.valid.eq(records.o.valid & engine.record.valid & ~announced),
+            port.command.payload.address.eq(records.o.payload),
+            port.command.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
+            records.o.ready.eq(port.command.valid & port.command.ready),
+            self.batches.settled.eq(self.memory.settled),
+        ]
+        with m.If(port.command.valid & port.command.ready):
+            m.d.sync += announced.eq(1)
+        with m.If(engine.record_done):
+            m.d.sync += announced.eq(0)
+        wiring.connect(m, engine.record, port.beats)
+
+    def _memory(self, m: Module) -> None:
+        """Connect the requesters and the buses."""
+        memory, control = self.memory, self.control
+        for bus in buses(self.ports):
+            wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
+        wiring.connect(m, self.samples.order_read, memory.order_read)
+        wiring.connect(m, self.transfer.read, memory.parameters_read)
+        wiring.connect(m, self.transfer.write, memory.parameters_write)
+        wiring.connect(m, self.logits.write, memory.logits_write)
+        reads = (
+            (self.samples.sample_command, memory.new_samples_read, self.writer.i),
+            (self.batches.sample_command, memory.samples_read, self.unpacker.samples),
+            (self.batches.record_command, memory.records_read, self.unpacker.records),
+        )
+        for command, port, beats in reads:
+            wiring.connect(m, command, port.command)
+            wiring.connect(m, port.beats, beats)
+        m.d.comb += [memory.stop.eq(control.abort), control.quiet.eq(memory.quiet)]
+        m.d.comb += [
+            control.fault.failed.eq(memory.fault.failed | self.samples.fault.failed),
+            control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, self.samples.fault.error)),
+            control.fault.address.eq(Mux(memory.fault.failed, memory.fault.address, self.samples.fault.address)),
+        ]
+
+    def _job(self, m: Module, infer: Value, raw: Value) -> None:
+        """Give the job to the schedulers."""
+        control, settings = self.control, self.control.settings
+        job = JobSettings(self.most).create()
+        m.d.comb += [
+            job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
+            job.infer.eq(infer),
+            job.raw.eq(raw),
+            job.cache.eq(0 if self.ram_beats else settings.cache),
+            job.batch.eq(settings.batch),
+        ]
+        for name in ("samples", "order", "cache_entries", "samples_per_epoch", "epochs"):
+            m.d.comb += getattr(job, name).eq(getattr(settings, name))
+        wiring.connect(m, job, self.samples.job, self.batches.job)
+
+    def _commands(self, m: Module) -> None:
+        """Start each command where it belongs, and see its end."""
+        control, settings, samples, transfer = self.control, self.control.settings, self.samples, self.transfer
+        begins = {
+            Command.FORGET: samples.forget,
+            Command.LOAD: transfer.load_frozen,
+            Command.LOAD_ADAPTERS: transfer.load_adapters,
+            Command.SAVE_ADAPTERS: transfer.save_adapters,
+        }
+        m.d.comb += [begin.eq(control.start & (control.command == command)) for command, begin in begins.items()]
+        m.d.comb += [
+            self.logits.start.eq(control.start),
+            self.logits.address.eq(settings.logits),
+            transfer.address.eq(Mux(control.command == Command.LOAD, settings.parameters, settings.adapters)),
+            control.ready.eq(samples.ready),
+        ]
+        forgetting, moved = Signal(), Signal()
+        with m.If(samples.forget):
+            m.d.sync += forgetting.eq(1)
+        with m.If(transfer.done):
+            m.d.sync += moved.eq(1)
+        with m.If(control.finished):
+            m.d.sync += [forgetting.eq(0), moved.eq(0)]
+        m.d.comb += control.finished.eq(samples.ended | (forgetting & samples.ready) | (moved & self.memory.settled))

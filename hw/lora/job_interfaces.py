@@ -1,0 +1,270 @@
+"""Interfaces between the components that schedule a job's samples and batches."""
+
+from __future__ import annotations
+
+import enum
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.lora.mapping import AdapterMapping
+from ..nn.pooling import VALUE
+
+ENTRY = data.StructLayout({"index": 24, "label": 8})
+"""An entry of the order list: a sample's index and its label."""
+COUNTED = unsigned(10)
+"""Count of new samples, modulo 1024: the new samples of two batches, which may be on their way, are fewer."""
+
+
+class JobSettings(wiring.Signature):
+    """A job, as the trainer gives it to the schedulers.
+
+    Parameters
+    ----------
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    start : Out(1)
+        Begin a job; one cycle. All other members are stable from the cycle before it to the end of the job.
+    infer : Out(1)
+        Infer, past the cache; else tune.
+    raw : Out(1)
+        Records are in Q8.16; else in NF4.
+    samples, order, cache : Out(32)
+        Byte addresses of the samples, the order list and the cache.
+    cache_entries, samples_per_epoch, epochs : Out(32)
+        The settings of these names.
+    batch : Out(range(batch + 1))
+        Samples of a batch; the last one of an epoch has what is left.
+    """
+
+    def __init__(self, batch: int) -> None:
+        super().__init__(
+            {
+                **{name: Out(1) for name in ("start", "infer", "raw")},
+                **{name: Out(32) for name in ("samples", "order", "cache")},
+                **{name: Out(32) for name in ("cache_entries", "samples_per_epoch", "epochs")},
+                "batch": Out(range(batch + 1)),
+            }
+        )
+
+
+class BatchDescriptor(wiring.Signature):
+    """A batch of the order list, as the sample scheduler gives it to the batch scheduler.
+
+    Parameters
+    ----------
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    valid : Out(1)
+        A batch was looked through: its new samples are on their way to the cache. Held until `ready`.
+    ready : In(1)
+        The batch is taken, with `count` and `goal`.
+    count : Out(range(batch + 1))
+        Its samples.
+    goal : Out(COUNTED)
+        New samples of this job and all jobs before, up to this batch's last one, modulo 1024: the batch is complete
+        once as many have been recorded.
+    number : In(range(batch + 1))
+        Which entry of the batch that was taken last to show.
+    entry : Out(ENTRY)
+        That entry, a cycle later.
+    side : Out(1)
+        Which of the two halves of the order memory that batch has.
+    """
+
+    def __init__(self, batch: int) -> None:
+        count = range(batch + 1)
+        super().__init__(
+            {
+                "valid": Out(1),
+                "ready": In(1),
+                "count": Out(count),
+                "goal": Out(COUNTED),
+                "number": In(count),
+                "entry": Out(ENTRY),
+                "side": Out(1),
+            }
+        )
+
+
+class NewSample(wiring.Signature):
+    """A sample without a record, as the sample scheduler announces it.
+
+    Members
+    -------
+    start : Out(1)
+        A sample's read command was accepted: its beats are on their way; one cycle, only while `ready`.
+    record : Out(32)
+        Byte address of its record, valid with `start`.
+    ready : In(1)
+        There is a buffer for it.
+    done : In(1)
+        All its beats have arrived; one cycle.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"start": Out(1), "record": Out(32), "ready": In(1), "done": In(1)})
+
+
+class BatchLoad(wiring.Signature):
+    """The unpacking of a batch, as the batch scheduler starts it.
+
+    Parameters
+    ----------
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    start : Out(1)
+        Begin with a batch; one cycle.
+    raw : Out(1)
+        Its records are in Q8.16; stable during the job.
+    count : Out(range(batch + 1))
+        Its samples.
+    half : Out(1)
+        The half of the batch memory to fill. `count` and `half` are stable while `busy`.
+    busy : In(1)
+        From the cycle after `start` until the last word has been written.
+    """
+
+    def __init__(self, batch: int) -> None:
+        super().__init__(
+            {"start": Out(1), "raw": Out(1), "count": Out(range(batch + 1)), "half": Out(1), "busy": In(1)}
+        )
+
+
+class LoadedBatch(wiring.Signature):
+    """A batch in the batch memory, as the batch scheduler announces it.
+
+    Parameters
+    ----------
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    valid : Out(1)
+        A batch is loaded; one cycle.
+    half : Out(1)
+        The half of the batch memory that has it.
+    count : Out(range(batch + 1))
+        Its samples.
+    """
+
+    def __init__(self, batch: int) -> None:
+        super().__init__({"valid": Out(1), "half": Out(1), "count": Out(range(batch + 1))})
+
+
+class LabelWrite(wiring.Signature):
+    """A write of a label.
+
+    Parameters
+    ----------
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    enable : Out(1)
+        Write in this cycle.
+    address : Out(range(2 * batch))
+        The sample's number in its batch; plus `batch` in the second half.
+    label : Out(8)
+        Its class.
+    """
+
+    def __init__(self, batch: int) -> None:
+        super().__init__({"enable": Out(1), "address": Out(range(2 * batch)), "label": Out(8)})
+
+
+class BatchWrite(wiring.Signature):
+    """A write to the batch memory.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    enable : Out(words_per_cycle)
+        Which words of the row to write in this cycle.
+    address : Out(range(2 * batch * sample_rows))
+        The row.
+    words : Out, `lanes` x `words_per_cycle` values in Q8.16
+        The row's words.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        super().__init__(
+            {
+                "enable": Out(mapping.words_per_cycle),
+                "address": Out(range(2 * batch * mapping.sample_rows)),
+                "words": Out(data.ArrayLayout(VALUE, mapping.lanes * mapping.words_per_cycle)),
+            }
+        )
+
+
+class ParameterKind(enum.IntFlag):
+    """Memories that parameters are loaded into: a bit each of `ParameterWrite.kind`."""
+
+    WEIGHT = 1
+    BIAS = 2
+    A = 4
+    B = 8
+
+
+class ParameterWrite(wiring.Signature):
+    """A write of a beat of parameters.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Members
+    -------
+    kind : Out(4)
+        The memory to write in this cycle, a bit of `ParameterKind`; 0 for none.
+    address : Out(range(parameter_beats))
+        The beat's number in that memory.
+    beat : Out(128)
+        Eight parameters in Q4.12, the first one lowest.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        super().__init__({"kind": Out(4), "address": Out(range(parameter_beats(mapping))), "beat": Out(128)})
+
+
+class AdapterRead(wiring.Signature):
+    """A read of a beat of the adapters' image, from whoever saves it to the memory that has it.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Members
+    -------
+    address : Out(range(adapter_beats))
+        The beat's number in the image.
+    beat : In(128)
+        The beat, `LATENCY` cycles later, while no batch runs.
+    """
+
+    LATENCY = 2
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        super().__init__({"address": Out(range(mapping.adapter_beats)), "beat": In(128)})
+
+
+def parameter_beats(mapping: AdapterMapping) -> int:
+    """Beats of the longer of the two images of parameters: the frozen network's and the adapters'."""
+    return max(mapping.forward.frozen_beats, mapping.adapter_beats)
