@@ -1,0 +1,224 @@
+"""The sample scheduler: what is new, where its record goes, batches in order, faults."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.instantft_registers import Error
+from fabtune.golden.lora.images import order_image
+from fabtune.hw.lora.sample_scheduler import SampleScheduler
+
+SPEC = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", batch=4, cache_entries=70)
+MAPPING = SPEC.mapping
+SAMPLE, RECORD, RAW = (16 * beats for beats in (MAPPING.forward.sample_beats, MAPPING.record_beats, MAPPING.raw_beats))
+SAMPLES_AT, ORDER_AT, CACHE_AT = 0x1_0000, 0x2_0000, 0x4_0000
+
+
+class Bench:
+    """Everything around the scheduler: the order list, the sample writer, the batch scheduler."""
+
+    def __init__(self, memory, play, shared=False, stall=0.0):
+        self.dut = SampleScheduler(MAPPING, SPEC.batch, SPEC.cache_entries, Error, shared)
+        self.memory, self._play, self.stall = memory(stall), play, stall
+        self.batches, self.records, self.missed = [], [], 0
+        self.samples = memory(stall, seed=2)
+
+    def run(self, body):
+        """Simulate ``body(ctx)``."""
+        dut = self.dut
+        self._play(
+            dut,
+            body,
+            self.memory.reader(dut.order_read.command, dut.order_read.beats),
+            self.samples.reader(dut.sample_command),
+            self._write_samples,
+            self._take_batches,
+            self._count,
+        )
+
+    async def job(self, ctx, batches, epochs=1, limit=None, **settings):
+        """Start a job on (indices, labels) batches, and wait for its end or a fault."""
+        dut = self.dut
+        self.memory.load(ORDER_AT, order_image([(np.array(i), np.array(label)) for i, label in batches]))
+        self.batches.clear()
+        self.records.clear()
+        self.samples.reads.clear()
+        self.missed = 0
+        given = {
+            "samples": SAMPLES_AT,
+            "order": ORDER_AT,
+            "cache": CACHE_AT,
+            "cache_entries": SPEC.cache_entries,
+            "samples_per_epoch": sum(len(indices) for indices, _ in batches) // epochs,
+            "epochs": epochs,
+            "batch": max(len(indices) for indices, _ in batches),
+            "raw": 0,
+            "infer": 0,
+        }
+        for name, value in (given | settings).items():
+            ctx.set(getattr(dut.job, name), value)
+        while not ctx.get(dut.ready):
+            await ctx.tick()
+        ctx.set(dut.job.start, 1)
+        await ctx.tick()
+        ctx.set(dut.job.start, 0)
+        over = False
+        while not over:
+            *_, ended, failed = await ctx.tick().sample(dut.ended, dut.fault.failed)
+            over = ended or failed
+
+    async def _write_samples(self, ctx):
+        new = self.dut.new_sample
+        ctx.set(new.ready, 1)
+        while True:
+            *_, start, record = await ctx.tick().sample(new.start, new.record)
+            if start:
+                self.records.append(record)
+                ctx.set(new.ready, 0)
+                await ctx.tick().repeat(3)
+                ctx.set(new.done, 1)
+                await ctx.tick()
+                ctx.set(new.done, 0)
+                ctx.set(new.ready, 1)
+
+    async def _take_batches(self, ctx):
+        batch = self.dut.batch
+        while True:
+            ctx.set(self.dut.over, 1)
+            ctx.set(batch.ready, 1)
+            *_, valid, count, goal = await ctx.tick().sample(batch.valid, batch.count, batch.goal)
+            if not valid:
+                continue
+            ctx.set(self.dut.over, 0)
+            ctx.set(batch.ready, 0)
+            await ctx.tick()
+            entries = []
+            for number in range(count):
+                ctx.set(batch.number, number)
+                await ctx.tick().repeat(2)
+                entry = ctx.get(batch.entry)
+                entries.append((entry.index, entry.label))
+            self.batches.append((entries, goal))
+
+    async def _count(self, ctx):
+        while True:
+            *_, missed = await ctx.tick().sample(self.dut.missed)
+            self.missed += missed
+
+
+def entries(batches):
+    """Entries of (indices, labels) batches."""
+    return [list(zip(*batch, strict=True)) for batch in batches]
+
+
+FIRST = [((3, 1, 60, 2), (0, 1, 2, 0)), ((69, 0, 3, 33), (1, 1, 0, 2)), ((5,), (2,))]
+NEW = [3, 1, 60, 2, 69, 0, 33, 5]
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_each_sample_is_recorded_once(memory, play, stall):
+    bench = Bench(memory, play, stall=stall)
+
+    async def body(ctx):
+        await bench.job(ctx, FIRST)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST)
+        assert [goal for _, goal in bench.batches] == [4, 7, 8]
+        assert bench.records == [CACHE_AT + index * RECORD for index in NEW]
+        assert bench.samples.reads == [(SAMPLES_AT + index * SAMPLE, SAMPLE // 16) for index in NEW]
+        assert bench.missed == len(NEW)
+        await ctx.tick().repeat(2)
+        # a second job on the same cache: one new sample, and the count goes on
+        second = [((0, 1, 2, 4), (0, 0, 0, 0))]
+        await bench.job(ctx, second)
+        assert bench.batches == [(entries(second)[0], 9)]
+        assert bench.records == [CACHE_AT + 4 * RECORD]
+
+    bench.run(body)
+
+
+def test_epochs_follow_each_other(memory, play):
+    bench = Bench(memory, play)
+
+    async def body(ctx):
+        epochs = [FIRST, [FIRST[1], FIRST[0], FIRST[2]], FIRST]
+        await bench.job(ctx, [batch for epoch in epochs for batch in epoch], epochs=3)
+        assert [batch for batch, _ in bench.batches] == [one for epoch in epochs for one in entries(epoch)]
+        assert bench.missed == len(NEW)
+        # every batch begins on a beat of its own
+        assert bench.memory.reads == [(ORDER_AT + 16 * at, 1) for at in range(9)]
+
+    bench.run(body)
+
+
+def test_an_inference_goes_past_the_cache(memory, play):
+    bench = Bench(memory, play)
+
+    async def body(ctx):
+        labels = [((3, 99, 60, 2), (7, 7, 7, 7)), ((1, 1, 1, 1), (9, 9, 9, 9)), ((5,), (0,))]
+        await bench.job(ctx, labels, infer=1, raw=1)
+        # two batches have records of their own, whatever the indices
+        numbers = [*range(4), *range(4, 8), 0]
+        assert bench.records == [CACHE_AT + number * RAW for number in numbers]
+        assert bench.missed == 9
+        await ctx.tick().repeat(2)
+        await bench.job(ctx, FIRST)
+        assert bench.missed == len(NEW)
+
+    bench.run(body)
+
+
+def test_records_are_forgotten(memory, play):
+    bench = Bench(memory, play, shared=True)
+
+    async def body(ctx):
+        await bench.job(ctx, FIRST)
+        await ctx.tick()
+        ctx.set(bench.dut.forget, 1)
+        await ctx.tick()
+        ctx.set(bench.dut.forget, 0)
+        assert not ctx.get(bench.dut.ready)
+        await bench.job(ctx, FIRST)
+        assert bench.missed == len(NEW)
+        await ctx.tick()
+        # the cache is where an inference writes
+        await bench.job(ctx, FIRST[:1], infer=1, raw=1)
+        await ctx.tick()
+        await bench.job(ctx, FIRST)
+        assert bench.missed == len(NEW)
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize(
+    ("batch", "settings", "error", "value"),
+    [
+        (((1, 70, 2, 3), (0, 0, 0, 0)), {}, Error.BAD_INDEX, 70),
+        (((1, 2, 9, 3), (0, 0, 0, 0)), {"cache_entries": 9}, Error.BAD_INDEX, 9),
+        (((1, 2, 3, 0xFFFFFF), (0, 0, 0, 0)), {}, Error.BAD_INDEX, 0xFFFFFF),
+        (((1, 2, 3, 4), (0, 2, 3, 0)), {}, Error.BAD_LABEL, 3),
+        (((1, 70, 3, 4), (0, 255, 3, 0)), {}, Error.BAD_INDEX, 70),
+    ],
+)
+def test_a_wrong_entry_is_a_fault(memory, play, batch, settings, error, value):
+    bench = Bench(memory, play)
+
+    async def body(ctx):
+        await bench.job(ctx, [batch], **settings)
+        fault = bench.dut.fault
+        for _ in range(3):
+            assert (ctx.get(fault.failed), ctx.get(fault.error), ctx.get(fault.address)) == (1, error, value)
+            await ctx.tick()
+        assert bench.batches == []
+
+    bench.run(body)
+
+
+def test_the_last_index_and_label_are_right(memory, play):
+    bench = Bench(memory, play)
+
+    async def body(ctx):
+        await bench.job(ctx, [((8,), (2,))], cache_entries=9)
+        assert not ctx.get(bench.dut.fault.failed)
+        assert bench.missed == 1
+
+    bench.run(body)
