@@ -1,20 +1,21 @@
-"""Host driver of the fine-tuning core: registers, commands, buffers.
+"""Host driver of any core: registers, commands, buffers.
 
-It needs no more than a way to read and write a register and one to get memory that the core sees. On a board with
-PYNQ these are there as they are: ``Core(overlay.core.mmio, Allocated(pynq.allocate))``.
+It needs a way to read and write a register and one to get memory that the core sees. On a board with PYNQ both are
+there: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` from ``golden/cores/NAME_registers.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.axi.register_map import Register
-from ...golden.cores.instantft_registers import REGISTERS, Command, Error
+from ...golden.cores.shell import CoreRegisters
 from ...golden.errors import UserError
 
 ALIGNMENT = 16
@@ -64,44 +65,56 @@ class CoreError(UserError):
 
     Parameters
     ----------
-    command : Command
-        That ended.
+    command : IntEnum
+        The command.
     code : int
-        From the status; an `Error` where it is one.
+        The code in `status`.
     address : int
-        Of the failing burst, or the offending value.
+        Address of the failing burst, or the offending value.
+    errors : type of IntEnum
+        The core's error codes.
+
+    Attributes
+    ----------
+    code : int
+        A member of `errors` where the code is one.
+    name : str
+        Its name in lower case.
     """
 
-    def __init__(self, command: Command, code: int, address: int) -> None:
+    def __init__(self, command: IntEnum, code: int, address: int, errors: type[IntEnum]) -> None:
         self.command, self.address = command, address
-        self.code: int = Error(code) if code in set(Error) else code
-        self.name = Error(code).name.lower() if code in set(Error) else f"unknown error {code}"
+        known = code in set(errors)
+        self.code: int = errors(code) if known else code
+        self.name = errors(code).name.lower() if known else f"unknown error {code}"
         super().__init__(f"{command.name.lower()} ended with {self.name} at {address:#010x}")
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What the core counted during a command.
+    """Counts of a command.
 
     Parameters
     ----------
-    cycles, batches, misses, saturations : int
-        As in the registers; `cycles` is both halves.
+    cycles : int
+        Clock cycles, both halves of the counter.
+    counts : dict of str to int
+        The counters that the core declares, by name.
     """
 
     cycles: int
-    batches: int
-    misses: int
-    saturations: int
+    counts: dict[str, int]
 
 
 class Core:
-    """A core on a board.
+    """A core on a board, or a simulated one.
 
     Parameters
     ----------
+    core : CoreRegisters
+        The core's registers, commands and errors.
     registers : RegisterAccess
-        Such as PYNQ's MMIO.
+        Access to the registers, such as PYNQ's MMIO.
     memory : Memory or None
         Allocator of buffers; None where all addresses are known and `allocate` is not used.
     interrupt : callable, optional
@@ -117,12 +130,13 @@ class Core:
 
     def __init__(
         self,
+        core: CoreRegisters,
         registers: RegisterAccess,
         memory: Memory | None,
         interrupt: Callable[[], object] | None = None,
         signature: int | None = None,
     ) -> None:
-        self._registers, self._memory, self._interrupt = registers, memory, interrupt
+        self.core, self._registers, self._memory, self._interrupt = core, registers, memory, interrupt
         if signature is not None and self.signature != signature:
             raise UserError(
                 f"the core's signature is {self.signature:#010x} and not {signature:#010x}: "
@@ -141,7 +155,7 @@ class Core:
 
     def read(self, name: str) -> int:
         """A register by its name."""
-        return int(self._registers.read(_register(name).offset))
+        return int(self._registers.read(self._register(name).offset))
 
     def write(self, name: str, value: int) -> None:
         """Set a register by its name.
@@ -151,7 +165,7 @@ class Core:
         UserError
             If there is none, it can only be read, or the value is no 32-bit word.
         """
-        register = _register(name)
+        register = self._register(name)
         if register.access == "R":
             raise UserError(f"register {name!r} can only be read")
         if not 0 <= value < 1 << 32:
@@ -176,13 +190,13 @@ class Core:
             )
         return buffer
 
-    def run(self, command: Command, /, *, polls: int = POLLS, **values: int) -> Finished:
+    def run(self, command: IntEnum, /, *, polls: int = POLLS, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
         ----------
-        command : Command
-            What to do.
+        command : IntEnum
+            One of the core's commands.
         polls : int
             How often to look, or to wait for the interrupt, before giving up.
         values : int
@@ -196,24 +210,24 @@ class Core:
             For a wrong register or value, a core that is busy, or one that does not end.
         """
         for name in values:
-            if _register(name).name not in _settings():
-                raise UserError(f"{name!r} is not a setting: {', '.join(_settings())} are")
+            if self._register(name).name not in self.core.setting_names:
+                raise UserError(f"{name!r} is not a setting: {', '.join(self.core.setting_names)} are")
         if self.busy:
             raise UserError("the core is busy: wait for its last command")
         for name, value in values.items():
             self.write(name, value)
-        self.write("interrupt", REGISTERS["interrupt"].field("finished").mask)
-        enabled = REGISTERS["interrupt_enable"].field("finished").mask
+        self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
+        enabled = self.core.map["interrupt_enable"].field("finished").mask
         self.write("interrupt_enable", enabled if self._interrupt else 0)
         self.write("command", command)
         self._wait(command, polls)
-        self.write("interrupt", REGISTERS["interrupt"].field("finished").mask)
+        self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):
-            raise CoreError(command, self._status("error_code"), self.read("error_address"))
+            raise CoreError(command, self._status("error_code"), self.read("error_address"), self.core.errors)
         cycles = self.read("cycles_high") << 32 | self.read("cycles_low")
-        return Finished(cycles, *(self.read(name) for name in ("batches", "misses", "saturations")))
+        return Finished(cycles, {name: self.read(name) for name in self.core.counter_names})
 
-    def _wait(self, command: Command, polls: int) -> None:
+    def _wait(self, command: IntEnum, polls: int) -> None:
         for _ in range(polls):
             if self._interrupt:
                 self._interrupt()
@@ -222,7 +236,14 @@ class Core:
         raise UserError(f"{command.name.lower()} has not ended after {polls} polls: reset the core")
 
     def _status(self, field: str) -> int:
-        return REGISTERS["status"].field(field).of(self.read("status"))
+        return self.core.map["status"].field(field).of(self.read("status"))
+
+    def _register(self, name: str) -> Register:
+        try:
+            return self.core.map[name]
+        except KeyError:
+            known = ", ".join(register.name for register in self.core.map)
+            raise UserError(f"no register {name!r}; there are {known}") from None
 
 
 class Allocated:
@@ -259,15 +280,3 @@ class _ArrayBuffer:
 
     def invalidate(self) -> None:
         self._array.invalidate()
-
-
-def _settings() -> list[str]:
-    return [register.name for register in REGISTERS if register.access == "RW" and register.name != "interrupt_enable"]
-
-
-def _register(name: str) -> Register:
-    try:
-        return REGISTERS[name]
-    except KeyError:
-        known = ", ".join(register.name for register in REGISTERS)
-        raise UserError(f"no register {name!r}; there are {known}") from None

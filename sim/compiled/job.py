@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...boards.host.driver import Core
 from ...boards.host.job import FineTuner, Tuned
 from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.instantft_registers import CORE
 from ...golden.fixed import Integers, of_pixels
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
@@ -152,7 +153,7 @@ def compare_job(
     verilog = emit(spec).verilog
     stage("compile the simulator")
     device = SimulatedDevice(build(verilog, spec.name, spec.ports), dram, seed)
-    tuner = FineTuner(Core(device, device, device.interrupt), spec, len(job.inputs), job.raw)
+    tuner = FineTuner(Core(CORE, device, device, device.interrupt), spec, len(job.inputs), job.raw)
     stage("simulate the job")
     tuner.load(job.frozen)
     tuner.load_adapters(job.adapters)
@@ -164,7 +165,7 @@ def compare_job(
     images = np.stack([adapters_image(spec.mapping, golden.adapters) for _ in job.run_golden(spec, golden)])
     wrong = len(images) if traced.shape != images.shape else int((traced != images).any(axis=1).sum())
     wrong += not np.array_equal(found.flat, golden.adapters.flat)
-    wrong += tuned.finished.saturations != golden.saturations
+    wrong += tuned.finished.counts["saturations"] != golden.saturations
     golden.adapters.flat[:] = found.flat
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...boards.host.driver import Core
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import REGISTERS, Command
+from ...golden.cores.instantft_registers import CORE, REGISTERS, Command
 from ...golden.fixed import Q4_12, Integers, of_pixels
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
@@ -79,7 +79,7 @@ class _Scenario:
         sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500
         self._memory = JobMemory(int(rng.integers(1 << 16)) << 12)
         self._host = RecordedHost(REGISTERS, patience=20 * (beats + 3 * self._samples * sample))
-        self._core = Core(self._host, None, self._host.interrupt)
+        self._core = Core(CORE, self._host, None, self._host.interrupt)
 
     def phases(self) -> list[Phase]:
         """Place all regions, then run the three phases with golden and record their commands."""

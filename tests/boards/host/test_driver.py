@@ -1,18 +1,21 @@
 """The host driver against a core that is played by a few lines."""
 
+from enum import IntEnum
+
 import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import Allocated, Core, CoreError, Finished
-from fabtune.golden.cores.instantft_registers import REGISTERS, Command, Error
+from fabtune.golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
+from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting
 from fabtune.golden.errors import UserError
 
 
 class FakeCore:
     """Registers of a core that needs some looks at its status for a command."""
 
-    def __init__(self, looks=3, error=0):
-        self.words = {register.offset: 0 for register in REGISTERS}
+    def __init__(self, looks=3, error=0, registers=REGISTERS):
+        self.words = {register.offset: 0 for register in registers}
         self.words[REGISTERS["signature"].offset] = 0x1234
         self.looks, self.error, self.left, self.status = looks, error, None, 0
         self.commands, self.cleared = [], 0
@@ -62,8 +65,10 @@ def test_a_command_sets_registers_starts_and_waits():
     fake = FakeCore()
     results = {"cycles_low": 5, "cycles_high": 2, "batches": 7, "misses": 8, "saturations": 9}
     fake.words |= {REGISTERS[name].offset: value for name, value in results.items()}
-    core = Core(fake, Allocated(allocate))
-    assert core.run(Command.TUNE, rate=0x1_0000, epochs=10) == Finished(2 << 32 | 5, 7, 8, 9)
+    core = Core(CORE, fake, Allocated(allocate))
+    assert core.run(Command.TUNE, rate=0x1_0000, epochs=10) == Finished(
+        2 << 32 | 5, {"batches": 7, "misses": 8, "saturations": 9}
+    )
     [(command, words)] = fake.commands
     assert command == 3
     assert (words[0x40], words[0x38]) == (0x1_0000, 10)
@@ -73,7 +78,7 @@ def test_a_command_sets_registers_starts_and_waits():
 
 def test_an_interrupt_is_waited_for():
     fake, waits = FakeCore(looks=1), []
-    core = Core(fake, Allocated(allocate), interrupt=lambda: waits.append(1))
+    core = Core(CORE, fake, Allocated(allocate), interrupt=lambda: waits.append(1))
     core.run(Command.INFER)
     assert fake.at("interrupt_enable") == 1
     assert 0 < len(waits) <= 2
@@ -85,19 +90,19 @@ def test_an_error_of_the_core_is_raised(code):
     fake = FakeCore(error=code)
     fake.words[REGISTERS["error_address"].offset] = 0xABC0
     with pytest.raises(CoreError, match=rf"load ended with {code.name.lower()} at 0x0000abc0") as caught:
-        Core(fake, Allocated(allocate)).run(Command.LOAD)
+        Core(CORE, fake, Allocated(allocate)).run(Command.LOAD)
     assert (caught.value.code, caught.value.name, caught.value.address) == (code, code.name.lower(), 0xABC0)
     assert isinstance(caught.value, UserError)
 
 
 def test_an_error_nobody_knows_is_raised_too():
     with pytest.raises(CoreError, match="unknown error 200"):
-        Core(FakeCore(error=200), Allocated(allocate)).run(Command.LOAD)
+        Core(CORE, FakeCore(error=200), Allocated(allocate)).run(Command.LOAD)
 
 
 def test_a_core_that_does_not_end_is_given_up():
     fake = FakeCore(looks=100)
-    core = Core(fake, Allocated(allocate))
+    core = Core(CORE, fake, Allocated(allocate))
     with pytest.raises(UserError, match="save_adapters has not ended after 20 polls"):
         core.run(Command.SAVE_ADAPTERS, polls=20)
     with pytest.raises(UserError, match="busy"):
@@ -118,19 +123,19 @@ def test_a_core_that_does_not_end_is_given_up():
 def test_wrong_settings_start_nothing(values, message):
     fake = FakeCore()
     with pytest.raises(UserError, match=message):
-        Core(fake, Allocated(allocate)).run(Command.TUNE, **values)
+        Core(CORE, fake, Allocated(allocate)).run(Command.TUNE, **values)
     assert not fake.commands
 
 
 def test_the_signature_is_checked():
-    assert Core(FakeCore(), Allocated(allocate), signature=0x1234).signature == 0x1234
+    assert Core(CORE, FakeCore(), Allocated(allocate), signature=0x1234).signature == 0x1234
     with pytest.raises(UserError, match=r"0x00001234 and not 0x00001235"):
-        Core(FakeCore(), Allocated(allocate), signature=0x1235)
+        Core(CORE, FakeCore(), Allocated(allocate), signature=0x1235)
 
 
 def test_read_only_registers_are_not_written():
     with pytest.raises(UserError, match="can only be read"):
-        Core(FakeCore(), Allocated(allocate)).write("misses", 0)
+        Core(CORE, FakeCore(), Allocated(allocate)).write("misses", 0)
 
 
 def test_buffers_are_views_with_cache_maintenance():
@@ -140,7 +145,7 @@ def test_buffers_are_views_with_cache_maintenance():
         arrays.append(allocate(shape, dtype))
         return arrays[-1]
 
-    buffer = Core(FakeCore(), Allocated(kept)).allocate(64)
+    buffer = Core(CORE, FakeCore(), Allocated(kept)).allocate(64)
     buffer.array[3] = 7
     buffer.flush()
     buffer.invalidate()
@@ -153,4 +158,24 @@ def test_buffers_are_views_with_cache_maintenance():
 def test_a_buffer_that_the_core_cannot_address_is_refused(address, monkeypatch):
     monkeypatch.setattr(FakeArray, "device_address", address)
     with pytest.raises(UserError, match="multiples of 16 below 4 GiB"):
-        Core(FakeCore(), Allocated(allocate)).allocate(64)
+        Core(CORE, FakeCore(), Allocated(allocate)).allocate(64)
+
+
+def test_another_core_has_its_own_registers_commands_and_errors():
+    class Job(IntEnum):
+        GROW = 1
+
+    class Fault(IntEnum):
+        BAD_COMMAND = 1
+        TOO_TALL = 2
+
+    tree = CoreRegisters("tree", Job, Fault, (Setting("height", "in metres"),), (Counter("rings", "grown"),))
+    fake = FakeCore(registers=tree.map)
+    fake.words[tree.map["rings"].offset] = 3
+    core = Core(tree, fake, None)
+    assert core.run(Job.GROW, height=4) == Finished(0, {"rings": 3})
+    assert fake.words[tree.map["height"].offset] == 4
+    with pytest.raises(UserError, match=r"no register 'rate'; there are command, status, .*height"):
+        core.run(Job.GROW, rate=1)
+    with pytest.raises(CoreError, match="grow ended with too_tall"):
+        Core(tree, FakeCore(error=2, registers=tree.map), None).run(Job.GROW)

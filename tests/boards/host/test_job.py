@@ -13,7 +13,7 @@ import pytest
 from fabtune.boards.host.driver import Core, CoreError
 from fabtune.boards.host.job import FineTuner, Tuned
 from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.instantft_registers import Command, Error
+from fabtune.golden.cores.instantft_registers import CORE, Command, Error
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.images import adapters_image
@@ -77,7 +77,7 @@ def _simulated(
     program: Any, spec: InstantftSpec, dram: Dram | None = None, **more: Any
 ) -> tuple[SimulatedDevice, Core]:
     device = SimulatedDevice(program, dram, limit=3_000_000, **more)
-    return device, Core(device, device, device.interrupt, spec.signature)
+    return device, Core(CORE, device, device, device.interrupt, spec.signature)
 
 
 def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
@@ -87,7 +87,10 @@ def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)
-    assert (tuned.finished.batches, tuned.finished.saturations) == (len(case.images), case.golden.saturations)
+    assert (tuned.finished.counts["batches"], tuned.finished.counts["saturations"]) == (
+        len(case.images),
+        case.golden.saturations,
+    )
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     assert np.array_equal(tuner.logits(case.job.inputs), case.golden.logits(case.values))
 
@@ -151,11 +154,11 @@ def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
     _check(case, device, tuner)
     # with the records that are there, and with none
     tuner.load_adapters(case.job.adapters)
-    assert _tuned(case, tuner).finished.misses == 0
+    assert _tuned(case, tuner).finished.counts["misses"] == 0
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     tuner.forget()
     tuner.load_adapters(case.job.adapters)
-    assert _tuned(case, tuner).finished.misses == SAMPLES
+    assert _tuned(case, tuner).finished.counts["misses"] == SAMPLES
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
 
 
@@ -169,9 +172,9 @@ def test_an_inference_empties_the_cache_on_the_chip() -> None:
     tuner.load(case.job.frozen)
     _check(case, device, tuner)
     tuner.load_adapters(case.job.adapters)
-    assert _tuned(case, tuner).finished.misses == SAMPLES
+    assert _tuned(case, tuner).finished.counts["misses"] == SAMPLES
     tuner.load_adapters(case.job.adapters)
-    assert _tuned(case, tuner).finished.misses == 0
+    assert _tuned(case, tuner).finished.counts["misses"] == 0
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     with pytest.raises(CoreError) as caught:
         core.run(Command.TUNE, mode=1)
@@ -189,7 +192,7 @@ def test_reset_in_the_middle(small: tuple[Any, Case], after: int) -> None:
         _interrupted(core, device, lambda: device.reset(after), tuner, case)
     tuner.load(case.job.frozen)
     tuner.load_adapters(case.job.adapters)
-    assert _tuned(case, tuner).finished.misses == SAMPLES
+    assert _tuned(case, tuner).finished.counts["misses"] == SAMPLES
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
 
 

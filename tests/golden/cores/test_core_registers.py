@@ -1,0 +1,127 @@
+"""What every core has in common: the registers that result from a declaration, and the signature."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from enum import IntEnum
+
+import pytest
+
+from fabtune.golden.axi.register_map import Field, RegisterMap
+from fabtune.golden.cores import shell
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.instantft_registers import CORE
+from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting, signature_of
+
+
+class Command(IntEnum):
+    """Of a core under test."""
+
+    GO = 1
+    STOP = 2
+
+
+class Error(IntEnum):
+    """Of a core under test."""
+
+    BAD_COMMAND = 1
+    BAD_SIZE = 9
+
+
+TOY = CoreRegisters(
+    "toy",
+    Command,
+    Error,
+    (Setting("size", "words", (Field("low", 0, 4, "part"),), reset=3), Setting("at", "address")),
+    (Counter("words", "done", width=4),),
+)
+
+
+def test_a_core_has_the_shells_registers_around_its_own():
+    assert [(item.offset, item.name, item.access) for item in TOY.map] == [
+        *((0x00, "command", "W"), (0x04, "status", "R"), (0x08, "interrupt_enable", "RW"), (0x0C, "interrupt", "W1C")),
+        *((0x10, "error_address", "R"), (0x14, "signature", "R"), (0x18, "size", "RW"), (0x1C, "at", "RW")),
+        *((0x20, "cycles_low", "R"), (0x24, "cycles_high", "R"), (0x28, "words", "R")),
+    ]
+    assert (TOY.map["size"].reset, TOY.map["size"].field("low").width) == (3, 4)
+    assert [item.name for item in TOY.map if item.locked] == ["command", "size", "at"]
+    assert TOY.map.codes == (Command, Error)
+    assert (TOY.setting_names, TOY.counter_names, TOY.error_bits) == (("size", "at"), ("words",), 4)
+
+
+class Gap(IntEnum):
+    """Commands with a gap."""
+
+    GO = 1
+    STOP = 3
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"commands": Gap}, r"commands of toy are \[1, 3\]: give codes from 1 up"),
+        ({"errors": Command}, "errors of toy lack BAD_COMMAND"),
+        ({"settings": (Setting("status", ""),)}, "share a name"),
+        ({"settings": (Setting("a", "", reset=1 << 32),)}, "reset value 4294967296 of a"),
+        ({"settings": tuple(Setting(f"s{at}", "") for at in range(60))}, "beyond 8 address bits"),
+    ],
+)
+def test_a_declaration_with_a_mistake_is_refused(change, refusal):
+    parts = {"name": "toy", "commands": Command, "errors": Error} | change
+    with pytest.raises(ValueError, match=refusal):
+        CoreRegisters(**parts)
+
+
+OTHER = {
+    "network": "1x8x8 conv4k3p1 relu pool2 flatten fc10",
+    "rank": 3,
+    "last_only": True,
+    "byte_inputs": False,
+    "lanes": 16,
+    "columns": 8,
+    "batch": 19,
+    "cache_entries": 100,
+    "ports": 2,
+    "cache": "chip",
+}
+
+
+def test_the_signature_changes_with_every_parameter():
+    assert set(OTHER) == {item.name for item in dataclasses.fields(InstantftSpec)}
+    specs = [InstantftSpec(), *(InstantftSpec(**{name: value}) for name, value in OTHER.items())]
+    assert len({spec.signature for spec in specs}) == len(specs)
+
+
+def test_the_signature_changes_with_registers_and_layout():
+    base = signature_of({"a": 1}, TOY.map)
+    moved = CoreRegisters("toy", Command, Error, tuple(reversed(TOY.settings)), TOY.counters).map
+    reset = CoreRegisters("toy", Command, Error, (Setting("size", "words", reset=4), *TOY.settings[1:])).map
+    codes = RegisterMap("toy", TOY.map.registers, (Command,))
+    found = [base, signature_of({"a": 2}, TOY.map), *(signature_of({"a": 1}, other) for other in (moved, reset, codes))]
+    found.append(signature_of({"a": 1}, TOY.map, shell.LAYOUT_VERSION + 1))
+    assert len(set(found)) == len(found)
+    prose = (dataclasses.replace(TOY.settings[0], summary="other words"), TOY.settings[1])
+    reworded = CoreRegisters("toy", Command, Error, prose, TOY.counters).map
+    assert signature_of({"a": 1}, reworded) == base
+
+
+def test_a_preset_and_its_description_are_the_same_core():
+    description = "1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10"
+    assert InstantftSpec(network="digits").signature == InstantftSpec(network=description).signature
+
+
+def test_the_signature_is_the_same_in_every_process():
+    code = "from fabtune.golden.cores.instantft import InstantftSpec as S; print(S(rank=2).signature, S().signature)"
+    own = f"{InstantftSpec(rank=2).signature} {InstantftSpec().signature}\n"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert done.stdout == own
+    assert 0 < InstantftSpec().signature < 1 << 32
+    assert CORE.map["signature"].access == "R"
