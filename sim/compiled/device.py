@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.lora.memory_layout import ALIGNMENT, JobMemory
-from .simulation import Bytes, Dram, Session
+from .session import Bytes, Dram, Session
 
 LIMIT = 10**10
 """Cycles that a command may take at most, by default."""
@@ -56,7 +56,7 @@ class SimulatedDevice:
     Parameters
     ----------
     program : Path
-        Savable program from `simulation.build`.
+        Savable program from `build.build`.
     dram : Dram, optional
         Behaviour of the memory.
     seed : int

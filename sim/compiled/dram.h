@@ -1,5 +1,5 @@
-// The memory behind a core's AXI ports: latency, duty, stalls and faults as set, and the rules that a core must keep.
-// Part of sim/compiled/harness.cpp.
+// Memory behind a core's AXI ports, with latency, duty, stalls and faults as set, and a check of the AXI rules that the
+// core must keep. Included by harness.h.
 
 #ifndef FABTUNE_DRAM_H
 #define FABTUNE_DRAM_H
@@ -50,8 +50,8 @@ struct Fault {
 
 struct Settings {
     uint64_t latency = 100, jitter = 31, outstanding = 16;
-    uint32_t duty = 65536;                             // of 65536
-    uint32_t ar = 0, aw = 0, w = 0, r = 0, b = 0, control = 0;  // stalls, of 256
+    uint32_t duty = 65536;                                      // in 1/65536
+    uint32_t ar = 0, aw = 0, w = 0, r = 0, b = 0, control = 0;  // stall probabilities in 1/256
     bool hazards = true;
     std::vector<Fault> faults;
 } settings;
@@ -73,7 +73,7 @@ struct Memory {
     void make(uint64_t wanted) {
         if (bytes) munmap(bytes, size);
         size = wanted;
-        // untouched pages cost nothing
+        // anonymous pages take no memory until they are written
         void* made = mmap(nullptr, std::max(size, BEAT), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (made == MAP_FAILED) fail(format("no memory of %" PRIu64 " bytes", size));
@@ -89,7 +89,7 @@ struct Memory {
     }
 } memory;
 
-uint64_t now = 0;  // cycles since the start
+uint64_t now = 0;  // clock cycles since the start
 
 // ------------------------------------------------------------------ one AXI port of the core
 
@@ -136,21 +136,21 @@ struct Port {
     Pins pins;
     unsigned number;
 
-    struct State {  // plain, so that a checkpoint is a copy
+    struct State {  // trivially copyable: a saved state is a copy of its bytes
         Random random;
         Queue reads, writes, answers;
-        // what the pins say now
+        // values of the pins in this cycle
         uint8_t arready, awready, wready, rvalid, rlast, rresp, bvalid, bresp;
         uint32_t rdata[4];
-        uint8_t granted;    // a write beat has its share of the duty and waits for the core
-        uint8_t last_read;  // whose turn is not next
-        // what was offered and not taken must still be there in the next cycle
+        uint8_t granted;    // the duty allows a write beat, which has not come yet
+        uint8_t last_read;  // the last beat was a read: a write goes first next time
+        // transfers that the core offered and the memory did not take: they must be unchanged in the next cycle
         uint8_t ar_held, aw_held, w_held;
         Address ar, aw;
         Data w;
         uint64_t read_beats, write_beats, reads_made, writes_made, busy, refused;
     } s;
-    static_assert(std::is_trivially_copyable<State>::value, "saved as bytes");
+    static_assert(std::is_trivially_copyable<State>::value, "the state is saved as bytes");
 
     void start(uint64_t seed) {
         std::memset(static_cast<void*>(&s), 0, sizeof s);
@@ -158,7 +158,7 @@ struct Port {
         s.random.next();
     }
 
-    void reset() {  // counts and random numbers go on
+    void reset() {  // counters and the random sequence continue
         s.reads.count = s.writes.count = s.answers.count = 0;
         s.arready = s.awready = s.wready = s.rvalid = s.bvalid = s.granted = 0;
         s.ar_held = s.aw_held = s.w_held = 0;
@@ -303,7 +303,7 @@ void Port::sample() {
     if (s.rvalid && *pins.rready) s.rvalid = 0, ++s.read_beats;
     if (s.bvalid && *pins.bready) s.bvalid = 0;
 
-    // the next cycle's pins; one number pays for all decisions
+    // the next cycle's pins; one random number serves all decisions
     const uint64_t dice = s.random.next();
     const auto flows = [dice](unsigned shift, uint32_t stall) { return (dice >> shift & 0xff) >= stall; };
     const bool read = !s.rvalid && s.reads.count && s.reads.front().due <= now + 1;

@@ -20,8 +20,9 @@ from ...golden.lora.images import adapters_image
 from ...golden.lora.job import BatchResult, Job
 from ...golden.nn.forward import StageIntegers
 from ...hw.verilog import emit
+from .build import build
 from .device import SimulatedDevice
-from .simulation import Bytes, Dram, build
+from .session import Bytes, Dram
 
 MEGAHERTZ = 200
 """Clock for which reports give milliseconds."""

@@ -17,7 +17,7 @@ from ...golden.train.adapters.integer import IntegerEngine
 from ...golden.train.adapters.methods import Cache, method_of
 from ...golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
 from .job import Comparison, TuningJob, compare_job
-from .simulation import Dram
+from .session import Dram
 
 METHODS = ("instantft", "skip2-lora")
 """Methods of the core: adapters from every stage's input, outputs cached in NF4 or in Q8.16."""

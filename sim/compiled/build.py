@@ -1,0 +1,114 @@
+"""Compile an emitted core with the C++ harness into a program that simulates whole jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ...golden.cache import cache_folder
+from ...golden.errors import UserError
+from ..simulator import environment, find, require
+
+HARNESS = tuple(Path(__file__).with_name(name) for name in ("harness.cpp", "harness.h", "dram.h"))
+
+_VERILATOR_FLAGS = (
+    "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-style",
+    "--prefix", "Vtop", "--savable",
+)  # fmt: skip
+# A core's long functions are as fast at -O1 as at -O2 and -O3, whose alias analysis takes minutes: g++ 12 needed 100 s
+# for one file of 0.7 MB at -O3, 3 s at -O1. -march=native gains nothing, and a cache may be copied to another machine.
+_MAKE_FLAGS = ("OPT_FAST=-O1", "OPT_GLOBAL=-O2")
+
+
+def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
+    """Compile a core with the harness.
+
+    Parameters
+    ----------
+    verilog : str
+        The core, with the ports of `instantft`: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and the
+        monitor: `monitor_data` is one beat or several, with a bit of `monitor_valid` for each, and `monitor_beat` the
+        number of the first.
+    top : str
+        Name of its top module.
+    ports : int
+        How many `m_axi_gmem` ports it has, 1 or 2.
+    waves : bool
+        Whether a session can write waveforms; slower.
+
+    Returns
+    -------
+    Path
+        The program; it is cached by the contents of all that went into it.
+
+    Raises
+    ------
+    UserError
+        If a tool is missing, or the Verilog does not compile.
+    """
+    if ports not in (1, 2):
+        raise UserError(f"ports = {ports}: a core has 1 or 2 memory ports")
+    require("verilator")
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if not compiler or not shutil.which("make"):
+        raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
+    flags = [*_VERILATOR_FLAGS, *(["--trace-vcd"] if waves else [])]
+    defines = [f"-DPORTS={ports}", *(["-DWAVES"] if waves else [])]
+    harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
+    tools = [find("verilator"), _verilator_version(), compiler, platform.machine(), flags, defines, _MAKE_FLAGS, top]
+    key = hashlib.sha256(f"{tools}\n{harness}\n{verilog}".encode()).hexdigest()[:20]
+    target = cache_folder() / "sim" / f"{top}-compiled-{key}"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
+        folder = Path(scratch, "build")
+        folder.mkdir()
+        (folder / f"{top}.v").write_text(verilog, encoding="utf-8")
+        for name, text in harness.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        env = environment("verilator", Path(scratch))
+        program = "verilator"  # the link that `environment` makes, or the user's own
+        sources = [f"{top}.v", "harness.cpp"]
+        _step([program, *flags, "-CFLAGS", " ".join(defines), "--top-module", top, "--Mdir", ".", *sources],
+              folder, env, f"verilator could not read {top}")  # fmt: skip
+        variables = [*_MAKE_FLAGS, f"CXX={compiler}", f"LINK={compiler}", f"PYTHON3={sys.executable}"]
+        _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")
+        # renamed once complete, so that other processes see the whole program or none
+        with tempfile.TemporaryDirectory(dir=target.parent) as beside:
+            made = Path(beside, "program")
+            shutil.copy2(folder / "Vtop", made)
+            made.replace(target)
+    return target
+
+
+def _step(command: list[str], folder: Path, env: dict[str, str], refusal: str) -> None:
+    """Run a step of the build in a folder; refuse with the first error that it printed."""
+    # the program's full path: `env` holds the child's PATH, not the one that is searched for the child
+    command = [shutil.which(command[0], path=env["PATH"]) or command[0], *command[1:]]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        printed = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
+        raise UserError(f"{refusal}: {printed[0].strip() if printed else 'no message'}")
+
+
+def _verilator_version() -> str:
+    try:
+        return version("verilator")
+    except PackageNotFoundError:
+        return ""
