@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchm
 .PHONY: demo test test-full bench lint docs clean
 
 demo: $(INSTALLED)
-	$(BIN)/fabtune demo --force
+	$(BIN)/fabtune demo
 
 test: lint
 	$(PYTEST) -m "not slow"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..boards.vivado.package import package, refuse_existing, write
+from ..boards.vivado.package import package
 from ..golden.registry import BLOCKS
 from ..golden.settings import build
 from ..golden.train.zo.digits_job import DigitsJob, prepare
@@ -19,6 +18,7 @@ from ..sim.phase import Phase
 from ..sim.simulator import require
 from ..sim.verify import Verdict, verify, verify_phases
 from .demo_adapters import adapters_table, tune_digits
+from .outputs import OutputFolder
 from .report import render
 from .tables.options import Options
 from .tables.pezo import pezo_6
@@ -31,16 +31,14 @@ CONFIGURATIONS = ("pool", "otf8", "otf14")
 EVERY = 20
 
 
-def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[str, Any]:
+def demo(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any]:
     """Run the demo.
 
     Parameters
     ----------
-    output : Path
-        Folder of the report and the Verilog.
+    output : OutputFolder
+        For the report and the Verilog.
     simulator : "verilator" or "icarus"
-    force : bool
-        Replace files of an earlier run.
     console : Console
         Where progress is shown.
 
@@ -54,7 +52,7 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
     began = time.monotonic()
     require(simulator)
     folders = [*(f"pezo_{name}" for name in CONFIGURATIONS), "tile", "instantft"]
-    refuse_existing(["report.html", *(f"{folder}/spec.json" for folder in folders)], output, force)
+    output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         job = prepare()
@@ -79,15 +77,15 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
             "instantft_cycles": core.comparison.cycles,
             "instantft_ms_at_200_mhz": core.comparison.facts["ms_at_200_mhz"],
             "instantft_batches_compared": core.comparison.batches_compared,
+            "instantft_mismatches": core.comparison.mismatches,
             "instantft_bit_exact": core.comparison.mismatches == 0,
             "instantft_kv260": core.estimate.resources,
         }
         emitted = {name: list(texts) for name, texts in files.items()}
         rows = adapters_table(adapters, core.comparison)
         page = render(tile, history, verdicts, table, facts, emitted, adapters, rows, core)
-        for name, texts in files.items():
-            write(texts, output / name, force)
-        write({"report.html": page}, output, force)
+        texts = {f"{folder}/{name}": text for folder, inside in files.items() for name, text in inside.items()}
+        output.write(texts | {"report.html": page})
         progress.advance(task)
     return {
         **facts,
@@ -96,8 +94,29 @@ def demo(output: Path, simulator: str, force: bool, console: Console) -> dict[st
         "mismatches": sum(verdict.mismatches for verdict in verdicts.values()),
         "cycles": sum(verdict.cycles for verdict in verdicts.values()),
         "seconds": round(time.monotonic() - began, 1),
-        "report": str(output / "report.html"),
+        "report": str(output.path / "report.html"),
     }
+
+
+def summary(facts: dict[str, Any]) -> str:
+    """Describe what `demo` gave in a few lines: accuracies, comparisons, cycles, resources and the report's path."""
+    before, after = (100 * facts[f"accuracy_{when}"] for when in ("before", "after"))
+    core_before, core_after = (100 * facts[f"instantft_accuracy_{when}"] for when in ("before", "after"))
+    amounts = ", ".join(f"{amount:,g} {name.upper()}" for name, amount in facts["instantft_kv260"].items())
+    return "\n".join(
+        [
+            f"zeroth order (pezo, tile): {before:.1f}% of the drifted digits right before, {after:.1f}% after "
+            f"{facts['steps']:,} steps",
+            f"    RTL against golden: {facts['compared']:,} numbers in {facts['cycles']:,} cycles, "
+            f"{facts['mismatches']} mismatches",
+            f"adapters (instantft):      {core_before:.1f}% right before, {core_after:.1f}% after, in the core's RTL",
+            f"    RTL against golden: {facts['instantft_batches_compared']:,} batches, "
+            f"{facts['instantft_mismatches']} mismatches; {facts['instantft_cycles']:,} cycles, "
+            f"{facts['instantft_ms_at_200_mhz']} ms at 200 MHz",
+            f"    estimate: {amounts}",
+            f"report: {facts['report']} ({facts['seconds']:.0f} s)",
+        ]
+    )
 
 
 def _tune(

@@ -51,7 +51,7 @@ class Request(Start):
         A preset of pezo.
     alpha
         See `shards`.
-    mishaps, alone
+    fault_injection, alone
         Let messages be lost and damaged; leave out the baselines.
     plot, force
         File to write, and whether it may replace another.
@@ -71,7 +71,7 @@ class Request(Start):
     stage: int | None
     generator: str
     alpha: float
-    mishaps: bool
+    fault_injection: bool
     alone: bool
     plot: Path | None
     force: bool
@@ -105,7 +105,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     with progress_on(console) as progress:
         start = asked.prepared(progress)
         config, rates = start.config, start.rates
-        transport = faulty(config.seed) if request.mishaps else None
+        transport = faulty(config.seed) if request.fault_injection else None
         runs: dict[str, Callable[[Told], tuple[FederationResult, dict[str, Any]]]] = {
             "FedSPZO": partial(start.zeroth_order, config, start.stage, transport)
         }

@@ -18,6 +18,7 @@ from ..golden.train.adapters.defaults import AdapterDefaults, adapter_defaults
 from ..golden.train.adapters.tune import Epoch, Settings, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
 from ..sim.compiled.tune import spec_for, tune_rtl
+from .outputs import new_run
 from .start import Start, pretrained_module, progress_on, show
 
 
@@ -76,8 +77,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``seconds`` (fine-tuning alone),
         ``cache_bytes``, ``saturations``, ``trained_parameters``, what was asked for, and ``adapters``, the file.
     """
-    output = request.output or Path("build/tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
-    for path in filter(None, (output, request.plot)):
+    for path in filter(None, (request.output, request.plot)):
         refuse_existing(path, request.force)
     if request.plot:
         from .curve import check
@@ -127,6 +127,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     }
     metadata = {name: str(value) for name, value in described.items()}
     metadata["format"] = "float32" if settings.engine == "float" else "Q4.12"
+    output = request.output or new_run("tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
     save_state(output, result.tensors, metadata, request.force)
     if request.plot:
         from .curve import draw
@@ -143,6 +144,22 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         **described,
         "adapters": str(output),
     }
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Describe what `run` gave in a few lines."""
+    before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
+    lines = [
+        f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% after, "
+        f"in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values clipped"
+    ]
+    if "cycles" in result:
+        lines.append(
+            f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
+            f"{result['batches_compared']} batches and {result['logits_compared']} outputs compared with the integers, "
+            f"{result['mismatches']} mismatches"
+        )
+    return "\n".join([*lines, result["adapters"]])
 
 
 def _told(progress: Progress, bar: TaskID, what: str, epoch: Epoch) -> None:

@@ -15,14 +15,15 @@ from ..golden.errors import UserError
 from ..golden.models.checkpoint import refuse_existing, save_state
 from ..golden.train.adapters.methods import METHODS as ADAPTER_METHODS
 from ..golden.train.pretrain import pretraining_defaults
-from ..golden.train.text.classifier import PRECISIONS, TextClassifier, default_folder
+from ..golden.train.text.classifier import TextClassifier, default_folder
 from ..golden.train.text.objective import TextObjective
-from ..golden.train.text.tasks import SHOTS, generic_text, is_text, text_task
+from ..golden.train.text.tasks import generic_text, is_text, text_task
 from ..golden.train.zo.defaults import zo_defaults
 from ..golden.train.zo.finetune import FineTuning, Objective, ZoSettings
 from ..golden.train.zo.methods import METHODS
 from ..golden.train.zo.network_objective import NetworkObjective
 from ..golden.train.zo.schedule import Schedule
+from .outputs import new_run
 from .start import Start, pretrained_module, progress_on
 
 POINTS = 20
@@ -92,8 +93,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     """
     if request.method not in METHODS:
         raise UserError(f"there is no method {request.method!r}; there are: {', '.join((*ADAPTER_METHODS, *METHODS))}")
-    output = request.output or Path("build/tune") / f"{request.data.replace(':', '-')}-{request.method}.safetensors"
-    for path in filter(None, (output, request.plot)):
+    for path in filter(None, (request.output, request.plot)):
         refuse_existing(path, request.force)
     if request.plot:
         from .curve import check
@@ -121,6 +121,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "rate": settings.rate,
         "seed": request.seed,
     }
+    output = request.output or new_run("tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
     save_state(output, result.tensors, {name: str(value) for name, value in described.items()}, request.force)
     if request.plot:
         from .curve import draw_steps
@@ -139,8 +140,8 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     }
 
 
-def said(result: dict[str, Any]) -> str:
-    """What `run` gave, in lines."""
+def summary(result: dict[str, Any]) -> str:
+    """Describe what `run` gave in a few lines."""
     before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
     return (
         f"{result['method']} ({result['generator']}) on {result['data']}, {result['engine']}: {before:.1f}% right "
@@ -166,8 +167,6 @@ def _text(request: Request) -> tuple[Objective, str]:
 
 
 def _samples(request: Request, console: Console) -> tuple[Objective, str]:
-    if request.shots != SHOTS or request.generic or request.precision != PRECISIONS[0]:
-        raise UserError("--shots, --generic and --precision belong to a text task")
     task = request.task()
     network, module = request.chosen(task)
     if module is None:

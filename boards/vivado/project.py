@@ -1,4 +1,4 @@
-"""Files for Vivado, as pure functions of strings, and the reader of its utilisation report.
+"""Files for Vivado, as pure functions of strings.
 
 The scripts find their files beside themselves, so they can be called from any folder. They name no IP
 version: Vivado takes the one it has.
@@ -7,22 +7,11 @@ version: Vivado takes the one it has.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ...golden.errors import UserError
-from ..board import BOARDS, RESOURCES, Board, board
+from ..board import Board, board
 from . import tcl
-
-_ROWS = {
-    "CLB LUTs": "lut",
-    "Slice LUTs": "lut",
-    "CLB Registers": "ff",
-    "Slice Registers": "ff",
-    "Block RAM Tile": "bram36",
-    "URAM": "uram",
-    "DSPs": "dsp",
-}
 
 
 def flow(
@@ -32,7 +21,6 @@ def flow(
     board_name: str,
     mhz: float,
     verilog_name: str,
-    rom_files: Sequence[str] = (),
 ) -> dict[str, str]:
     """Everything that Vivado needs beside the Verilog.
 
@@ -48,21 +36,19 @@ def flow(
         The clock to reach.
     verilog_name : str
         File name of the Verilog, in the same folder.
-    rom_files : sequence of str
-        File names of memory contents that the Verilog reads, in the same folder.
 
     Returns
     -------
     dict of str to str
         Text by file name: ``synth_ooc.tcl``, ``project.tcl``, ``<top>_ooc.xdc`` and ``<board>.xdc``.
     """
-    for name in (emitted_top, clock_port, verilog_name, *rom_files):
+    for name in (emitted_top, clock_port, verilog_name):
         # a name is put between braces in Tcl and handed to Vivado as a pattern in places
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise UserError(f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders")
     target = board(board_name)
     timing = f"{emitted_top}_ooc.xdc"
-    sources = {"sources": verilog_name, "memories": " ".join(rom_files)}
+    sources = {"sources": verilog_name}
     return {
         "synth_ooc.tcl": tcl.script(
             tcl.SYNTH_OOC,
@@ -145,65 +131,3 @@ def board_xdc(target: Board) -> str:
 
 def _pin(pin: str, standard: str, port: str) -> str:
     return f"set_property -dict {{PACKAGE_PIN {pin} IOSTANDARD {standard}}} [get_ports {{{port}}}]"
-
-
-def read_utilisation(text: str) -> dict[str, float]:
-    """Amounts from the text of Vivado's ``report_utilization``, whole design.
-
-    Returns
-    -------
-    dict of str to float
-        The amount of each of `RESOURCES`. Vivado lists only what a device has; ``uram`` is 0 where the
-        report's device is that of a board without any, and left out where the device is not one of ours.
-
-    Raises
-    ------
-    UserError
-        If there is no utilisation table, or a row is missing, contradicts another or is not a number.
-    """
-    found: dict[str, float] = {}
-    used: int | None = None
-    columns, tables = 0, 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("|"):
-            used = used if line.startswith("+") else None
-            continue
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if "Site Type" in cells:
-            used = cells.index("Used") if "Used" in cells and cells[0] == "Site Type" else None
-            columns, tables = len(cells), tables + (used is not None)
-        elif used is not None and len(cells) == columns and (key := _ROWS.get(cells[0].rstrip("*"))):
-            amount = _amount(cells[used], cells[0], number)
-            if found.setdefault(key, amount) != amount:
-                raise UserError(
-                    f"line {number}: {cells[0]} is {amount:g} here and {found[key]:g} above: one report each"
-                )
-    if not tables:
-        raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
-    device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
-    return _complete(found, device[1] if device else "")
-
-
-def _amount(text: str, row: str, number: int) -> float:
-    try:
-        amount = float(text.replace(",", ""))
-    except ValueError:
-        amount = -1
-    if not 0 <= amount < float("inf"):
-        raise UserError(f"line {number}: {row} uses {text!r}, which is not an amount: was the report edited?")
-    return amount
-
-
-def _complete(found: Mapping[str, float], device: str) -> dict[str, float]:
-    """Every resource that the device has must be there."""
-    known = next((target for target in BOARDS.values() if device.startswith(target.device)), None)
-    result = {}
-    for key in RESOURCES:
-        if key in found:
-            result[key] = found[key]
-        elif known and not known.resources[key]:
-            result[key] = 0.0
-        elif known or key != "uram":
-            names = " or ".join(repr(name) for name, kind in _ROWS.items() if kind == key)
-            raise UserError(f"no row {names}: the report is not complete; run report_utilization without options")
-    return result

@@ -37,10 +37,6 @@ proc report {step} {
 
 create_project -in_memory -part $part
 foreach file $sources { read_verilog [file join $here $file] }
-foreach file $memories {
-    add_files -norecurse [file join $here $file]
-    set_property file_type {Memory Initialization Files} [get_files [file join $here $file]]
-}
 read_xdc -mode out_of_context [file join $here $constraints]
 
 synth_design -mode out_of_context -top $top -part $part
@@ -112,10 +108,6 @@ if {[llength $installed] > 0} {
 }
 
 foreach file $sources { add_files -norecurse [file join $here $file] }
-foreach file $memories {
-    add_files -norecurse [file join $here $file]
-    set_property file_type {Memory Initialization Files} [get_files [file join $here $file]]
-}
 # the board's pins wait, disabled, for a top module that has ports of their names
 add_files -fileset constrs_1 -norecurse [file join $here $pins]
 set_property is_enabled false [get_files [file join $here $pins]]

@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from fabtune.golden.train.text.tasks import SEEDS
 from fabtune.scripts.cli import main
 
 
@@ -34,3 +35,23 @@ def refused(fabtune, tmp_path):
         return err
 
     return run
+
+
+@pytest.fixture
+def sentences(fabtune, tmp_path):
+    """A user's task, and the same as SST-2 in the layout of the tables' data."""
+    words = [("bad", "poor"), ("good", "fine")]
+    rows = [(at % 2, f"the film was {words[at % 2][at // 2 % 2]}" + " , a plot" * (at % 3)) for at in range(40)]
+    (tmp_path / "prompts.txt").write_text("it was bad\nit was good\n")
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.csv").write_text("".join(f"{label},{text}\n" for label, text in rows))
+    text = tmp_path / "data" / "text"
+    for seed in SEEDS:
+        folder = text / "lmbff-kshot" / "SST-2" / f"16-{seed}"
+        folder.mkdir(parents=True)
+        for part in ("train", "test"):
+            lines = "".join(f"{text}\t{label}\n" for label, text in rows)
+            (folder / f"{part}.tsv").write_text(f"sentence\tlabel\n{lines}")
+    (text / "tinyshakespeare").mkdir()
+    passages = "\n\n".join(" ".join(["the film was good , the cast was very fine"] * (1 + at % 4)) for at in range(99))
+    (text / "tinyshakespeare" / "input.txt").write_text(passages)

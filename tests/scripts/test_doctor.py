@@ -134,3 +134,10 @@ def test_an_old_python(no_programs, monkeypatch):
 def test_checks_are_plain_data(no_programs):
     rows = [dataclasses.asdict(check) for check in doctor.checks()]
     assert json.loads(json.dumps(rows)) == rows
+
+
+def test_doctor_finds_what_runs_these_tests(fabtune):
+    status, out, _ = fabtune("doctor", "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert all(found[name]["found"] for name in ("python", "amaranth", "pyosys", "cocotb", "verilator", "g++", "make"))

@@ -1,4 +1,4 @@
-"""`fabtune tune`, `cost` and the papers' tables as a user meets them."""
+"""`fabtune tune` with gradients and adapters, as a user meets it."""
 
 import json
 import pickle
@@ -9,8 +9,6 @@ import torch
 from torch import nn
 
 from fabtune.golden.models.checkpoint import load_saved
-from fabtune.scripts.tables import table_of
-from fabtune.scripts.tables.options import Options
 
 SHORT = ("--pretrain-epochs", "3", "--epochs", "3")
 MODEL = """
@@ -93,10 +91,13 @@ def test_a_users_network_weights_and_samples(fabtune, tmp_path):
     report = json.loads(out)
     assert report["accuracy_after"] > report["accuracy_before"]
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert report["adapters"] == "build/tune/npz-instantft.safetensors"
+    assert report["adapters"] == "build/runs/tune-0001/npz-instantft.safetensors"
     status, out, _ = fabtune("tune", *mine, "--weights", "mine.pt", "--method", "ft-all", "--engine", "float")
     assert status == 0
-    assert json.loads(out)["trained_parameters"] == 6 * 8 + 8 + 8 * 3 + 3
+    report = json.loads(out)
+    assert report["trained_parameters"] == 6 * 8 + 8 + 8 * 3 + 3
+    assert report["adapters"] == "build/runs/tune-0002/npz-ft-all.safetensors"
+    assert (tmp_path / "build/runs/latest/npz-ft-all.safetensors").is_file()
 
 
 def test_what_is_there_is_kept(fabtune, tmp_path):
@@ -117,6 +118,12 @@ MISTAKES = {
     "tune --rate 50": "has no integer: take 1.91e-05 to 2.5",
     "tune --rank 65": "rank = 65",
     "tune --pretrain-rate nan": "pre-training rate = nan",
+    "tune --steps 3": "--steps has no meaning with --method instantft",
+    "tune --generator otf8": "--generator has no meaning with --method instantft",
+    "tune --mask generic": "--mask has no meaning with --method instantft",
+    "tune --method ft-all --engine float --rank 4": "--rank has no meaning with --method ft-all",
+    "tune --core fast": "--core has no meaning with --engine golden",
+    "tune --weights mine.pt --pretrain-epochs 3": "--pretrain-epochs has no meaning with --weights",
     "tune --engine float --stochastic": "floats are not rounded",
     "tune --data nosuch": "there is no task 'nosuch'",
     "tune --data mnist": "--data-dir",
@@ -146,47 +153,9 @@ MISTAKES = {
     "tune --data npz:mine.npz --model mine.py:build --weights code.pt": "code.pt",
     "tune --data npz:mine.npz --model mine.py:build --weights gone.pt": "gone.pt",
     "tune --plot curve.bmp": "a plot ends in .png, .svg, .pdf",
-    "cost nosuch": "there is no network 'nosuch'",
-    "cost --rank 0": "Invalid value for '--rank'",
-    "table nope": "there is no table 'nope'; there are: pezo-3, pezo-4, pezo-6",
-    "table instantft-7a": "--data-dir",
-    "table skip2-4": "--data-dir",
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
     assert MISTAKES[mistake] in refused(mistake)
-
-
-def test_cost_of_every_method(fabtune):
-    status, out, _ = fabtune("cost", "lenet5-mnist", "--json")
-    assert status == 0
-    costs = json.loads(out)["methods"]
-    assert costs["instantft"]["cache_bytes"] == 995
-    assert costs["instantft"]["backward_flops_needed"] == 21_312
-    assert costs["ft-all"]["memory_bytes"] == 567_840
-    status, out, _ = fabtune("cost")
-    assert status == 0
-    assert "36,328" in out
-
-
-def test_table_1_of_instantft_is_as_printed():
-    rows = table_of("instantft-1")(Options())["rows"]
-    assert len(rows) == 12
-    for row in rows:
-        for what in ("parameters", "forward M", "backward M", "KB"):
-            assert row[what] == row[f"{what} paper"], row
-
-
-def test_skip2_takes_less_time_than_lora_all(monkeypatch):
-    from fabtune.scripts.tables import skip2
-
-    monkeypatch.setattr(skip2, "_ROUNDS", 1)
-    monkeypatch.setattr(skip2, "_EPOCHS", 2)
-    rows = table_of("skip2-6")(Options())["rows"]
-    assert [row["method"] for row in rows[:8]] == [row["method"] for row in rows[8:]]
-    assert all(row["ms here"] > 0 for row in rows)
-    counted = {row["method"]: row["operations, % of LoRA-All"] for row in rows[:8]}
-    assert counted["LoRA-All"] == 100
-    assert counted["Skip2-LoRA"] < 10

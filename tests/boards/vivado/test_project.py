@@ -17,7 +17,6 @@ BASE = {
     "board_name": "zcu102",
     "mhz": 250.0,
     "verilog_name": "urng.v",
-    "rom_files": [],
 }
 CORE = {"emitted_top": "pezo", "clock_port": "aclk", "is_core": True, "verilog_name": "pezo.v"}
 CASES = {
@@ -25,7 +24,6 @@ CASES = {
     "plain on kv260": {"board_name": "kv260"},
     "core on zcu102": CORE,
     "core on kv260": CORE | {"board_name": "kv260"},
-    "with memories": {"rom_files": ["pool.mem", "scale.hex"]},
 }
 
 TCLSH = shutil.which("tclsh")
@@ -126,13 +124,12 @@ def test_no_ip_version_is_written_down(case):
 
 
 def test_synthesis_names_part_top_clock_and_files():
-    text = flow(**(BASE | {"rom_files": ["pool.mem"]}))["synth_ooc.tcl"]
+    text = flow(**BASE)["synth_ooc.tcl"]
     for line in (
         "set top {urng}",
         "set part {xczu9eg-ffvb1156-2-e}",
         "set clock {clk}",
         "set sources {urng.v}",
-        "set memories {pool.mem}",
         "set constraints {urng_ooc.xdc}",
         "synth_design -mode out_of_context -top $top -part $part",
     ):
@@ -195,16 +192,6 @@ def test_synthesis_fails_with_a_status(tmp_path, change, message):
 @needs_tclsh
 def test_timing_met_exactly_is_met(tmp_path):
     assert run_script(tmp_path, "synth_ooc.tcl", flow(**BASE), slack="0.000")[0] == 0
-
-
-@needs_tclsh
-def test_memories_are_added_beside_the_verilog(tmp_path):
-    for name in ("synth_ooc.tcl", "project.tcl"):
-        _, _, commands = run_script(tmp_path, name, flow(**(BASE | {"rom_files": ["a.mem", "b.hex"]})))
-        for file in ("a.mem", "b.hex"):
-            path = f"{{{tmp_path}/emitted here/{file}}}"
-            assert f"add_files -norecurse {path}" in commands
-            assert f"set_property file_type {{Memory Initialization Files}} {path}" in commands
 
 
 @needs_tclsh

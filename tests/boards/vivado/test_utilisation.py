@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.vivado.project import read_utilisation
+from fabtune.boards.vivado.utilisation import parse_report, ratios, read_report
 from fabtune.golden.errors import UserError
 
 ULTRASCALE = """\
@@ -72,20 +72,20 @@ def without(row):
 
 
 def test_utilisation_report_is_read():
-    assert read_utilisation(ULTRASCALE) == FOUND
-    assert BOARDS["kv260"].lacks(read_utilisation(ULTRASCALE)) == ()
+    assert parse_report(ULTRASCALE) == FOUND
+    assert BOARDS["kv260"].lacks(parse_report(ULTRASCALE)) == ()
 
 
 def test_columns_are_found_by_their_heads():
     # older Vivado has no column `Prohibited`; a version that puts one in front must not matter either
     swapped = re.sub(r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|\5|\6|", ULTRASCALE)
     assert "Prohibited" not in swapped
-    assert read_utilisation(swapped) == FOUND
+    assert parse_report(swapped) == FOUND
 
 
 def test_seven_series_names():
     text = ULTRASCALE.replace("CLB LUTs", "Slice LUTs").replace("CLB Reg", "Slice Reg").replace("xck26", "xc7z020")
-    assert read_utilisation(text) == FOUND
+    assert parse_report(text) == FOUND
 
 
 @pytest.mark.parametrize(
@@ -100,29 +100,41 @@ def test_seven_series_names():
 )
 def test_a_missing_row_is_an_error_not_zero(row, name):
     with pytest.raises(UserError, match=f"no row '{name}'"):
-        read_utilisation(without(row))
+        parse_report(without(row))
 
 
 def test_uram_of_devices_without_any():
     zcu102 = without("URAM").replace("xck26-sfvc784-2LV-c", "xczu9eg-ffvb1156-2-e")
-    assert read_utilisation(zcu102) == FOUND | {"uram": 0}
-    assert BOARDS["zcu102"].lacks(read_utilisation(zcu102)) == ()
+    assert parse_report(zcu102) == FOUND | {"uram": 0}
+    assert BOARDS["zcu102"].lacks(parse_report(zcu102)) == ()
     stranger = without("URAM").replace("xck26-sfvc784-2LV-c", "7z020clg484-1")
-    assert "uram" not in read_utilisation(stranger)
+    assert "uram" not in parse_report(stranger)
 
 
 @pytest.mark.parametrize("used", ["", "many", "-1", "nan", "inf"])
 def test_an_amount_that_is_none_is_refused_with_its_line(used):
     with pytest.raises(UserError, match=rf"^line 14: CLB LUTs\* uses '{used}', which is not an amount"):
-        read_utilisation(ULTRASCALE.replace("| 1377 |", f"| {used} |"))
+        parse_report(ULTRASCALE.replace("| 1377 |", f"| {used} |"))
 
 
 def test_two_reports_in_one_are_refused():
     with pytest.raises(UserError, match="DSPs is 25 here and 24 above"):
-        read_utilisation(ULTRASCALE + ULTRASCALE.replace("|   24 |     0 ", "|   25 |     0 "))
+        parse_report(ULTRASCALE + ULTRASCALE.replace("|   24 |     0 ", "|   25 |     0 "))
 
 
 @pytest.mark.parametrize("text", ["", "hello", ULTRASCALE[:300], ULTRASCALE.replace("Used", "Spent")])
 def test_what_is_no_report_is_refused(text):
     with pytest.raises(UserError, match="no table with the columns 'Site Type' and 'Used'"):
-        read_utilisation(text)
+        parse_report(text)
+
+
+def test_a_file_is_read(tmp_path):
+    (tmp_path / "urng.rpt").write_text(ULTRASCALE)
+    assert read_report(tmp_path / "urng.rpt") == FOUND
+    with pytest.raises(UserError, match=r"no file '.*gone.rpt'"):
+        read_report(tmp_path / "gone.rpt")
+
+
+def test_ratios_to_an_estimate():
+    estimate = {"lut": 50.0, "ff": 10.0, "bram36": 1.0, "uram": 0.0, "dsp": 3.0}
+    assert ratios(estimate, {"lut": 40.0, "ff": 10.0, "bram36": 0.0}) == {"lut": 1.25, "ff": 1.0, "bram36": None}

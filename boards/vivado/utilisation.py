@@ -1,0 +1,100 @@
+"""The utilisation report that Vivado writes, and an estimate beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...golden.errors import UserError
+from ..board import BOARDS, RESOURCES
+
+_ROWS = {
+    "CLB LUTs": "lut",
+    "Slice LUTs": "lut",
+    "CLB Registers": "ff",
+    "Slice Registers": "ff",
+    "Block RAM Tile": "bram36",
+    "URAM": "uram",
+    "DSPs": "dsp",
+}
+
+
+def read_report(path: Path) -> dict[str, float]:
+    """Read the file that ``report_utilization -file`` wrote; see `parse_report`.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, and as `parse_report` does.
+    """
+    if not path.is_file():
+        raise UserError(f"no file {str(path)!r}: give the path of a report of Vivado's report_utilization")
+    return parse_report(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def ratios(estimate: Mapping[str, float], vivado: Mapping[str, float]) -> dict[str, float | None]:
+    """Divide the estimate of each resource that the report has by Vivado's figure; None where Vivado uses none."""
+    return {name: estimate[name] / used if used else None for name, used in vivado.items()}
+
+
+def parse_report(text: str) -> dict[str, float]:
+    """Parse the amounts in the text of Vivado's ``report_utilization``, whole design.
+
+    Returns
+    -------
+    dict of str to float
+        The amount of each of `RESOURCES`. Vivado lists only what a device has; ``uram`` is 0 where the
+        report's device is that of a board without any, and left out where the device is not one of ours.
+
+    Raises
+    ------
+    UserError
+        If there is no utilisation table, or a row is missing, contradicts another or is not a number.
+    """
+    found: dict[str, float] = {}
+    used: int | None = None
+    columns, tables = 0, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            used = used if line.startswith("+") else None
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if "Site Type" in cells:
+            used = cells.index("Used") if "Used" in cells and cells[0] == "Site Type" else None
+            columns, tables = len(cells), tables + (used is not None)
+        elif used is not None and len(cells) == columns and (key := _ROWS.get(cells[0].rstrip("*"))):
+            amount = _amount(cells[used], cells[0], number)
+            if found.setdefault(key, amount) != amount:
+                raise UserError(
+                    f"line {number}: {cells[0]} is {amount:g} here and {found[key]:g} above: one report each"
+                )
+    if not tables:
+        raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
+    device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
+    return _complete(found, device[1] if device else "")
+
+
+def _amount(text: str, row: str, number: int) -> float:
+    try:
+        amount = float(text.replace(",", ""))
+    except ValueError:
+        amount = -1
+    if not 0 <= amount < float("inf"):
+        raise UserError(f"line {number}: {row} uses {text!r}, which is not an amount: was the report edited?")
+    return amount
+
+
+def _complete(found: Mapping[str, float], device: str) -> dict[str, float]:
+    """Every resource that the device has must be there."""
+    known = next((target for target in BOARDS.values() if device.startswith(target.device)), None)
+    result = {}
+    for key in RESOURCES:
+        if key in found:
+            result[key] = found[key]
+        elif known and not known.resources[key]:
+            result[key] = 0.0
+        elif known or key != "uram":
+            names = " or ".join(repr(name) for name, kind in _ROWS.items() if kind == key)
+            raise UserError(f"no row {names}: the report is not complete; run report_utilization without options")
+    return result

@@ -1,0 +1,55 @@
+"""`fabtune compare`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..display import show_json
+from ..options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+
+
+@click.command(cls=SectionedCommand)
+@section("Block", block())
+@click.argument("capture", type=PATH)
+@section(
+    "Alignment",
+    option("--skip", type=click.IntRange(0), default=0, help="Words of golden before the capture's first."),
+    option("--drop", type=click.IntRange(0), default=0, help="Words of the capture before golden's first."),
+)
+@section("Output", as_json)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    capture: Path,
+    skip: int,
+    drop: int,
+    as_json: bool,
+) -> None:
+    """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference."""
+    from ...hw.top import ports_of
+    from ...sim.captures.capture import read_capture
+    from ...sim.captures.compare import compare
+
+    spec = spec_of(block, settings, preset)
+    comparison = compare(spec, read_capture(capture, spec, ports_of(spec)), skip, drop)
+    agreed = comparison.compared - comparison.mismatches
+    if as_json:
+        show_json(
+            {
+                "compared": comparison.compared,
+                "agreed": agreed,
+                "mismatches": comparison.mismatches,
+                "differences": comparison.differences,
+                "hint": comparison.hint,
+            }
+        )
+    else:
+        click.echo(f"{capture}: {agreed} of {comparison.compared} numbers agree")
+        context = comparison.first.lines() if comparison.first else comparison.differences
+        for line in (*context, *filter(None, [comparison.hint])):
+            click.echo(line)
+    sys.exit(0 if comparison.passed else 1)

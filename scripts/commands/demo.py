@@ -1,0 +1,29 @@
+"""`fabtune demo`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..display import show_json
+from ..options import PATH, SectionedCommand, as_json, option
+
+
+@click.command(cls=SectionedCommand)
+@option("--output", "-o", type=PATH, help="Folder to write, by default build/demo.")
+@option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
+@option("--force", is_flag=True, help="Replace the files of an earlier demo.")
+@as_json
+def command(output: Path | None, simulator: str, force: bool, as_json: bool) -> None:
+    """Fine-tune on drifted digits, send the weights through the RTL, emit, estimate, and write a report."""
+    from rich.console import Console
+
+    from ..demo import demo, summary
+    from ..outputs import OutputFolder
+
+    folder = OutputFolder(output or Path("build/demo"), force, default=output is None)
+    result = demo(folder, simulator, Console(stderr=True))
+    show_json(result) if as_json else click.echo(summary(result))
+    sys.exit(0 if result["bit_exact"] else 1)

@@ -1,0 +1,29 @@
+"""`fabtune doctor`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import click
+
+from ..display import show_json, show_table
+from ..options import SectionedCommand, as_json
+
+
+@click.command(cls=SectionedCommand)
+@as_json
+def command(as_json: bool) -> None:
+    """Check which tools are installed, in which version, and how to install the others."""
+    from ..doctor import checks
+
+    found = checks()
+    if as_json:
+        show_json({check.name: dataclasses.asdict(check) for check in found})
+    else:
+        rows = []
+        for check in found:
+            state = check.version or "yes" if check.found else "missing"
+            rows.append((check.name, state, check.needed_for, "" if check.found else check.remedy))
+        show_table(("tool", "version", "needed for", "what to type"), rows)
+    sys.exit(1 if any(check.required and not check.found for check in found) else 0)

@@ -1,0 +1,51 @@
+"""`fabtune emit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..display import show_json
+from ..options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
+
+
+@click.command(cls=SectionedCommand)
+@section("Block", block())
+@section(
+    "Board",
+    option("--board", metavar="zcu102|kv260", help="Add its constraints and Vivado scripts."),
+    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency to synthesise for."),
+)
+@section(
+    "Output",
+    option("--output", "-o", type=PATH, help="Folder to write, by default build/BLOCK."),
+    option("--top", metavar="NAME", help="Name of the top module, by default the block's."),
+    option("--force", is_flag=True, help="Replace the folder's files of the same names."),
+    as_json,
+)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    board: str | None,
+    mhz: float,
+    output: Path | None,
+    top: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
+    if board is None:
+        refuse_options(["mhz"], "no --board")
+    from ...boards.vivado.package import package
+    from ..outputs import OutputFolder
+
+    files = package(spec_of(block, settings, preset), board, top, mhz)
+    folder = output or Path("build") / block
+    written = OutputFolder(folder, force, default=output is None).write(files)
+    if as_json:
+        show_json({"folder": str(folder), "files": written})
+        return
+    for name in written:
+        click.echo(folder / name)

@@ -1,0 +1,73 @@
+"""`fabtune federate`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ..display import show_json, show_table
+from ..options import FILE, SectionedCommand, as_json, option, refuse_options, section, start
+
+
+@click.command(cls=SectionedCommand)
+@section("Samples and network", start)
+@section(
+    "Federation",
+    option("--rounds", type=int, default=5, show_default=True, help="Rounds of the federation."),
+    option("--clients", type=int, default=10, show_default=True, help="Clients in all."),
+    option("--fraction", type=float, default=0.2, show_default=True, help="Fraction of the clients in a round."),
+    option("--alpha", type=float, default=1.0, show_default=True, help="Of the Dirichlet split; small is uneven."),
+    option("--steps", type=int, default=12, show_default=True, help="Steps of a client in a round."),
+    option("--batch", type=int, default=20, show_default=True, help="Samples of a step."),
+    option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers."),
+    option(
+        *("--fault-injection", "--mishaps", "fault_injection"),
+        is_flag=True,
+        help="One client drops out, and in each round one sends a damaged message first.",
+    ),
+)
+@section(
+    "FedSPZO",
+    option("--rate", type=float, help="Learning rate; by default one that suits the network."),
+    option("--eps", type=float, default=1e-3, show_default=True, help="Length of a perturbation."),
+    option("--first", type=int, default=2, show_default=True, metavar="P1", help="Perturbations of the first part."),
+    option("--second", type=int, default=8, show_default=True, metavar="P2", help="Of the second, for each of them."),
+    option("--stage", type=int, help="Layer at which the model is cut; by default where that should save most."),
+    option("--generator", default="otf8", show_default=True, metavar="NAME", help="A preset of pezo."),
+)
+@section(
+    "Baselines",
+    option("--alone", is_flag=True, help="Leave out the baselines, FedZO and FedAvg."),
+    option("--plain-rate", type=float, help="Learning rate of plain federated zeroth order (FedZO)."),
+    option("--fedavg-rate", type=float, help="Learning rate of FedAvg."),
+)
+@section(
+    "Output",
+    option("--plot", type=FILE, help="Held-out loss and accuracy by forward work: .png, .svg or .pdf."),
+    option("--force", is_flag=True, help="Replace this file."),
+    as_json,
+)
+def command(as_json: bool, **options: Any) -> None:
+    """Fine-tune on several clients that upload integer scalars; the server rebuilds their models bit for bit."""
+    if options["alone"]:
+        refuse_options(["plain_rate", "fedavg_rate"], "--alone")
+    from rich.console import Console
+
+    from ..federate import Request, run
+
+    result = run(Request(**options), Console(stderr=True))
+    if as_json:
+        show_json(result)
+    else:
+        rows = []
+        for name, one in {"FedSPZO": result, **result["baselines"]}.items():
+            before, after = (f"{100 * one[f'accuracy_{when}']:.1f}" for when in ("before", "after"))
+            counts = (f"{one[what]:,}" for what in ("upload_bytes", "forward_flops"))
+            rows.append((name, before, after, f"{one['loss_after']:.3f}", *counts))
+        show_table(("", "right before %", "after %", "loss after", "upload bytes", "forward operations"), rows)
+        for refusal in result["refused"]:
+            click.echo(f"refused: {refusal}")
+        click.echo("every bit the same" if result["bit_identical"] else "server and clients DIFFER")
+    sys.exit(0 if result["bit_identical"] else 1)

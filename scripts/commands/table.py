@@ -1,0 +1,60 @@
+"""`fabtune table`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..display import show_json, show_table
+from ..options import FILE, PATH, SectionedCommand, as_json, data_dir, option, refuse_options, section
+from ..tables import TABLES, options_of, table_of
+
+
+def _users(name: str) -> str:
+    """Name the tables that take an option."""
+    return ", ".join(table for table in TABLES if name in options_of(table))
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("name", metavar="|".join(TABLES))
+@section(
+    "Tables by training",
+    data_dir,
+    option("--seeds", type=click.IntRange(1), help="Trials; by default the table's own number."),
+)
+@section(
+    f"Tables of text: {_users('shots')}",
+    option("--model", type=PATH, help="Folder of a transformer."),
+    option("--task", "tasks", multiple=True, metavar="NAME", help="A task, by default the table's; may be repeated."),
+    option("--shots", type=click.IntRange(1), help="Sentences a class; by default 16."),
+    option("--steps", type=click.IntRange(1), help="Steps of zeroth order."),
+    option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate where all weights learn."),
+    option("--plot", type=FILE, help="The table's curves: .png, .svg or .pdf."),
+)
+@section("Output", as_json)
+def command(name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
+    """Measure a table of a paper and print it beside the paper's numbers."""
+    takes = options_of(name)
+    if plot:
+        from ..curve import check, draw_curves
+
+        check(plot)
+    refuse_options([one for one in (*options, "plot") if one not in takes], f"table {name}")
+    from rich.console import Console
+
+    from ..tables.options import Options
+
+    with Console(stderr=True).status(name) as status:
+        result = table_of(name)(Options(progress=status.update, **options))
+    if plot:
+        draw_curves(result["curves"], result["title"], plot)
+    if as_json:
+        show_json(result)
+        return
+    columns = list(result["rows"][0])
+    rows = [["-" if row[column] is None else str(row[column]) for column in columns] for row in result["rows"]]
+    show_table(columns, rows, title=result["title"], piped_width=400)
+    for note in result["notes"]:
+        click.echo(note)

@@ -1,0 +1,131 @@
+"""`fabtune tune`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any, TypeVar
+
+import click
+
+from ...golden.errors import UserError
+from ..display import show_json
+from ..options import FILE, SectionedCommand, as_json, given, option, refuse_options, section, start
+
+Request = TypeVar("Request")
+
+GRADIENTS = ("epochs", "rank", "stochastic", "core", "pretrain_epochs", "pretrain_rate")
+ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters")
+SPARSE = ("mask", "fraction", "generic")
+TEXT = ("shots", "precision")
+"""The options of each section below that belongs to some of the methods alone."""
+
+
+@click.command(cls=SectionedCommand)
+@section(
+    "Method, samples and network",
+    option("--method", default="instantft", show_default=True, metavar="NAME", help="One of those named below."),
+    start,
+)
+@section(
+    "Every method",
+    option("--engine", metavar="golden|float|rtl", help="Integers, the default where there are any; float32; core."),
+    option("--batch", type=click.IntRange(1), help="Samples of a batch; by default 20, of a transformer 16."),
+    option("--rate", type=float, help="Learning rate on the mean of a batch; by default one that suits."),
+    option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers."),
+)
+@section(
+    "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias, ft-last, "
+    "ft-all",
+    option("--epochs", type=click.IntRange(1), help="Epochs of fine-tuning; by default the paper's."),
+    option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters."),
+    option("--stochastic", is_flag=True, help="Round updates with random numbers of urng, not to nearest."),
+    option("--core", default="small", show_default=True, metavar="small|fast|chip", help="Preset for --engine rtl."),
+    option("--pretrain-epochs", type=click.IntRange(1), help="Epochs of pre-training; by default the paper's."),
+    option("--pretrain-rate", type=float, help="Learning rate of pre-training."),
+)
+@section(
+    "Zeroth order: mezo, pezo-pool, pezo-otf, sparse-zo",
+    option("--steps", type=click.IntRange(1), help="Steps; by default a number that suits the model."),
+    option("--eps", type=float, default=1e-3, show_default=True, help="Length of a perturbation."),
+    option("--queries", type=click.IntRange(1), default=1, show_default=True, help="Perturbations of a step."),
+    option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo."),
+    option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo."),
+)
+@section(
+    "Sensitive weights: sparse-zo",
+    option("--mask", default="generic", show_default=True, metavar="generic|task|random", help="Weights to tune."),
+    option("--fraction", type=float, default=0.001, show_default=True, help="Fraction of the weights to tune."),
+    option("--generic", type=FILE, help="Text for the generic mask, by default tinyshakespeare in --data-dir."),
+)
+@section(
+    "Zeroth order on text: --data sst-2, sst-5, trec or csv:FOLDER, --model FOLDER of a transformer",
+    option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class."),
+    option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of the transformer."),
+)
+@section(
+    "Output",
+    option("--output", "-o", type=FILE, help="File for what was tuned, by default in build/runs/tune-NUMBER."),
+    option("--plot", type=FILE, help="Loss and held-out accuracy: .png, .svg or .pdf."),
+    option("--force", is_flag=True, help="Replace these files."),
+    as_json,
+)
+def command(as_json: bool, **options: Any) -> None:
+    """Fine-tune a network, or a transformer on a few sentences.
+
+    With gradients or adapters: in float, in the hardware's integers, or in its RTL. Or with zeroth order, in float or
+    in integers that wrap, with the hardware's perturbations. An option that has no meaning with the method is refused.
+    """
+    from rich.console import Console
+
+    from ...golden.train.adapters.methods import METHODS
+
+    console = Console(stderr=True)
+    if options["method"] in METHODS:
+        _refuse_with_gradients(options)
+        from .. import tune
+
+        result = tune.run(_request(tune.Request, options), console)
+        summary = tune.summary(result)
+    else:
+        _refuse_with_zeroth_order(options)
+        from .. import zeroth
+
+        result = zeroth.run(_request(zeroth.Request, options), console)
+        summary = zeroth.summary(result)
+    show_json(result) if as_json else click.echo(summary)
+    sys.exit(0 if result.get("bit_exact", True) else 1)
+
+
+def _request(kind: type[Request], options: dict[str, Any]) -> Request:
+    """Make a request of the options that it has a field for."""
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in options.items() if name in known})
+
+
+def _refuse_with_gradients(options: dict[str, Any]) -> None:
+    """Refuse options that have no effect on a method with gradients or adapters."""
+    from ...golden.train.adapters.methods import METHODS, Adapters
+
+    method = f"--method {options['method']}"
+    refuse_options((*ZEROTH_ORDER, *SPARSE, *TEXT), method)
+    if METHODS[options["method"]].adapters is Adapters.NONE:
+        refuse_options(["rank"], method)
+    if options["engine"] != "rtl":
+        refuse_options(["core"], f"--engine {options['engine'] or 'golden'}")
+    if options["weights"]:
+        refuse_options(["pretrain_epochs", "pretrain_rate"], "--weights")
+
+
+def _refuse_with_zeroth_order(options: dict[str, Any]) -> None:
+    """Refuse options that have no effect on a zeroth-order method."""
+    from ...golden.train.text.tasks import is_text
+
+    method = f"--method {options['method']}"
+    refuse_options(GRADIENTS, method)
+    if options["method"] != "sparse-zo":
+        refuse_options(SPARSE, method)
+    elif options["mask"] != "generic":
+        refuse_options(["generic"], f"--mask {options['mask']}")
+    if not is_text(options["data"]) and given(("generic", *TEXT)):
+        raise UserError("--shots, --generic and --precision belong to a text task")

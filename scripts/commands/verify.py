@@ -1,0 +1,48 @@
+"""`fabtune verify`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import click
+
+from ..display import show_json
+from ..options import FILE, SectionedCommand, as_json, block, option, section, spec_of
+
+
+@click.command(cls=SectionedCommand)
+@section("Block", block())
+@section(
+    "Simulation",
+    option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus"),
+    option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job."),
+    option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the stimulus and stalls."),
+    option("--waves", type=FILE, help="File for the waveforms; must not exist."),
+)
+@section("Output", as_json)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    simulator: str,
+    words: int,
+    seed: int,
+    waves: Path | None,
+    as_json: bool,
+) -> None:
+    """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
+    from ...sim.verify import verify
+
+    verdict = verify(spec_of(block, settings, preset), simulator, words, seed, waves=waves)
+    if as_json:
+        show_json(dataclasses.asdict(verdict))
+    else:
+        click.echo(
+            f"{block} on {simulator}: {verdict.compared} numbers compared in {verdict.cycles} cycles, "
+            f"{verdict.mismatches} differ"
+        )
+    for complaint in (*verdict.differences, *verdict.failures):
+        click.echo(complaint, err=True)
+    sys.exit(0 if verdict.passed else 1)

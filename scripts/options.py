@@ -1,0 +1,141 @@
+"""Options that several commands share, and help texts that show options in sections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..golden.errors import UserError
+
+if TYPE_CHECKING:
+    from ..golden.block import Spec
+
+Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+PATH = click.Path(path_type=Path)
+
+
+class SectionedOption(click.Option):
+    """An option that knows the section of the help text in which it stands."""
+
+    section = "Options"
+
+
+class SectionedCommand(click.Command):
+    """A command whose help text shows its options in sections, in the order of their declaration."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section's options under its title."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                sections.setdefault(getattr(parameter, "section", SectionedOption.section), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+option = partial(click.option, cls=SectionedOption)
+"""``click.option`` for a `SectionedCommand`."""
+
+
+def section(title: str, *options: Decorator) -> Decorator:
+    """Put options, each made by `option`, under one title of the help text."""
+
+    def apply(function: Function) -> Function:
+        declared = len(getattr(function, "__click_params__", ()))
+        function = together(*options)(function)
+        for parameter in function.__click_params__[declared:]:  # type: ignore[attr-defined]
+            parameter.section = title
+        return function
+
+    return apply
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several decorators as one; the help text shows their options in this order."""
+    return lambda function: reduce(lambda done, one: one(done), reversed(options), function)
+
+
+def given(names: Iterable[str]) -> str | None:
+    """Find the first of some options that the user gave, whatever its value; None if there is none.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Parameter names, as the running command's function has them.
+
+    Returns
+    -------
+    str or None
+        The option as the user writes it: ``--data-dir``.
+    """
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            return next(one.opts[0] for one in context.command.params if one.name == name)
+    return None
+
+
+def refuse_options(names: Iterable[str], reason: str) -> None:
+    """Refuse options that were given though they have no effect.
+
+    Parameters
+    ----------
+    names : iterable of str
+        See `given`.
+    reason : str
+        What leaves them without effect, to stand after "with": ``--method mezo``.
+
+    Raises
+    ------
+    UserError
+        For the first of them that was given.
+    """
+    if (flag := given(names)) is not None:
+        raise UserError(f"{flag} has no meaning with {reason}: leave it out")
+
+
+as_json = option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+data_dir = option("--data-dir", type=PATH, help="Folder with the data's files.")
+
+start = together(
+    option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
+    option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Sequential; FILE.py is run."),
+    option("--weights", type=FILE, help="Its state dict; by default the network is pre-trained, and cached."),
+    option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples."),
+    data_dir,
+    option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
+)
+"""The samples, the network and its weights from which a fine-tuning starts; see `scripts.start.Start`."""
+
+
+def block(required: bool = True) -> Decorator:
+    """``BLOCK``, ``--preset`` and ``--set``: the parameters of `spec_of`."""
+    return together(
+        click.argument("block", metavar="BLOCK" if required else "[BLOCK]", required=required),
+        option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`)."),
+        option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."),
+    )
+
+
+def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
+    """Build the spec of a block.
+
+    Raises
+    ------
+    UserError
+        For an unknown block, preset or parameter, and for a wrong value.
+    """
+    from ..golden.registry import BLOCKS
+    from ..golden.settings import build
+
+    if block not in BLOCKS:
+        raise UserError(f"there is no block {block!r}; there are: {', '.join(BLOCKS)}")
+    return build(BLOCKS[block], settings, preset)

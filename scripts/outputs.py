@@ -1,0 +1,109 @@
+"""Where commands write by default: folders whose files they may replace, and numbered folders of runs.
+
+A file that the user named is replaced only with ``--force``. A default output must not make the second run of a
+command fail: `OutputFolder` replaces what fabtune itself wrote and the user left as it was, `new_run` numbers runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..boards.vivado.package import refuse_existing, write
+
+RUNS = Path("build/runs")
+
+
+@dataclass(frozen=True)
+class OutputFolder:
+    """A folder that a command fills with text files.
+
+    Parameters
+    ----------
+    path : Path
+    force : bool
+        Replace any file of the same name.
+    default : bool
+        The user did not name the folder: files that fabtune wrote here by default, and whose contents are still the
+        same, are replaced. Their SHA-256 digests are kept beside the folder, in ``.fabtune/NAME.json``.
+    """
+
+    path: Path
+    force: bool
+    default: bool
+
+    @property
+    def _record(self) -> Path:
+        return self.path.parent / ".fabtune" / f"{self.path.name}.json"
+
+    def _written(self) -> dict[str, str]:
+        """Digests by file name of what fabtune wrote here by default."""
+        if not (self.default and self._record.is_file()):
+            return {}
+        written: dict[str, str] = json.loads(self._record.read_text())
+        return written
+
+    def refuse(self, names: Iterable[str]) -> None:
+        """Refuse to write files of these names if one of them is there and may not be replaced.
+
+        Raises
+        ------
+        UserError
+            Naming the file.
+        """
+        written = self._written()
+        theirs = [name for name in names if written.get(name, "") != _digest_of(self.path / name)]
+        refuse_existing(theirs, self.path, self.force)
+
+    def write(self, files: Mapping[str, str]) -> list[str]:
+        """Write files, all of them or, if one of them may not be replaced, none; return their names.
+
+        Parameters
+        ----------
+        files : mapping of str to str
+            Text by file name, which may have folders in it: ``tile/tile.v``.
+        """
+        self.refuse(files)
+        by_folder: dict[Path, dict[str, str]] = {}
+        for name, text in files.items():
+            by_folder.setdefault((self.path / name).parent, {})[Path(name).name] = text
+        for folder, texts in by_folder.items():
+            write(texts, folder, force=True)
+        if self.default:
+            digests = self._written() | {name: _digest(text.encode()) for name, text in files.items()}
+            self._record.parent.mkdir(exist_ok=True)
+            self._record.write_text(json.dumps(digests, indent=1) + "\n")
+        return list(files)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of(path: Path) -> str:
+    """Digest of a file, empty if there is none."""
+    return _digest(path.read_bytes()) if path.is_file() else ""
+
+
+def new_run(command: str) -> Path:
+    """Make the next folder ``build/runs/COMMAND-NUMBER``, and let ``build/runs/latest`` point to it."""
+    RUNS.mkdir(parents=True, exist_ok=True)
+    found = (re.fullmatch(rf"{command}-(\d+)", path.name) for path in RUNS.iterdir())
+    number = max((int(one[1]) for one in found if one), default=0) + 1
+    while True:
+        folder = RUNS / f"{command}-{number:04d}"
+        try:
+            folder.mkdir()
+        except FileExistsError:  # made by another process in the meantime
+            number += 1
+            continue
+        break
+    link = RUNS / f".latest-{os.getpid()}"
+    link.symlink_to(folder.name)
+    os.replace(link, RUNS / "latest")
+    return folder

@@ -1,0 +1,106 @@
+"""`fabtune emit`: the files it writes, what it keeps, what it refuses."""
+
+import json
+
+import pytest
+
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
+    settings = ("--set", "network=digits") if block == "instantft" else ()  # another takes long
+    status, out, _ = fabtune("emit", block, *settings, "--json")
+    written = json.loads(out)
+    assert status == 0
+    assert names(tmp_path / "build" / block) == sorted(written["files"])
+    assert f"module {block}(" in (tmp_path / "build" / block / f"{block}.v").read_text()
+    assert json.loads((tmp_path / "build" / block / "spec.json").read_text())["block"] == block
+
+
+@pytest.mark.parametrize("board", ["zcu102", "kv260"])
+def test_emit_for_a_board_adds_constraints_and_scripts(fabtune, tmp_path, board):
+    status, _, _ = fabtune("emit", "pezo", "--preset", "pool", "--board", board, "--mhz", 250, "-o", "core")
+    assert status == 0
+    assert names(tmp_path / "core") == sorted(
+        ["pezo.v", "pezo_pool.mem", "spec.json", "synth_ooc.tcl", "project.tcl", "pezo_ooc.xdc", f"{board}.xdc"]
+    )
+    assert "-period 4.000" in (tmp_path / "core" / "pezo_ooc.xdc").read_text()
+
+
+def test_the_memory_file_is_the_memory(fabtune, tmp_path):
+    fabtune("emit", "pool", "-o", "p")
+    words = [int(line, 16) for line in (tmp_path / "p" / "pool_pool.mem").read_text().split()]
+    assert words == build(BLOCKS["pool"]).rom
+
+
+def test_emit_keeps_what_is_there_unless_forced(fabtune, tmp_path):
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "urng.v").write_text("mine")
+    (tmp_path / "o" / "notes.txt").write_text("mine too")
+    status, _, err = fabtune("emit", "urng", "-o", "o")
+    assert status == 2
+    assert "o/urng.v exists: choose another folder with --output, or --force" in err
+    assert names(tmp_path / "o") == ["notes.txt", "urng.v"]
+    assert (tmp_path / "o" / "urng.v").read_text() == "mine"
+    assert fabtune("emit", "urng", "-o", "o", "--force")[0] == 0
+    assert names(tmp_path / "o") == ["notes.txt", "spec.json", "urng.v"]
+    assert (tmp_path / "o" / "notes.txt").read_text() == "mine too"
+
+
+def test_the_same_parameters_give_the_same_files(fabtune, tmp_path):
+    fabtune("emit", "tile", "--set", "lanes=4", "--board", "kv260", "-o", "a")
+    fabtune("emit", "tile", "--set", "lanes=4", "--board", "kv260", "-o", "b")
+    for name in names(tmp_path / "a"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_second_run_replaces_what_the_first_wrote_by_default(fabtune, tmp_path):
+    assert fabtune("emit", "urng")[0] == 0
+    assert fabtune("emit", "urng", "--set", "n=3")[0] == 0
+    assert json.loads((tmp_path / "build/urng/spec.json").read_text())["parameters"]["n"] == 3
+    assert names(tmp_path / "build/urng") == ["spec.json", "urng.v"]
+
+
+def test_a_file_of_the_users_in_the_default_folder_is_kept(fabtune, tmp_path):
+    fabtune("emit", "urng")
+    verilog = tmp_path / "build/urng/urng.v"
+    verilog.write_text("edited")
+    status, _, err = fabtune("emit", "urng")
+    assert status == 2
+    assert "urng.v exists" in err
+    assert verilog.read_text() == "edited"
+    assert fabtune("emit", "urng", "--force")[0] == 0
+    assert fabtune("emit", "urng")[0] == 0
+
+
+MISTAKES = {
+    "emit": "Missing argument 'BLOCK'",
+    "emit nosuch": "there is no block 'nosuch'; there are: urng, scale",
+    "emit urng --set bits=99": "bits = 99 is not in 4 to 16",
+    "emit urng --set bits=abc": "'abc' is not an integer",
+    "emit urng --set foo=1": "urng has no parameter 'foo'; it has: n, bits",
+    "emit urng --set bits": "is not name=value",
+    "emit pezo --set bits=8": "ambiguous in pezo: say scale.urng.bits or pool.bits",
+    "emit scale --set mode=linear": "mode = 'linear' is not one of fraction, pow2, constant",
+    "emit pezo --set replay=maybe": "replay = 'maybe' is neither true nor false",
+    "emit urng --set seeds=1,x": "not integers with commas",
+    "emit urng --preset x": "urng has no preset 'x'",
+    "emit urng --board zedboard": "zedboard",
+    "emit urng --top 9x": "'9x' is not a module name",
+    "emit urng --board zcu102 --mhz 5000": "5000",
+    "emit urng --output /dev/null": "is a file, not a folder",
+    "emit urng --output /proc/nowhere": "/proc/nowhere",
+    "emit tile --set pezo.replay=false": "pezo.replay must be true",
+    "emit urng --mhz 100": "--mhz has no meaning with no --board",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
+    assert MISTAKES[mistake] in refused(mistake)

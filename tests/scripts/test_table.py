@@ -1,0 +1,84 @@
+"""`fabtune table`: the papers' tables as a user meets them."""
+
+import json
+
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.scripts.tables import table_of
+from fabtune.scripts.tables.options import Options
+from fabtune.scripts.tables.zeroth import Way, _trial
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "count"),
+    [("pezo-3", "perturbation", 6), ("pezo-4", "method", 3), ("sparse-1", "tuned", 5), ("pezo-fig4", "generator", 10)],
+)
+def test_tables_of_text(fabtune, sentences, tmp_path, tiny_transformer, table, column, count):
+    size = ("--task", "sst-2", "--seeds", 1, "--steps", 3, "--model", tiny_transformer, "--data-dir", "data")
+    status, out, _ = fabtune("table", table, *size, "--plot", "curves.svg", "--json")
+    assert status == 0
+    result = json.loads(out)
+    assert len({row[column] for row in result["rows"]}) == len(result["rows"]) == count
+    assert all(0 <= row["after"] <= 100 for row in result["rows"])
+    assert (tmp_path / "curves.svg").stat().st_size > 1000
+    if table == "sparse-1":
+        assert any("13.47" in note and "13.5" in note for note in result["notes"])
+
+
+def test_a_rate_is_that_of_all_weights(fabtune, sentences, tiny_transformer):
+    size = ("--task", "sst-2", "--seeds", 1, "--steps", 9, "--model", tiny_transformer, "--data-dir", "data")
+    status, out, _ = fabtune("table", "sparse-1", *size, "--rate", "1e30", "--json")
+    assert status == 0
+    assert [row["collapsed"] for row in json.loads(out)["rows"]] == [1, 0, 0, 0, 0]
+
+
+def test_a_trial_that_collapses_is_told_from_one_that_cannot_start(sentences, tmp_path, tiny_transformer):
+    trial = {"task": "sst-2", "shots": 16, "seed": 0, "steps": 50, "data_dir": tmp_path / "data"}
+    outcome = _trial(way=Way("mezo"), rate=1e30, folder=tiny_transformer, **trial)
+    assert outcome.collapsed
+    assert 0 <= outcome.after <= 1
+    (tmp_path / "data" / "text" / "tinyshakespeare" / "input.txt").unlink()
+    with pytest.raises(UserError, match=r"the generic text .* is missing"):
+        _trial(way=Way("sparse-zo"), rate=1e-3, folder=tiny_transformer, **trial)
+
+
+def test_table_1_of_instantft_is_as_printed():
+    rows = table_of("instantft-1")(Options())["rows"]
+    assert len(rows) == 12
+    for row in rows:
+        for what in ("parameters", "forward M", "backward M", "KB"):
+            assert row[what] == row[f"{what} paper"], row
+
+
+def test_skip2_takes_less_time_than_lora_all(monkeypatch):
+    from fabtune.scripts.tables import skip2
+
+    monkeypatch.setattr(skip2, "_ROUNDS", 1)
+    monkeypatch.setattr(skip2, "_EPOCHS", 2)
+    rows = table_of("skip2-6")(Options())["rows"]
+    assert [row["method"] for row in rows[:8]] == [row["method"] for row in rows[8:]]
+    assert all(row["ms here"] > 0 for row in rows)
+    counted = {row["method"]: row["operations, % of LoRA-All"] for row in rows[:8]}
+    assert counted["LoRA-All"] == 100
+    assert counted["Skip2-LoRA"] < 10
+
+
+MISTAKES = {
+    "table nope": "there is no table 'nope'; there are: pezo-3, pezo-4, pezo-6",
+    "table instantft-7a": "--data-dir",
+    "table skip2-4": "--data-dir",
+    "table pezo-4": "--data-dir",
+    "table pezo-4 --data-dir gone": "is missing",
+    "table pezo-4 --data-dir data --task poems": "no text task 'poems'",
+    "table pezo-4 --rate 0": "0.0 is not in the range x>0",
+    "table pezo-6 --plot curve.gif": ".png, .svg, .pdf",
+    "table pezo-6 --plot curve.png": "--plot has no meaning with table pezo-6",
+    "table pezo-6 --seeds 3": "--seeds has no meaning with table pezo-6",
+    "table fedspzo --shots 3": "--shots has no meaning with table fedspzo",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(refused, sentences, mistake):
+    assert MISTAKES[mistake] in refused(mistake)

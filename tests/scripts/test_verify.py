@@ -1,0 +1,59 @@
+"""`fabtune verify`: what it compares, keeps and refuses."""
+
+import json
+
+import pytest
+
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
+
+
+def test_verify_reports_what_it_compared(fabtune, fast_simulator):
+    status, out, _ = fabtune("verify", "urng", "--simulator", fast_simulator, "--words", 100, "--json")
+    verdict = json.loads(out)
+    assert status == 0
+    assert verdict["mismatches"] == 0
+    assert verdict["compared"] > 6000
+    assert verdict["cycles"] > 800
+    assert verdict["simulator"] == fast_simulator
+
+
+def test_verify_fails_when_the_rtl_is_another(fabtune, fast_simulator, monkeypatch):
+    import fabtune.sim.verify as module
+
+    real = module.emit
+    monkeypatch.setattr(module, "emit", lambda spec: real(build(BLOCKS["pool"], ["seed=1"])))
+    status, out, err = fabtune("verify", "pool", "--simulator", fast_simulator, "--words", 50)
+    assert status == 1
+    assert "differ" in out
+    assert "golden" in err
+
+
+def test_waveforms_are_kept_and_never_replaced(fabtune, tmp_path, simulator):
+    waves = ("verify", "urng", "--set", "n=3", "--words", 20, "--simulator", simulator, "--waves", "w.vcd")
+    assert fabtune(*waves)[0] == 0
+    assert (tmp_path / "w.vcd").stat().st_size > 1000
+    status, _, err = fabtune(*waves)
+    assert status == 2
+    assert "w.vcd exists" in err
+
+
+def test_a_simulator_that_is_not_there_is_named_with_its_remedy(fabtune, monkeypatch):
+    import fabtune.sim.simulator as module
+
+    monkeypatch.setattr(module, "find", lambda simulator: None)
+    status, _, err = fabtune("verify", "urng", "--simulator", "icarus")
+    assert status == 2
+    assert err == "fabtune: icarus is not installed: apt install iverilog\n"
+
+
+MISTAKES = {
+    "verify urng --simulator vcs": "choose one of verilator, icarus",
+    "verify urng --words 0": "Invalid value for '--words'",
+    "verify urng --waves nodir/w.vcd": "there is no folder nodir",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
+    assert MISTAKES[mistake] in refused(mistake)
