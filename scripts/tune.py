@@ -61,7 +61,7 @@ class Request(Start):
 
     def pretraining(self, network: Network) -> Pretraining:
         """The network's default pre-training, where the request gives none."""
-        given = {"epochs": self.pretrain_epochs, "rate": self.pretrain_rate}
+        given: dict[str, Any] = {"epochs": self.pretrain_epochs, "rate": self.pretrain_rate}
         return replace(
             pretraining_defaults(network.name, self.seed),
             **{name: value for name, value in given.items() if value is not None},

@@ -105,11 +105,11 @@ def _request(kind: type[Request], options: dict[str, Any]) -> Request:
 
 def _refuse_with_gradients(options: dict[str, Any]) -> None:
     """Refuse options that have no effect on a method with gradients or adapters."""
-    from ...golden.train.adapters.methods import METHODS, Adapters
+    from ...golden.train.adapters.methods import METHODS, AdapterPlacement
 
     method = f"--method {options['method']}"
     refuse_options((*ZEROTH_ORDER, *SPARSE, *TEXT), method)
-    if METHODS[options["method"]].adapters is Adapters.NONE:
+    if METHODS[options["method"]].adapters is AdapterPlacement.NONE:
         refuse_options(["rank"], method)
     if options["engine"] != "rtl":
         refuse_options(["core"], f"--engine {options['engine'] or 'golden'}")
