@@ -1,33 +1,184 @@
-"""The arrows between the houses run one way: scripts -> sim -> boards -> hw -> golden."""
+"""Import rules between houses, areas, packages and files, and the sizes that keep a file readable."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MAY_IMPORT = {
+HOUSES = {
     "golden": set(),
     "hw": {"golden"},
-    "sim": {"boards", "hw", "golden"},
     "boards": {"hw", "golden"},
-    "scripts": {"boards", "sim", "hw", "golden"},
+    "sim": {"boards", "hw", "golden"},
+    "scripts": {"sim", "boards", "hw", "golden"},
 }
+"""Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
+
+BASE = {"block", "cache", "errors", "fixed", "packets"}
+"""Modules of golden that every area may import: the contract of a block, numbers, errors, kept builds."""
+MODELS = {"models", "datasets"}
+AREAS = {
+    "golden": {
+        "models": set(),
+        "datasets": {"models"},
+        "rng": set(),
+        "axi": set(),
+        "nf4": {"rng"},
+        "nn": {"rng", "axi", "models"},
+        "lora": {"rng", "nf4", "axi", "nn", "models"},
+        "zo": {"rng", "nf4"},
+        "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
+        "train": {"rng", "nf4", "nn", "lora", "zo", *MODELS},
+    },
+    "hw": {
+        "primitives": set(),
+        "rng": {"primitives"},
+        "nf4": {"primitives"},
+        "axi": {"primitives"},
+        "nn": {"primitives", "axi"},
+        "lora": {"primitives", "nf4", "axi", "nn"},
+        "zo": {"primitives", "rng", "nf4"},
+        "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
+    },
+}
+"""Which other areas of its house each area may import, besides the house's own modules outside areas."""
+TRAIN = {
+    "adapters": set(),
+    "sparse": set(),
+    "zo": {"sparse"},
+    "text": {"zo", "sparse"},
+    "federated": {"zo"},
+}
+"""The same for the packages of golden/train."""
+
+LONGEST_FILE = 500
+WIDEST_FOLDER = 18
 
 
-@pytest.mark.parametrize("house", MAY_IMPORT)
+def module_of(path):
+    """Name a file as it is imported, without ``fabtune.`` and ``__init__``."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def package_of(path):
+    """Name the package that a file's relative imports start from."""
+    return list(path.relative_to(ROOT).parts[:-1])
+
+
+FILES = {module_of(path): path for house in HOUSES for path in sorted((ROOT / house).rglob("*.py"))}
+
+
+def imports(path):
+    """List the modules of the project that a file imports: (module, at import time of the file)."""
+    tree = ast.parse(path.read_text())
+    at_once = set(ast.walk(ast.Module(body=[*top_level(tree.body)], type_ignores=[])))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = package_of(path)[: len(package_of(path)) - node.level + 1]
+        target = ".".join([*base, *([node.module] if node.module else [])])
+        for name in node.names:
+            found = f"{target}.{name.name}" if f"{target}.{name.name}" in FILES else target
+            if found in FILES:
+                yield found, node in at_once
+
+
+def top_level(body):
+    """Yield the statements that run when a file is imported; what stands in functions is left out."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ClassDef):
+            yield from top_level(node.body)
+        else:
+            yield node
+
+
+def sorts(graph):
+    """Return the cycle of a graph as text, empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return " <- ".join(error.args[1])
+    return ""
+
+
+@pytest.mark.parametrize("house", HOUSES)
 def test_a_house_imports_only_what_lies_below(house):
-    for path in sorted((ROOT / house).rglob("*.py")):
-        levels_to_the_root = len(path.relative_to(ROOT).parts)
+    for module, path in FILES.items():
+        if module.split(".")[0] == house:
+            for target, _ in imports(path):
+                assert target.split(".")[0] in {house, *HOUSES[house]}, f"{module} imports {target}"
+
+
+def test_imports_inside_the_package_are_relative():
+    for module, path in FILES.items():
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level == levels_to_the_root and node.module:
-                assert node.module.split(".")[0] in MAY_IMPORT[house], f"{path.name} imports {node.module}"
-            elif isinstance(node, ast.ImportFrom | ast.Import):
+            if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
-                assert not any(name.startswith("fabtune") for name in names), f"{path.name} imports absolutely"
+                assert not any(name.split(".")[0] == "fabtune" for name in names), f"{module} imports absolutely"
 
 
-def test_files_are_small():
-    for house in MAY_IMPORT:
-        for path in (ROOT / house).rglob("*.py"):
-            assert len(path.read_text().splitlines()) <= 500, path
+@pytest.mark.parametrize("house", AREAS)
+def test_an_area_imports_only_the_areas_below_it(house):
+    for module, path in FILES.items():
+        parts = module.split(".")
+        if parts[0] != house or len(parts) < 2 or parts[1] not in AREAS[house]:
+            continue
+        for target, _ in imports(path):
+            other = target.split(".")
+            if other[0] == house and len(other) > 1 and other[1] != parts[1]:
+                allowed = AREAS[house][parts[1]] | (BASE if house == "golden" else set())
+                outside = house == "hw" and other[1] not in AREAS["hw"]
+                assert other[1] in allowed or outside, f"{module} imports {target}"
+
+
+def test_every_folder_of_golden_and_hw_is_an_area():
+    for house, areas in AREAS.items():
+        folders = {path.name for path in (ROOT / house).iterdir() if (path / "__init__.py").exists()}
+        assert folders == set(areas)
+
+
+def test_areas_stand_in_every_room():
+    blocks = {"rng", "nf4", "nn", "lora", "zo", "axi", "cores"}
+    for room in ("golden", "hw", "sim", "docs/blocks"):
+        assert blocks <= {path.name for path in (ROOT / room).iterdir() if path.is_dir()}, room
+
+
+def test_packages_of_train_import_only_what_lies_below():
+    for module, path in FILES.items():
+        parts = module.split(".")
+        if parts[:2] == ["golden", "train"]:
+            for target, _ in imports(path):
+                other = target.split(".")
+                if other[:2] == parts[:2] and len(other) > 3 and other[2] != parts[2]:
+                    assert len(parts) > 3, f"{module} is shared and imports {target}"
+                    assert other[2] in TRAIN[parts[2]], f"{module} imports {target}"
+
+
+def test_no_file_imports_itself_through_others():
+    graph = {module: {target for target, now in imports(path) if now} for module, path in FILES.items()}
+    assert sorts(graph) == ""
+
+
+def test_no_package_imports_itself_through_others():
+    graph = {}
+    for path in FILES.values():
+        own = ".".join(package_of(path))
+        for target, _ in imports(path):
+            other = ".".join(package_of(FILES[target]))
+            if not (own.startswith(other) or other.startswith(own)):  # a package and what it contains are one
+                graph.setdefault(own, set()).add(other)
+    assert sorts(graph) == ""
+
+
+@pytest.mark.parametrize("house", [*HOUSES, "tests"])
+def test_files_and_folders_stay_small(house):
+    for path in (ROOT / house).rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= LONGEST_FILE, path
+        assert len(list(path.parent.glob("*.py"))) <= WIDEST_FOLDER, path.parent
