@@ -1,8 +1,8 @@
-"""The one exception that a user is meant to read."""
+"""Exception for mistakes of the user."""
 
 
 class UserError(ValueError):
-    """A wrong parameter, file or tool: the message names the value and says what to do.
+    """Wrong parameter, file or tool; the message has the value and the remedy.
 
     The command line prints it as one line on stderr and exits with status 2.
     """

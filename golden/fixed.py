@@ -1,7 +1,7 @@
-"""Fixed-point numbers as integers: formats, the one function that narrows, exact products.
+"""Fixed-point numbers as integers: formats, narrowing, exact matrix products.
 
-A number is an integer and a `Format`; its value is ``integer / 2**fraction``. Products and sums are
-exact; bits are lost in one place only, `narrow`, with a named rounding and a named overflow mode.
+A number is an integer with a `Format`; its value is ``integer / 2**fraction``. Products and sums are exact; only
+`narrow` drops bits, with a named rounding and a named overflow mode.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ _EXACT_INT = 1 << 63
 
 
 class Rounding(StrEnum):
-    """What happens to the bits below the target's last one."""
+    """Rounding of the bits below the target's last bit."""
 
     HALF_EVEN = "half-even"
-    """To the nearest, ties to the even neighbour: no bias. The default everywhere."""
+    """To nearest, ties to even: no bias. The default everywhere."""
     HALF_UP = "half-up"
-    """To the nearest, ties towards plus infinity: biased by half a step on every tie."""
+    """To nearest, ties towards plus infinity: biased by half a step on every tie."""
     TRUNCATE = "truncate"
     """Towards minus infinity, a plain arithmetic shift: biased by half a step on average."""
     STOCHASTIC = "stochastic"
-    """Up with a probability equal to the lost fraction; needs random bits."""
+    """Upwards with a probability equal to the dropped fraction; needs random bits."""
 
 
 class Overflow(StrEnum):
-    """What happens to a value beyond the target's range."""
+    """Treatment of a value outside the target's range."""
 
     SATURATE = "saturate"
-    """To the nearest end of the range. The default everywhere."""
+    """Clip to the nearest end of the range. The default everywhere."""
     WRAP = "wrap"
     """Modulo 2**width: additions can be undone exactly."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A fixed-point format, written ``Q8.16`` (signed) or ``U2.6`` (unsigned).
+    """Fixed-point format, written ``Q8.16`` (signed) or ``U2.6`` (unsigned).
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Format:
 
     @classmethod
     def parse(cls, text: str) -> Format:
-        """Read ``Q8.16`` or ``U2.6``."""
+        """Parse ``Q8.16`` or ``U2.6``."""
         found = re.fullmatch(r"([QU])(\d+)\.(\d+)", text)
         if not found:
             raise UserError(f"{text!r} is not a format: write Q8.16 for signed, U2.6 for unsigned")
@@ -81,30 +81,30 @@ class Format:
 
     @property
     def width(self) -> int:
-        """Bits in all."""
+        """Total number of bits."""
         return self.integer + self.fraction
 
     @property
     def minimum(self) -> int:
-        """The smallest integer of the format."""
+        """Smallest integer of the format."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
     def maximum(self) -> int:
-        """The largest integer of the format."""
+        """Largest integer of the format."""
         return (1 << (self.width - self.signed)) - 1
 
     def to_float(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Values of integers of this format."""
+        """Convert integers of this format to floats."""
         return np.asarray(np.ldexp(np.asarray(values, np.float64), -self.fraction))
 
     def from_float(self, values: ArrayLike) -> Integers:
-        """Nearest integers of this format, ties to even, saturated.
+        """Convert floats to the nearest integers of this format, ties to even, saturated.
 
         Raises
         ------
         UserError
-            If a value is not a number: there is no integer for it.
+            If a value is NaN.
         """
         values = np.asarray(values, np.float64)
         if np.isnan(values).any():
@@ -115,16 +115,16 @@ class Format:
 
 
 Q8_16 = Format(8, 16)
-"""Activations."""
+"""Format of activations."""
 Q4_12 = Format(4, 12)
-"""Parameters and gradients."""
+"""Format of parameters and gradients."""
 
 
-def of_pixels(pixels: ArrayLike) -> Integers:
-    """Q8.16 of bytes that stand for 0 to 1, to the nearest: a byte beside itself, and its top bit added."""
-    given = np.asarray(pixels, np.int64)
-    values: Integers = given * 257 + (given >> 7)
-    return values
+def q8_16_of_bytes(values: ArrayLike) -> Integers:
+    """Convert bytes p to Q8.16 of p / 255, to nearest, as p * 257 plus the top bit of p."""
+    given = np.asarray(values, np.int64)
+    converted: Integers = given * 257 + (given >> 7)
+    return converted
 
 
 def narrow(
@@ -135,20 +135,20 @@ def narrow(
     overflow: Overflow = Overflow.SATURATE,
     noise: ArrayLike | None = None,
 ) -> Integers:
-    """Bring integers from one format to another: the only place where bits are lost.
+    """Convert integers from one format to another; the only function that drops bits.
 
     Parameters
     ----------
     values : array of int
-        Exact integers; they may lie far outside `target`, and outside `source`, whose fraction alone counts.
+        Exact integers, which may be outside `target` and `source`; only the fraction of `source` is used.
     source : Format or int
-        The format of `values`, or just its fraction bits.
+        Format of `values`, or its number of fraction bits.
     target : Format
-        The format to reach.
+        Format of the result.
     rounding, overflow : Rounding, Overflow
-        Half to even and saturate unless the caller names, and explains, another.
+        Half to even and saturate by default.
     noise : array of int, optional
-        For stochastic rounding only: uniform integers of ``source.fraction - target.fraction`` bits.
+        Random bits for stochastic rounding: uniform integers of ``source.fraction - target.fraction`` bits.
 
     Returns
     -------
@@ -168,13 +168,13 @@ def count_saturated(
     rounding: Rounding = Rounding.HALF_EVEN,
     noise: ArrayLike | None = None,
 ) -> int:
-    """How many of the values a saturating `narrow` with these arguments brings to an end of the range."""
+    """Count the values that a saturating `narrow` with these arguments clips."""
     result = _rounded(values, source, target, rounding, noise)
     return int(np.count_nonzero((result < target.minimum) | (result > target.maximum)))
 
 
 class Narrower:
-    """Narrows half to even, saturating, and counts what it had to clip, as the hardware's status register does."""
+    """Narrowing half to even with saturation that counts clipped values, as the hardware's status register does."""
 
     def __init__(self) -> None:
         self.saturations = 0
@@ -182,7 +182,7 @@ class Narrower:
     def __call__(
         self, values: ArrayLike, source: Format | int, target: Format, noise: ArrayLike | None = None
     ) -> Integers:
-        """`narrow`; stochastic where there is noise."""
+        """Narrow values; with `noise`, stochastically."""
         rounding = Rounding.HALF_EVEN if noise is None else Rounding.STOCHASTIC
         result = narrow(values, source, target, rounding, noise=noise)
         if result.size and (result.max() == target.maximum or result.min() == target.minimum):
@@ -193,7 +193,7 @@ class Narrower:
 def _rounded(
     values: ArrayLike, source: Format | int, target: Format, rounding: Rounding, noise: ArrayLike | None
 ) -> Integers:
-    """In the target's fraction, not yet in its range."""
+    """Round to the target's fraction, without regard to its range."""
     values = np.asarray(values, np.int64)
     shift = (source if isinstance(source, int) else source.fraction) - target.fraction
     if (noise is None) == (rounding is Rounding.STOCHASTIC):
@@ -217,7 +217,7 @@ def _drop(values: Integers, shift: int, rounding: Rounding, noise: ArrayLike | N
     if rounding is Rounding.HALF_UP:
         up = rest >= half
     elif rounding is Rounding.HALF_EVEN:
-        up = rest + (floor & 1) > half  # exactly half counts where the integer below is odd
+        up = rest + (floor & 1) > half  # a tie rounds up if the integer below is odd
     else:
         # the sum may carry past 64 bits, the comparison cannot
         up = np.asarray(noise, np.int64) >= (1 << shift) - rest
@@ -234,9 +234,9 @@ def _wrap(values: Integers, target: Format) -> Integers:
 
 
 def accumulator_width(a: Format, b: Format, terms: int) -> int:
-    """Bits of a signed accumulator that holds any sum of `terms` products of `a` and `b`.
+    """Width of a signed accumulator for any sum of `terms` products of `a` and `b`.
 
-    Computed from the worst case, not guessed: 3,072 products of Q8.16 and Q4.12 need 51 bits.
+    Computed from the worst case: 3,072 products of Q8.16 and Q4.12 need 51 bits.
     """
     ends = [x * y for x in (a.minimum, a.maximum) for y in (b.minimum, b.maximum)]
     low, high = terms * min(ends), terms * max(ends)
@@ -246,12 +246,12 @@ def accumulator_width(a: Format, b: Format, terms: int) -> int:
 def matmul(a: ArrayLike, b: ArrayLike) -> Integers:
     """Exact integer matrix product.
 
-    Float64 BLAS does the work where no partial sum can reach 2**53, int64 otherwise.
+    Uses float64 BLAS if no partial sum can reach 2**53, else int64.
 
     Raises
     ------
     UserError
-        If a sum could leave int64.
+        If a sum could exceed int64.
     """
     a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
     bound = a.shape[-1] * _magnitude(a) * _magnitude(b)

@@ -1,4 +1,4 @@
-"""The blocks, by name: whatever has a spec here has RTL, a bench and a page of the same name."""
+"""Blocks by name: each spec here has RTL, a bench and a page of the same name."""
 
 from .axi.axi_read import AxiReadSpec
 from .axi.axi_registers import AxiRegistersSpec

@@ -1,4 +1,4 @@
-"""A spec from text: ``name=value`` settings on top of a preset, resolved against the spec's fields."""
+"""Construction of a spec from text: a preset and ``name=value`` settings, resolved against the spec's fields."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .errors import UserError
 
 
 def build(kind: type[Spec], settings: Iterable[str] = (), preset: str | None = None) -> Spec:
-    """Make a spec.
+    """Construct a spec.
 
     Parameters
     ----------
     kind : type of Spec
         The block.
     settings : iterable of str
-        ``name=value``. A name is a field, a dotted path to one in a nested spec, or the last part of such a path where
-        only one ends so.
+        ``name=value``. A name is a field, a dotted path to a field of a nested spec, or the last part of such a path if
+        it is unique.
     preset : str, optional
-        One of the block's presets, applied first.
+        Preset of the block, applied first.
 
     Raises
     ------
     UserError
-        For an unknown name, preset or value, listing what there is.
+        If a name, preset or value is unknown; the text lists the known ones.
     """
     values: dict[str, Any] = {}
     if preset is not None:
@@ -45,7 +45,7 @@ def build(kind: type[Spec], settings: Iterable[str] = (), preset: str | None = N
 
 
 def fields_of(kind: type[Spec], prefix: str = "") -> dict[str, Any]:
-    """All settable fields, nested ones by dotted path, with their types."""
+    """Settable fields with their types; nested ones by dotted path."""
     hints = get_type_hints(kind)
     found: dict[str, Any] = {}
     for item in dataclasses.fields(kind):

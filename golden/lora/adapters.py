@@ -1,7 +1,7 @@
 """Adapters that feed the last layer, in integers: forward, gradients, update (InstantFT, equations 1 and 3).
 
-All of them read a frozen activation x (Q8.16) and end in the logits, so they run side by side and nothing
-travels back through the network. Parameters are Q4.12. Of a batch only sums leave the multipliers.
+Every adapter reads a frozen activation x (Q8.16) and ends in the logits, so adapters are independent of each other and
+no gradient propagates through the network. Parameters are Q4.12. Products are summed over a batch before rounding.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ..nn.forward import PRODUCT_FRACTION
 from ..nn.products import Product
 
 BATCH_GRADIENT = Format(11, 16)
-"""A gradient summed over a batch: 27 bits, a DSP's wide operand."""
+"""Format of a gradient summed over a batch: 27 bits, a DSP's wide operand."""
 RATE_FRACTION = 20
 MAXIMUM_RATE = (1 << 17) - 1
-"""The learning rate of a sample, eta / batch, is an unsigned integer of 17 bits, a DSP's narrow operand."""
+"""Largest learning rate of a sample, eta / batch: an unsigned integer of 17 bits, a DSP's narrow operand."""
 NOISE_BITS = BATCH_GRADIENT.fraction + RATE_FRACTION - Q4_12.fraction
-"""Bits that an update drops, and so the random bits that stochastic rounding takes."""
+"""Bits that an update drops, and the random bits of stochastic rounding."""
 
 
 def rate_of(eta: float, batch: int) -> int:
-    """The integer learning rate for the mean over `batch` samples: nearest to eta / batch * 2**20.
+    """Integer learning rate of a sample for the mean over `batch` samples: eta / batch * 2**20 to nearest.
 
     Raises
     ------
     UserError
-        If it is 0 or has more than 17 bits.
+        If the result is 0 or has more than 17 bits.
     """
     if batch < 1:
         raise UserError(f"a batch has at least 1 sample, not {batch}")
@@ -44,12 +44,12 @@ def rate_of(eta: float, batch: int) -> int:
 
 
 class AdapterSizes(NamedTuple):
-    """Of all adapters together.
+    """Sizes of all adapters.
 
     Parameters
     ----------
     inputs : tuple of int
-        Values that each adapter reads.
+        Number of input values of each adapter.
     classes, rank : int
     """
 
@@ -59,19 +59,19 @@ class AdapterSizes(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Of all adapters."""
+        """Number of parameters of all adapters."""
         return self.rank * (sum(self.inputs) + self.classes * len(self.inputs))
 
 
 class Adapters:
-    """The parameters of all adapters: one vector in Q4.12, and views of it.
+    """Parameters of all adapters: one vector in Q4.12, and views of it.
 
     Attributes
     ----------
     flat : array of int64, (shape.parameters,)
-        Every A, transposed, one after the other; then B.
+        All A, transposed, in the order of the adapters; then B.
     a : list of array, (inputs, rank)
-        A transposed: a row holds the ranks of one input.
+        A of each adapter, transposed: a row has the ranks of one input.
     b : array, (classes, adapters * rank)
         All B side by side.
     """
@@ -90,25 +90,25 @@ class Adapters:
 
     @classmethod
     def of(cls, shape: AdapterSizes, a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> Adapters:
-        """From each A (rank, inputs) and B (classes, rank), floats or integers of Q4.12 alike."""
+        """Create adapters from each A (rank, inputs) and B (classes, rank), floats or integers of Q4.12."""
         parts = [*(np.asarray(one).T.reshape(-1) for one in a), np.concatenate(b, axis=1).reshape(-1)]
         flat: NDArray[np.generic] = np.concatenate(parts)
         return cls(shape, Q4_12.from_float(flat) if flat.dtype.kind == "f" else flat)
 
     def pairs(self) -> list[tuple[Integers, Integers]]:
-        """(A, B) of each adapter: (rank, inputs), (classes, rank)."""
+        """Copies of (A, B) of each adapter: (rank, inputs), (classes, rank)."""
         count = len(self.a)
         return [(a.T.copy(), b.copy()) for a, b in zip(self.a, np.split(self.b, count, axis=1), strict=True)]
 
     def hidden(self, inputs: Sequence[Integers], product: Product, narrow: Narrower) -> Integers:
-        """What all adapters pass on, h = A x, side by side.
+        """Compute h = A x of all adapters, concatenated.
 
         Parameters
         ----------
         inputs : sequence of array of int, (n, inputs)
-            What each adapter reads, Q8.16.
-        product, narrow
-            Who multiplies, who rounds.
+            Input of each adapter, Q8.16.
+        product, narrow : callable
+            Matrix product and narrowing.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Adapters:
         return narrow(np.concatenate(sums, axis=1), PRODUCT_FRACTION, Q8_16)
 
     def logits(self, base: Integers, h: Integers, product: Product, narrow: Narrower) -> Integers:
-        """Base logits + the sum of all B h, (n, classes) in Q8.16: one exact sum, one rounding."""
+        """Compute base logits + the sum of all B h, (n, classes) in Q8.16: one exact sum, one rounding."""
         return narrow((base << Q4_12.fraction) + product(h, self.b.T), PRODUCT_FRACTION, Q8_16)
 
     def update(
@@ -132,22 +132,22 @@ class Adapters:
         narrow: Narrower,
         noise: Integers | None = None,
     ) -> None:
-        """One step of gradient descent on the sum of the samples' losses.
+        """Apply one step of gradient descent on the sum of the samples' losses.
 
         Parameters
         ----------
         inputs : sequence of array of int, (n, inputs)
-            What each adapter read, Q8.16.
+            Input of each adapter, Q8.16.
         h : array of int, (n, adapters * rank)
             Q8.16.
         gradient : array of int, (n, classes)
-            Of each sample's loss with respect to its logits, Q4.12.
+            Gradient of each sample's loss with respect to its logits, Q4.12.
         rate : int
-            Learning rate of a sample, `RATE_FRACTION` fraction bits.
-        product, narrow
-            Who multiplies, who rounds.
+            Learning rate of a sample with `RATE_FRACTION` fraction bits.
+        product, narrow : callable
+            Matrix product and narrowing.
         noise : array of int, (shape.parameters,), optional
-            `NOISE_BITS` bits each: rounds stochastically.
+            Uniform integers of `NOISE_BITS` bits for stochastic rounding; by default to nearest.
         """
         dh = narrow(product(gradient, self.b), 2 * Q4_12.fraction, Q4_12)
         by_adapter = np.split(dh, len(self.a), axis=1)

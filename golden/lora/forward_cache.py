@@ -1,7 +1,7 @@
-"""The forward cache: what the frozen network gave for a sample, kept for its next visit (InstantFT, section 3.1).
+"""Forward cache: outputs of the frozen network, stored per sample for later epochs (InstantFT, section 3.1).
 
-Kept are the outputs of every stage: the inputs of all adapters but the first, and the base logits. Training
-always reads them back, on the first visit too, so that a sample is the same numbers in every epoch.
+The cache stores the outputs of every stage: the inputs of all adapters but the first, and the base logits. Training
+always uses the stored values, in the first epoch too, so that a sample has the same values in every epoch.
 """
 
 from __future__ import annotations
@@ -20,71 +20,72 @@ Records = NDArray[np.uint8]
 
 
 class Codec(Protocol):
-    """How a sample's values become a record of bytes."""
+    """Conversion between the values of a sample and a record of bytes."""
 
     @property
     def values(self) -> int:
-        """Values of a sample."""
+        """Number of values of a sample."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of a record."""
+        """Number of bytes of a record."""
 
     def quantise(self, values: Integers) -> Records:
-        """(n, values) in Q8.16 to (n, bytes)."""
+        """Encode values (n, values) in Q8.16 to records (n, bytes)."""
 
     def dequantise(self, records: Records) -> Integers:
-        """(n, bytes) to (n, values) in Q8.16."""
+        """Decode records (n, bytes) to values (n, values) in Q8.16."""
 
 
 class WordCodec:
-    """Q8.16 as it is, sign-extended to four bytes, the lowest first: Skip2-LoRA's cache."""
+    """Codec at full width: Q8.16 sign-extended to four bytes, little-endian, as in Skip2-LoRA's cache."""
 
     def __init__(self, network: Network) -> None:
         self.values = cached_values(network)
         self.bytes = 4 * self.values
 
     def quantise(self, values: Integers) -> Records:
-        """(n, values) in Q8.16 to (n, bytes)."""
+        """Encode values (n, values) in Q8.16 to records (n, bytes)."""
         return np.ascontiguousarray(values, "<i4").view(np.uint8)
 
     def dequantise(self, records: Records) -> Integers:
-        """(n, bytes) to (n, values) in Q8.16."""
+        """Decode records (n, bytes) to values (n, values) in Q8.16."""
         return np.ascontiguousarray(records).view("<i4").astype(np.int64)
 
 
 def widths(network: Network) -> tuple[int, ...]:
-    """Values that each stage leaves of a sample."""
+    """Number of cached values of each stage's output."""
     return (*(stage.inputs for stage in network.stages[1:]), network.classes)
 
 
 def cached_values(network: Network) -> int:
-    """Values of a sample's record: 1,790 for LeNet-5."""
+    """Number of values in a sample's record: 1,790 for LeNet-5."""
     return sum(widths(network))
 
 
 def record_layout(network: Network) -> RecordLayout:
-    """NF4 record of a sample: blocks are the channels of the inputs of all stages but the first, and the logits."""
+    """Layout of an NF4 record: blocks are the channels of the inputs of all stages but the first, and the logits."""
     tensors = [(stage.channels, stage.inputs // stage.channels) for stage in network.stages[1:]]
     return RecordLayout((*tensors, (1, network.classes)))
 
 
 class ForwardCache:
-    """Records of `samples` samples.
+    """Cache with one record per sample.
 
     Parameters
     ----------
     network : Network
     codec : Codec
-        `nf4.RecordLayout` or `WordCodec`.
+        `nf4.codec.RecordLayout` or `WordCodec`.
     samples : int
-        Places.
+        Number of entries.
 
     Attributes
     ----------
     records : array of uint8, (samples, codec.bytes)
-        As they lie in the memory beside the hardware.
+        Encoded entries.
     valid : array of bool, (samples,)
+        True for entries that are filled.
     """
 
     def __init__(self, network: Network, codec: Codec, samples: int) -> None:
@@ -96,12 +97,12 @@ class ForwardCache:
         self._ends = np.cumsum(widths(network))[:-1]
 
     def missing(self, indices: Integers) -> Integers:
-        """Places within the batch of the samples that are not there yet, each once.
+        """Positions within a batch of the samples that are not cached yet, each sample once.
 
         Raises
         ------
         UserError
-            If an index is beyond the cache.
+            If an index is outside the cache.
         """
         if indices.size and not 0 <= indices.min() <= indices.max() < len(self.valid):
             raise UserError(f"an index of {indices.tolist()} is beyond the cache's {len(self.valid)} samples")
@@ -110,10 +111,10 @@ class ForwardCache:
         return absent
 
     def fill(self, indices: Integers, outputs: list[Integers]) -> None:
-        """Keep the outputs of all stages, each (n, values) in Q8.16."""
+        """Store the outputs of all stages, each (n, values) in Q8.16, as entries `indices`."""
         self.records[indices] = self.codec.quantise(np.concatenate(outputs, axis=1))
         self.valid[indices] = True
 
     def read(self, indices: Integers) -> list[Integers]:
-        """The outputs of all stages as they were kept, each (n, values) in Q8.16."""
+        """Read the outputs of all stages of the entries `indices`, each (n, values) in Q8.16."""
         return np.split(self.codec.dequantise(self.records[indices]), self._ends, axis=1)

@@ -1,7 +1,7 @@
-"""The integer fine-tuning job that the FPGA core reproduces bit by bit: InstantFT and Skip2-LoRA without floats.
+"""Integer fine-tuning job, reproduced bit for bit by the FPGA core: InstantFT and Skip2-LoRA.
 
-A frozen network, adapters from every stage's input to the logits, and a forward cache. Activations are Q8.16,
-parameters and gradients Q4.12; DESIGN's rule holds everywhere: exact sums, one rounding half to even, saturated.
+The job has a frozen network, adapters from stage inputs to the logits, and a forward cache. Activations are Q8.16,
+parameters and gradients Q4.12. Sums are exact, followed by one rounding half to even with saturation.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from .forward_cache import ForwardCache
 
 
 class BatchResult(NamedTuple):
-    """What a batch gave: logits before the update, (n, classes) in Q8.16, and the number of samples not yet cached."""
+    """Result of a batch: logits before the update, (n, classes) in Q8.16, and the number of cache misses."""
 
     logits: Integers
     misses: int
 
 
 class Job:
-    """A fine-tuning job, one batch at a time.
+    """Fine-tuning job, run batch by batch.
 
     Parameters
     ----------
     network : Network
-        Without batch norm.
+        Network without batch norm.
     frozen : sequence of StageIntegers
-        Its weights and biases.
+        Weights and biases of the network.
     adapters : Adapters
-        For the inputs of the last ``len(adapters.a)`` stages; tuned in place.
+        Adapters of the inputs of the last ``len(adapters.a)`` stages; tuned in place.
     rate : int
         Learning rate of a sample, from `rate_of`.
     cache : ForwardCache, optional
-        Without one the frozen network runs for every sample of every batch.
+        Forward cache; without one, the frozen network runs for every sample of every batch.
     urng : UrngSpec, optional
-        Rounds updates stochastically with this generator's numbers; parameter i of batch k takes number i mod n of
-        position k * ceil(parameters / n) + i // n. None: to nearest.
+        Generator for stochastic rounding of updates: parameter i of batch k takes number i mod n of position
+        k * ceil(parameters / n) + i // n. By default updates are rounded to nearest.
     products : "blas", "int64" or "torch"
-        Who multiplies; the results are the same.
+        Implementation of matrix products; all give equal results.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Job:
 
     @property
     def saturations(self) -> int:
-        """Values clipped so far, in the frozen network, in the adapters and in their updates."""
+        """Number of values clipped so far in the frozen network, the adapters and their updates."""
         return self._narrow.saturations
 
     def batch(self, inputs: Integers, labels: Integers, indices: Integers) -> BatchResult:
@@ -97,7 +97,7 @@ class Job:
             Q8.16.
         labels : array of int, (n,)
         indices : array of int, (n,)
-            Where the samples are, or will be, in the cache.
+            Cache entries of the samples.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Job:
         return BatchResult(logits, misses)
 
     def logits(self, inputs: Integers) -> Integers:
-        """Outputs of the tuned network, past the cache: (n, classes) in Q8.16. Nothing is kept or counted."""
+        """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""
         narrow = Narrower()
         outputs = self._run(inputs, narrow)
         seen = [inputs.reshape(len(inputs), -1), *outputs[:-1]]
@@ -133,7 +133,7 @@ class Job:
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
 
     def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
-        """What each stage of the frozen network gives, flat: (n, values) in Q8.16; the last are the base logits."""
+        """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""
         outputs, values = [], inputs
         for stage, own in zip(self.network.stages, self.frozen, strict=True):
             values = forward(stage, own, values, self._product, narrow)
@@ -146,7 +146,7 @@ class Job:
         count = self.adapters.shape.parameters
         cycles = -(-count // self.urng.n)
         contents = self.urng.contents(self.batches * cycles + np.arange(cycles)).reshape(-1)[:count]
-        # an odd fraction, as everywhere: the lowest bit, always one, makes up for the zeros below
+        # numbers are odd: the lowest bit is one, which centres them in the bits below
         return (2 * contents + 1) << (NOISE_BITS - self.urng.bits - 1)
 
     def _check_batch(self, inputs: Integers, labels: Integers, indices: Integers) -> None:

@@ -1,4 +1,5 @@
-"""4-bit NormalFloat (QLoRA, appendix E) of the forward cache: quantise, dequantise, pack. Integers, no divider.
+"""4-bit NormalFloat (QLoRA, appendix E) for the forward cache: quantise, dequantise, pack, in integers without a
+divider.
 
 A block of Q8.16 values has one scale, its largest magnitude. A value's code is the number of thresholds below it,
 where the thresholds are the midpoints of neighbouring levels times the scale. The contract in words: docs/nf4.md.
@@ -28,22 +29,22 @@ CODES: Floats = np.array(
     ],
     np.float32,
 )
-"""What the codes 0 to 15 stand for, as QLoRA's library bitsandbytes has them."""
+"""Levels of the codes 0 to 15, as in QLoRA's library bitsandbytes."""
 LEVEL_FRACTION = 16
 LEVELS: Integers = np.rint(np.ldexp(CODES.astype(np.float64), LEVEL_FRACTION)).astype(np.int64)
-"""The same with 16 fraction bits: 18 bits signed, a DSP's narrow operand."""
+"""Levels with 16 fraction bits: 18 bits signed, a DSP's narrow operand."""
 MIDPOINTS: Floats = (CODES[:-1] + CODES[1:]) / np.float32(2)
-"""Between neighbouring codes, in float32."""
+"""Midpoints of neighbouring levels, in float32."""
 THRESHOLD_FRACTION = 28
 THRESHOLDS: Integers = np.ldexp(MIDPOINTS.astype(np.float64), THRESHOLD_FRACTION).astype(np.int64)
-"""The same as integers, exactly: 28 fraction bits are the fewest, 29 bits signed."""
+"""Midpoints as exact integers: 28 fraction bits are the fewest, 29 bits signed."""
 SCALE_BYTES = 4
 
 
 def quantise(values: Integers) -> tuple[Codes, Integers]:
-    """Codes and scales of blocks.
+    """Quantise blocks to codes and scales.
 
-    A value at a threshold gets the lower code. A block of zeros has scale 0 and codes 0; it comes back as zeros.
+    A value at a threshold gets the lower code. A block of zeros has scale 0 and codes 0, and is dequantised to zeros.
 
     Parameters
     ----------
@@ -55,22 +56,22 @@ def quantise(values: Integers) -> tuple[Codes, Integers]:
     codes : array of uint8, (..., length)
         0 to 15.
     scales : array of int64, (...)
-        Largest magnitude, Q8.16; that of -128, one too large for the format, is taken as the largest positive number.
+        Largest magnitude, Q8.16; for -128, which is beyond the format, the largest positive number.
 
     Raises
     ------
     UserError
-        If the values are no Q8.16 integers, or there is no block.
+        If the values are not Q8.16 integers, or there is no block.
     """
     _check_blocks(values)
     _check_integers("a value", values, Q8_16.minimum, Q8_16.maximum)
     scales = np.minimum(np.maximum(values.max(axis=-1), -values.min(axis=-1).astype(np.int64)), Q8_16.maximum)
-    # an integer is above a real number exactly if it is above the integer below it
+    # an integer is above a real number if and only if it is above the floor of it
     return _count_below(values, (scales[..., None] * THRESHOLDS) >> THRESHOLD_FRACTION), scales
 
 
 def dequantise(codes: Codes, scales: Integers) -> Integers:
-    """Levels times scales, rounded half to even to Q8.16: (..., length).
+    """Dequantise: levels times scales, rounded half to even to Q8.16, (..., length).
 
     Parameters
     ----------
@@ -93,9 +94,9 @@ def dequantise(codes: Codes, scales: Integers) -> Integers:
 
 
 def quantise_floats(values: Floats) -> Floats:
-    """Through NF4 and back in float32, for the float engine: what the codes of the values stand for.
+    """Quantise to NF4 and dequantise in float32, for the float engine.
 
-    The same rules without the integers' rounding: thresholds compared exactly, code times scale in float32.
+    The rules are the same without the rounding of integers: exact thresholds, level times scale in float32.
 
     Parameters
     ----------
@@ -125,15 +126,15 @@ def quantise_floats(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """A sample's record in the forward cache.
+    """Layout of a sample's record in the forward cache.
 
-    All codes, two a byte, the first in the high nibble, running on from block to block; an odd one out leaves the
-    last low nibble 0. Then all scales, four bytes each, the lowest first. For LeNet-5: 895 + 100 bytes.
+    All codes, two per byte, the first in the high nibble, without gaps between blocks; for an odd number the last low
+    nibble is 0. Then all scales, four bytes each, little-endian. For LeNet-5: 895 + 100 bytes.
 
     Parameters
     ----------
     blocks : tuple of (int, int)
-        (blocks, length of each), tensor by tensor.
+        For each tensor: number of blocks, and length of each.
 
     Raises
     ------
@@ -149,26 +150,26 @@ class RecordLayout:
 
     @cached_property
     def values(self) -> int:
-        """Values of a sample."""
+        """Number of values of a sample."""
         return sum(count * length for count, length in self.blocks)
 
     @cached_property
     def scales(self) -> int:
-        """Scales of a sample, one a block."""
+        """Number of scales of a sample, one per block."""
         return sum(count for count, _ in self.blocks)
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of a record's codes."""
+        """Number of bytes of a record's codes."""
         return -(-self.values // 2)
 
     @property
     def bytes(self) -> int:
-        """Bytes of a record."""
+        """Number of bytes of a record."""
         return self.code_bytes + SCALE_BYTES * self.scales
 
     def quantise(self, values: Integers) -> Codes:
-        """Records of samples.
+        """Encode samples to records.
 
         Parameters
         ----------
@@ -186,22 +187,22 @@ class RecordLayout:
         )
 
     def dequantise(self, records: Codes) -> Integers:
-        """Values of records: (n, self.values) in Q8.16."""
+        """Decode records to values: (n, self.values) in Q8.16."""
         codes, scales = self.unpack(records)
-        # 16 products a scale, then a look-up for each value; row by row, as large temporaries cost page faults
+        # 16 products per scale, then a look-up for each value; row by row, as large temporaries cause page faults
         levels = _levels(scales).reshape(len(records), self.scales * len(LEVELS))
         values = np.empty(codes.shape, np.int64)
-        for row, places, table in zip(values, codes, levels, strict=True):
-            table.take(self._rows + places, out=row, mode="clip")  # nothing to clip: "raise" would copy the output
+        for row, indices, table in zip(values, codes, levels, strict=True):
+            table.take(self._rows + indices, out=row, mode="clip")  # nothing to clip: "raise" would copy the output
         return values
 
     def quantise_floats(self, values: Floats) -> Floats:
-        """Through NF4 and back in float32: (n, self.values)."""
+        """Quantise to NF4 and dequantise in float32: (n, self.values)."""
         _check_rows(values, self.values)
         return self._joined([quantise_floats(tensor) for tensor in self._tensors(values)])
 
     def pack(self, codes: Codes, scales: Integers) -> Codes:
-        """Records (n, self.bytes) from codes (n, self.values) and scales (n, self.scales)."""
+        """Pack codes (n, self.values) and scales (n, self.scales) to records (n, self.bytes)."""
         _check_rows(codes, self.values)
         _check_rows(scales, self.scales)
         _check_integers("a code", codes, 0, len(CODES) - 1)
@@ -211,7 +212,7 @@ class RecordLayout:
         return self._packed(codes.astype(np.uint8, copy=False), scales)
 
     def unpack(self, records: Codes) -> tuple[Codes, Integers]:
-        """Codes (n, self.values) and scales (n, self.scales) of records (n, self.bytes)."""
+        """Unpack records (n, self.bytes) to codes (n, self.values) and scales (n, self.scales)."""
         _check_rows(records, self.bytes)
         if records.dtype != np.uint8:
             raise UserError(f"a record is bytes (uint8), not {records.dtype}")
@@ -229,7 +230,7 @@ class RecordLayout:
 
     @cached_property
     def _rows(self) -> Integers:
-        """Where each value's sixteen levels begin."""
+        """Offset of the sixteen levels of each value."""
         lengths = [length for count, length in self.blocks for _ in range(count)]
         rows: Integers = np.repeat(np.arange(self.scales) * len(LEVELS), lengths)
         return rows
@@ -245,7 +246,7 @@ class RecordLayout:
 
 
 def _count_below(values: _AnyArray, borders: _AnyArray) -> Codes:
-    """How many of its block's borders (..., 15) each value (..., length) is above."""
+    """Count the borders (..., 15) of its block that are below each value (..., length)."""
     codes = np.zeros(values.shape, np.uint8)
     for number in range(borders.shape[-1]):
         codes += values > borders[..., number, None]
@@ -253,7 +254,7 @@ def _count_below(values: _AnyArray, borders: _AnyArray) -> Codes:
 
 
 def _levels(scales: Integers) -> Integers:
-    """The sixteen values of each block: (..., 16), Q8.16."""
+    """Sixteen values of each block: (..., 16), Q8.16."""
     _check_integers("a scale", scales, 0, Q8_16.maximum)
     return narrow(scales[..., None] * LEVELS, Q8_16.fraction + LEVEL_FRACTION, Q8_16)
 

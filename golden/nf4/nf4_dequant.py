@@ -1,7 +1,7 @@
-"""`nf4_dequant`: NF4 codes back to Q8.16, many lanes a cycle, each with its own choice among the word's scales.
+"""`nf4_dequant`: NF4 codes to Q8.16, many lanes per cycle, each with one of the word's scales.
 
-The numbers are `nf4.dequantise`'s. A word carries the scales of as many blocks as its lanes can reach, and a choice a
-lane: blocks do not end at the border of a word.
+Results are those of `codec.dequantise`. A word has the scales of all blocks of its lanes, and for each lane the index
+of its scale, as blocks do not end at the borders of words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .codec import dequantise
 
 CODE = Format(4, 0, signed=False)
 SCALE = Format(7, 16, signed=False)
-"""A block's largest magnitude: Q8.16 without its sign."""
+"""Format of a block's largest magnitude: Q8.16 without its sign."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +28,15 @@ class Nf4DequantSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values a cycle.
+        Values per cycle.
     scales : int
-        Scales that come with a word.
+        Scales per word.
     tag : int
-        Bits that travel with a word unchanged.
+        Width of a field that passes through unchanged.
     """
 
     name: ClassVar[str] = "nf4_dequant"
-    summary: ClassVar[str] = "NF4 codes to Q8.16: level times scale, rounded half to even, one DSP a lane"
+    summary: ClassVar[str] = "NF4 codes to Q8.16: level times scale, rounded half to even, one DSP per lane"
 
     lanes: int = 32
     scales: int = 4
@@ -52,16 +52,16 @@ class Nf4DequantSpec(Spec):
 
     @property
     def select_bits(self) -> int:
-        """Bits with which a lane chooses its scale; none where there is one scale."""
+        """Width of a lane's scale index; 0 if there is one scale."""
         return (self.scales - 1).bit_length()
 
     @property
     def latency(self) -> int:
-        """Operands, product, product and half a step, output."""
+        """Cycles from input to output: operands, product, rounding, output."""
         return 4
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes codes, scales and which lane has which; `o` gives values."""
+        """Streams: `i` takes codes, scales and each lane's scale index; `o` gives values."""
         tag = tag_fields(self.tag)
         select = (Field("select", Format(self.select_bits, 0, signed=False), self.lanes),) if self.select_bits else ()
         return {
@@ -70,7 +70,7 @@ class Nf4DequantSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Word for word; a choice beyond the last scale takes the last."""
+        """Dequantise word for word; an index beyond the last scale selects the last."""
         given = {name: column[:words] for name, column in inputs["i"].items()}
         select = given.get("select", np.zeros_like(given["code"])).clip(max=self.scales - 1)
         scales = np.take_along_axis(given["scale"], select, axis=1)

@@ -1,8 +1,8 @@
-"""`nf4_quant`: blocks of Q8.16 values to NF4, a code a cycle, in two passes.
+"""`nf4_quant`: blocks of Q8.16 values to NF4, one code per cycle, in two passes.
 
-The numbers are `nf4.quantise`'s. A block's scale is known at its end: its values wait in a circular memory while its
-fifteen thresholds are worked out. One block's codes are given, the next one's thresholds are worked out, and the values
-of those behind them are taken, all at the same time.
+Results are those of `codec.quantise`. A block's scale is known at its end: its values are stored in a circular buffer
+while its fifteen thresholds are computed. The output of one block, the thresholds of the next one and the input of
+later ones overlap.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Nf4QuantSpec(Spec):
     Parameters
     ----------
     length : int
-        Values of the longest block.
+        Number of values of the longest block.
     """
 
     name: ClassVar[str] = "nf4_quant"
-    summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds a block"
+    summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds per block"
     turn: ClassVar[int] = 16
-    """Cycles for a block's thresholds: in a steady stream a block of n takes n cycles, and at least these."""
+    """Cycles for a block's thresholds: in a steady stream a block of n values takes n cycles, and at least these."""
     preparation: ClassVar[int] = 24
     """Cycles between a block's last value and its first code."""
     waiting: ClassVar[int] = 16
-    """Blocks, whole, that the queue before the thresholds holds."""
+    """Number of blocks that the FIFO before the thresholds stores."""
 
     length: int = 196
 
@@ -49,26 +49,26 @@ class Nf4QuantSpec(Spec):
 
     @property
     def address_bits(self) -> int:
-        """Of a place in the memory, for the longest block and what arrives before its first place is free again."""
+        """Address width of the buffer, for the longest block and the values that arrive before an entry is free."""
         return (self.length + self.preparation - 4).bit_length()
 
     def cycles(self, lengths: list[int]) -> int:
-        """Cycles from the first value to the last code where neither side pauses."""
+        """Cycles from the first value to the last code without stalls on either side."""
         depth = 1 << self.address_bits
         read: list[int] = []  # when each value leaves the memory
-        leaves: list[int] = []  # when each block's end leaves the queue's memory
+        leaves: list[int] = []  # when each block's end leaves the FIFO's memory
         free = derived = taken_over = begin = last = 0
         for number, length in enumerate(lengths):
             for place in range(len(read), len(read) + length):
-                # a place is free in the cycle after its value has been read
+                # an entry is free in the cycle after its value has been read
                 arrived = free if place < depth else max(free, read[place - depth] + 1)
                 free = arrived + 1
-            # the queue takes the block's end a cycle after its last value; until then the next block waits
+            # the FIFO takes the block's end a cycle after its last value; until then the next block waits
             entered = free if number < self.waiting else max(free, leaves[number - self.waiting] + 1)
             free = entered
             leaves.append(max(entered + 1, derived))
             start = leaves[-1] + 1
-            # from the fifth step on its thresholds need the places of those of the block before
+            # from the fifth step on its thresholds need the registers of those of the block before
             held = max(taken_over - max(derived + 4, start), 0) if number else 0
             derived = start + self.turn - 1 + held
             begin = max(derived + 2, last)
@@ -77,19 +77,19 @@ class Nf4QuantSpec(Spec):
         return last + 5
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes values, `o` gives codes, each with its block's scale; `last` ends a block on both."""
+        """Streams: `i` takes values, `o` gives codes with their block's scale; `last` ends a block on both."""
         return {
             "i": Stream("in", (Field("value", Q8_16), Field("last", BIT))),
             "o": Stream("out", (Field("code", CODE), Field("scale", SCALE), Field("last", BIT))),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Block by block; one that has no last value yet gives nothing."""
+        """Quantise all complete blocks."""
         values = inputs["i"]["value"][:, 0]
         columns: dict[str, list[Integers]] = {name: [np.empty((0, 1), np.int64)] for name in ("code", "scale", "last")}
         for start, end in packets_of(inputs["i"]["last"]):
             if end - start > self.length:
-                raise UserError(f"a block of {end - start} values; this one takes {self.length}")
+                raise UserError(f"a block of {end - start} values; the longest here is {self.length}")
             codes, scale = quantise(values[start:end])
             columns["code"].append(codes.astype(np.int64)[:, None])
             columns["scale"].append(np.full((end - start, 1), scale))

@@ -1,6 +1,6 @@
-"""`celoss`: gradient of the cross entropy with respect to the logits, probability - (1 if the label).
+"""`celoss`: gradient of the cross entropy with respect to the logits, probability - (1 at the label).
 
-No rounding: a probability is Q4.12 and so is 1. What is subtracted is 4096 last places.
+There is no rounding: probabilities are Q4.12, and 1 is 4096 last places.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ LABEL = Format(8, 0, signed=False)
 
 @dataclass(frozen=True, kw_only=True)
 class CelossSpec(Spec):
-    """Model of `celoss`; it has no parameters."""
+    """Model of `celoss`, which has no parameters."""
 
     name: ClassVar[str] = "celoss"
     summary: ClassVar[str] = "gradient of the cross entropy: a sample's probabilities, less 1 at its label"
 
     @property
     def latency(self) -> int:
-        """One register."""
+        """Cycles from input to output: one register."""
         return 1
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes probabilities, `label` one word a sample; `o` gives gradients."""
+        """Streams: `i` takes probabilities, `label` one word per sample; `o` gives gradients."""
         return {
             "i": Stream("in", (Field("probability", Q4_12), Field("last", BIT))),
             "label": Stream("in", (Field("label", LABEL),)),
@@ -37,9 +37,9 @@ class CelossSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Sample by sample; one whose label is beyond its end passes unchanged.
+        """Compute the gradients of all samples; one whose label is beyond its end is unchanged.
 
-        Below -7, where no probability is, the difference wraps: saturation would only cost.
+        Differences wrap below -7, which probabilities do not reach, so that no saturation is needed.
         """
         given, last = inputs["i"]["probability"][:, 0], inputs["i"]["last"]
         result = given.copy()

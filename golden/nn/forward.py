@@ -1,4 +1,4 @@
-"""The frozen network in integers: activations Q8.16, weights and biases Q4.12, sums exact, one rounding a value."""
+"""Integer forward pass of a stage: activations Q8.16, parameters Q4.12, exact sums, one rounding per value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def forward(stage: Stage, own: StageIntegers, inputs: Integers, product: Product
     inputs : array of int, (n, *stage.input_shape)
         Q8.16.
     product, narrow
-        Who multiplies, who rounds.
+        Matrix product and narrowing.
 
     Returns
     -------
@@ -54,9 +54,9 @@ def forward(stage: Stage, own: StageIntegers, inputs: Integers, product: Product
 
 
 def _windows(inputs: Integers, stage: Stage) -> Integers:
-    """What each output pixel sees: (n * height * width, channels * kernel * kernel).
+    """Inputs of each output pixel: (n * height * width, channels * kernel * kernel).
 
-    Pixels that fill no window of the pool are not computed, and so cannot saturate.
+    Pixels outside all windows of the max-pool are not computed, and so do not saturate.
     """
     assert isinstance(stage.layer, Convolution)
     kernel, padding = stage.layer.kernel, stage.layer.padding

@@ -1,7 +1,7 @@
-"""`mac`: the core's multipliers on their own, a sum for each column across the lanes, or for each multiplier within it.
+"""`mac`: array of multipliers with one sum per column across the lanes, or one sum per multiplier.
 
-Output-stationary: a sum stays where it is while words pass. Products and sums are exact; across the lanes a finished
-sum is narrowed to an activation, within a lane it leaves as it is.
+The array is output-stationary: a sum stays in its register while words stream in. Products and sums are exact; sums
+across the lanes are narrowed to activations, sums of single multipliers are not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..rng.urng import BIT
 from .forward import PRODUCT_FRACTION
 
 NARROWING = 3
-"""Registers of a narrowing: halves, sum, saturation."""
+"""Pipeline stages of a narrowing: halves, sum, saturation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +28,15 @@ class MacSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Activations of a word, a power of two.
+        Activations per word, a power of two.
     columns : int
-        Sums that they go into.
+        Number of columns; each multiplies all lanes.
     terms : int
-        Most products of a sum across: words times lanes.
+        Most products of a sum across the lanes: words times lanes.
     batch : int
-        Most words of a sum within.
+        Most words of a sum within a multiplier.
     mode : "across" or "within"
-        A column's products are added up; or each multiplier adds up its own, a column's parameter going to all lanes.
+        One sum per column over all lanes; or one sum per multiplier, with a column's parameter sent to all lanes.
     """
 
     name: ClassVar[str] = "mac"
@@ -55,32 +55,35 @@ class MacSpec(Spec):
         if not 1 <= self.columns <= 16:
             raise UserError(f"columns = {self.columns} is not in 1 to 16")
         if not self.lanes <= self.terms <= 1 << 14:
-            raise UserError(f"terms = {self.terms} is not in {self.lanes}, one word's, to {1 << 14}")
+            raise UserError(f"terms = {self.terms} is not in {self.lanes}, one word, to {1 << 14}")
         if not 1 <= self.batch <= 256:
             raise UserError(f"batch = {self.batch} is not in 1 to 256")
 
     @property
     def across(self) -> bool:
-        """Whether lanes are added up."""
+        """True if sums are across the lanes."""
         return self.mode == "across"
 
     @property
     def longest(self) -> int:
-        """Words of the longest sum."""
+        """Number of words of the longest sum."""
         return self.terms // self.lanes if self.across else self.batch
 
     @property
     def latency(self) -> int:
-        """Operands, product, and within the sum; across product again, a tree, the sum, a narrowing."""
+        """Cycles from the last word of a sum to its output.
+
+        Within: operands, product, sum. Across: operands, product, product, adder tree, sum, narrowing.
+        """
         return 4 + self.lanes.bit_length() - 1 + NARROWING if self.across else 3
 
     @property
     def sum_format(self) -> Format:
-        """Of an exact sum within."""
+        """Format of an exact sum within a multiplier."""
         return Format(accumulator_width(Q8_16, Q4_12, self.batch) - PRODUCT_FRACTION, PRODUCT_FRACTION)
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes words, `o` gives the sums of those marked `last`."""
+        """Streams: `i` takes words, `o` gives a sum for each word marked `last`."""
         parameters = self.lanes * self.columns if self.across else self.columns
         bias = (Field("bias", Q4_12, self.columns),) if self.across else ()
         fields = (Field("x", Q8_16, self.lanes), Field("w", Q4_12, parameters), *bias)
@@ -93,7 +96,7 @@ class MacSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """A word marked `first` begins a sum; the sum so far leaves with one marked `last`."""
+        """Compute sums; a word marked `first` begins a sum, and one marked `last` outputs it."""
         given = inputs["i"]
         results = [row for row, last in zip(self._sums(given), given["last"][:, 0], strict=True) if last]
         name, lanes = ("y", self.columns) if self.across else ("sum", self.lanes * self.columns)
@@ -101,7 +104,7 @@ class MacSpec(Spec):
         return {"o": {name: narrow(values, PRODUCT_FRACTION, Q8_16) if self.across else values}}
 
     def _sums(self, given: Words) -> list[Integers]:
-        """After each word."""
+        """Value of the sum after each word."""
         x, w, first = given["x"], given["w"].reshape(len(given["w"]), -1, self.columns), given["first"][:, 0]
         if self.across:
             products = np.einsum("nl,nlc->nc", x, w)

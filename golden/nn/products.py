@@ -1,4 +1,4 @@
-"""Three ways to the same exact integer matrix product, so that none of them has to be believed."""
+"""Three independent implementations of the exact integer matrix product, which check each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRODUCTS: dict[str, Product] = {"blas": matmul, "int64": _int64, "torch": _torch
 
 
 def product_of(name: str) -> Product:
-    """The product of that name."""
+    """Look up an implementation by name."""
     if name not in PRODUCTS:
-        raise UserError(f"there are no products {name!r}; there are: {', '.join(PRODUCTS)}")
+        raise UserError(f"there is no product {name!r}; there are: {', '.join(PRODUCTS)}")
     return PRODUCTS[name]

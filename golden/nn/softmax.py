@@ -1,6 +1,6 @@
-"""Softmax from two tables, without divider: the maximum is subtracted, the sum normalised to 1 to 2.
+"""Softmax from two tables without a divider: the maximum is subtracted, the sum normalised to between 1 and 2.
 
-Both tables fit one block RAM each; so does InstantFT (section 4.1, after Duarte et al., 2018).
+Each table fits one block RAM, as in InstantFT (section 4.1, after Duarte et al., 2018).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ DISTANCE = Format(4, 7, signed=False)
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax:
-    """Parameters and model.
+    """Parameters and integer model of the softmax.
 
     Parameters
     ----------
     distance : Format
-        In which the distance of a logit from the largest addresses the exponential's table.
+        Format of the difference to the largest logit, which addresses the table of exponentials.
     mantissa : int
-        Bits behind the leading one of the sum that address the reciprocal's table.
+        Bits after the leading one of the sum, which address the table of reciprocals.
     """
 
     distance: Format = DISTANCE
@@ -40,18 +40,18 @@ class Softmax:
 
     @cached_property
     def exponentials(self) -> Integers:
-        """exp(-i / 2**7), U1.17; the last entry, where larger distances end, is 0."""
+        """Table of exp(-i / 2**7) in U1.17; the last entry, for all larger distances, is 0."""
         distances = self.distance.to_float(np.arange(self.distance.maximum + 1))
         return self.exponential_format.from_float(np.where(distances < distances[-1], np.exp(-distances), 0.0))
 
     @cached_property
     def reciprocals(self) -> Integers:
-        """1 / (1 + i / 2**10), U1.16."""
+        """Table of 1 / (1 + i / 2**10) in U1.16."""
         entries = np.arange(1 << self.mantissa)
         return self.reciprocal_format.from_float(1 / (1 + np.ldexp(entries, -self.mantissa)))
 
     def probabilities(self, logits: Integers) -> Integers:
-        """Softmax of logits.
+        """Compute the softmax of logits.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Softmax:
         Returns
         -------
         array of int64, (n, classes)
-            Q4.12. A row's sum is 1 to within 0.1 % and a rounding for each class.
+            Q4.12. The sum of a row is 1 up to 0.1 % and one rounding per class.
         """
         distances = logits.max(axis=1, keepdims=True) - logits
         terms = self.exponentials[narrow(distances, Q8_16, self.distance)]
@@ -70,20 +70,20 @@ class Softmax:
         one = self.exponential_format.fraction
         octave = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1 - one
         top = int(octave.max(initial=0))
-        behind = (total - (1 << (one + octave))) << (top - octave)
-        inverse = self.reciprocals[narrow(behind, one + top, Format(0, self.mantissa, signed=False))]
+        fraction = (total - (1 << (one + octave))) << (top - octave)
+        inverse = self.reciprocals[narrow(fraction, one + top, Format(0, self.mantissa, signed=False))]
         product = (terms * inverse) << (top - octave)
         return narrow(product, one + self.reciprocal_format.fraction + top, Q4_12)
 
     def gradient(self, logits: Integers, labels: Integers) -> Integers:
-        """Gradient of each sample's cross entropy with respect to its logits, Q4.12: probability - (1 if the label)."""
+        """Gradient of each sample's cross entropy with respect to its logits, Q4.12: probability - (1 at the label)."""
         result = self.probabilities(logits)
         result[np.arange(len(labels)), labels] -= 1 << Q4_12.fraction
         return result
 
 
 LARGEST_SAMPLE = 256
-"""Classes at most: a label has eight bits."""
+"""Most classes: a label has eight bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +93,11 @@ class SoftmaxSpec(Spec):
     Parameters
     ----------
     classes : int
-        Logits of the longest sample.
+        Number of logits of the longest sample.
     """
 
     name: ClassVar[str] = "softmax"
-    summary: ClassVar[str] = "softmax of a sample's logits, one a cycle, from two tables in block RAM"
+    summary: ClassVar[str] = "softmax of a sample's logits, one per cycle, from two tables in block RAM"
 
     classes: int = 10
 
@@ -108,44 +108,44 @@ class SoftmaxSpec(Spec):
 
     @cached_property
     def tables(self) -> Softmax:
-        """The model without the block."""
+        """Integer model of the softmax."""
         return Softmax()
 
     @property
     def octaves(self) -> int:
-        """The largest sum's: the sum lies between 1 and `classes`."""
+        """Largest exponent of the sum, which is between 1 and `classes`."""
         return self.classes.bit_length() - 1
 
     def period(self, length: int) -> int:
-        """Cycles from a sample's first logit to the next sample's."""
+        """Cycles from the first logit of a sample to that of the next sample."""
         return 3 * length + 5 + self.octaves
 
     @property
     def drain(self) -> int:
-        """Cycles from when the next sample may begin to the sample's last probability."""
+        """Cycles from the earliest start of the next sample to the last probability of a sample."""
         return 5
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes logits, `o` gives probabilities; `last` ends a sample on both."""
+        """Streams: `i` takes logits, `o` gives probabilities; `last` ends a sample on both."""
         return {
             "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
             "o": Stream("out", (Field("probability", Q4_12), Field("last", BIT))),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Sample by sample; one that has no last logit yet gives nothing."""
+        """Compute the softmax of all complete samples."""
         logits = inputs["i"]["logit"][:, 0]
         found, flags = [np.empty(0, np.int64)], [np.empty((0, 1), np.int64)]
         for start, end in packets_of(inputs["i"]["last"]):
             if end - start > self.classes:
-                raise UserError(f"a sample of {end - start} logits; this softmax takes {self.classes}")
+                raise UserError(f"a sample of {end - start} logits; the longest here is {self.classes}")
             found.append(self.tables.probabilities(logits[None, start:end])[0])
             flags.append(last_flags([end - start]))
         result = {"probability": np.concatenate(found)[:, None], "last": np.concatenate(flags)}
         return {"o": {name: column[:words] for name, column in result.items()}}
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Both tables."""
+        """Contents and width of both tables."""
         tables = self.tables
         return {
             "exponentials": (tables.exponentials.tolist(), tables.exponential_format.width),

@@ -1,15 +1,15 @@
-"""`grng`: Gaussian numbers from eight LFSRs: what MeZO needs of the hardware where PeZO needs uniform ones.
+"""`grng`: Gaussian numbers from eight LFSRs, which MeZO needs where PeZO uses uniform ones.
 
-`tree` is TreeGRNG (Crols et al., DATE 2024) as its published example has it: a number is found bit by bit,
-each bit a comparison of a register of its own with a threshold that the bits above choose. `select` gives the
-same numbers from one comparator a level. `sum` adds the registers up (central limit).
+`tree` is TreeGRNG (Crols et al., DATE 2024) as in its published example: a number is determined bit by bit; each bit
+compares a register with a threshold selected by the bits above. `select` gives the same numbers with one comparator per
+level. `sum` adds the registers (central limit theorem).
 
-The density is cut at 4 sigma into 256 bins of 1/32 sigma. A bit is ``register >= T``; T stands for the
-probability of the lower halves given the bits that choose it, rounded to the nearest. The two last levels are
-simplified: the 5 and the 4 topmost bits choose, and T has 7 bits, so that neighbours share a comparator. For
-plus all is mirrored: minus's thresholds, chosen by the complemented bits, give the complemented bit.
+The density is cut at 4 sigma into 256 bins of 1/32 sigma. A bit is ``register >= T``; T represents the probability of
+the lower half given the bits above, rounded to nearest. The two last levels are simplified: only the 5 and the 4
+topmost bits select, and T has 7 bits, so that neighbours share a comparator. Positive numbers are mirrored: the
+thresholds of negative numbers, selected by the complemented bits, give the complemented bit.
 
-An integer y stands for the middle of its bin, ``(2 y + 1) / 64`` sigma, as in `urng`: its mirror image is ~y.
+An integer y represents the middle of its bin, ``(2 y + 1) / 64`` sigma, as in `urng`: its mirror image is ~y.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from ..fixed import Format, Integers, narrow
 from .lfsr import Lfsr
 
 WIDTHS = (8, 9, 10, 7, 8, 9, 7, 10)
-"""Bits of each level's register, the sign's first; 68 in all."""
+"""Width of each level's register, the sign's first; 68 bits in total."""
 STORED = (1, 1, 2, 4, 8, 16, 16, 8)
-"""Thresholds of each level; less than 2**(level - 1) where only the topmost bits select."""
+"""Number of thresholds of each level; less than 2**(level - 1) where only the topmost bits select."""
 COARSE = 7
-"""Bits of a threshold on the two last levels, whatever the register's width."""
+"""Width of a threshold on the two last levels."""
 SEEDS = (0x0AB, 0x19A, 0x0B6, 0x56, 0x0D6, 0x129, 0x1A, 0x27A)
-"""The published example's."""
+"""Seeds of the published example."""
 NUMBER = Format(3, 5)
-"""Of the numbers: 32 steps a sigma."""
+"""Format of the numbers: 32 steps per sigma."""
 TERM = 7
-"""Topmost bits of each register that `sum` adds."""
+"""Number of topmost bits of each register that `sum` adds."""
 TERM_FRACTION = 7
-"""Fraction bits of a term of `sum`, so that the eight of them have a sigma of 0.816."""
+"""Fraction bits of a term of `sum`; the sum of the eight then has a sigma of 0.816."""
 
 _CHUNK = 1 << 15
 
 
 @lru_cache
 def thresholds() -> tuple[tuple[int, ...], ...]:
-    """What each level's register is compared with, the sign's first, by the bits that select."""
+    """Thresholds of each level, the sign's first, by the selecting bits."""
     edges = [0.5 * erfc((4 - x / 32) / sqrt(2)) for x in range(129)]
     table: list[tuple[int, ...]] = [(1 << (WIDTHS[0] - 1),)]
     for level in range(1, 8):
@@ -69,8 +69,8 @@ class GrngSpec(Spec):
     Parameters
     ----------
     form : "tree", "select" or "sum"
-        Comparators and then a multiplexer, as published; a multiplexer of thresholds and then one comparator,
-        which gives the same numbers; or a sum of uniform numbers.
+        Comparators followed by a multiplexer, as published; a multiplexer of thresholds followed by one comparator,
+        with equal numbers; or a sum of uniform numbers.
     seeds : tuple of int
         Contents of the eight registers at position 0, the sign's first; empty for the published ones.
     """
@@ -99,22 +99,22 @@ class GrngSpec(Spec):
 
     @cached_property
     def lfsrs(self) -> tuple[Lfsr, ...]:
-        """The registers in XOR form; these here are their complements (XNOR form)."""
+        """Registers in XOR form; those of the block are their complements (XNOR form)."""
         return tuple(Lfsr(bits) for bits in WIDTHS)
 
     @property
     def width(self) -> int:
-        """One number a cycle."""
+        """Number of numbers per cycle: one."""
         return 1
 
     @property
     def fraction_bits(self) -> int:
-        """Of what `draw` gives: one more than the block's, for the half step."""
+        """Number of fraction bits of `draw`: one more than the block's, for the half step."""
         return NUMBER.fraction + 1
 
     @property
     def period(self) -> int:
-        """Cycles after which all registers are as they were; the sign alone repeats after 255."""
+        """Number of cycles after which all registers repeat; the sign alone repeats after 255."""
         return lcm(*(lfsr.period for lfsr in self.lfsrs))
 
     # -- the sequence ----------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class GrngSpec(Spec):
 
     @cached_property
     def _turns(self) -> tuple[NDArray[np.uint16], ...]:
-        """Each register's contents from position 0 on, a chunk longer than its period."""
+        """Contents of each register from position 0 on, for its period and one chunk."""
         turns = []
         for lfsr, seed in zip(self.lfsrs, self.seeds, strict=True):
             phase = lfsr.phases[lfsr.period ^ seed]
@@ -143,7 +143,7 @@ class GrngSpec(Spec):
 
     @cached_property
     def _nodes(self) -> tuple[NDArray[np.uint16], ...]:
-        """The threshold of every node where the sign is minus, the simplified levels written out."""
+        """Threshold of every node for negative numbers, with the simplified levels expanded."""
         nodes = (1, *(1 << level for level in range(7)))
         rows = zip(nodes, thresholds(), strict=True)
         return tuple(np.repeat(np.array(row, np.uint16), count // len(row)) for count, row in rows)
@@ -166,7 +166,7 @@ class GrngSpec(Spec):
 
     @cached_property
     def distribution(self) -> NDArray[np.float64]:
-        """Probability of each number, -128 first, were the registers independent of each other: (256,)."""
+        """Probability of each number, -128 first, if the registers were independent of each other: (256,)."""
         periods = [lfsr.period for lfsr in self.lfsrs]
         if self.form == "sum":
             sums = np.ones(1)
@@ -184,7 +184,7 @@ class GrngSpec(Spec):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation by `distribution`, as a multiple of 1.0."""
+        """Standard deviation of `distribution`."""
         middles = NUMBER.to_float(np.arange(-128, 128) + 0.5)
         mean = self.distribution @ middles
         return float(np.sqrt(self.distribution @ (middles - mean) ** 2))
@@ -192,11 +192,11 @@ class GrngSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """`o` gives the numbers."""
+        """Stream: `o` gives the numbers."""
         return {"o": Stream("out", (Field("number", NUMBER),))}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Numbers from position 0 on."""
+        """Output from position 0 on."""
         return {"o": {"number": self.draw(0, words).astype(np.int64) >> 1}}
 
 
@@ -206,7 +206,7 @@ def _term(contents: NDArray[np.integer], bits: int) -> Integers:
 
 
 def _narrowed(total: Integers) -> Integers:
-    """Each term stands for half a step more than it says, and so does the number."""
+    """Narrow a sum of terms; terms and numbers each represent half a step more than their integer."""
     exact = total + len(WIDTHS) // 2
     half = 1 << (TERM_FRACTION - NUMBER.fraction - 1)
     return narrow(exact - half, TERM_FRACTION, NUMBER)

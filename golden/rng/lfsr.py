@@ -1,7 +1,7 @@
-"""Maximal-length linear feedback shift registers: the arithmetic under every generator here.
+"""Maximal-length linear feedback shift registers, the basis of all generators.
 
 A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b`` where the feedback is the exclusive or of
-the tapped bits; tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every other value once.
+the tapped bits; tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every nonzero value once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ TAPS: dict[int, tuple[int, ...]] = {
     19: (19, 6, 2, 1),
     20: (20, 17),
 }
-"""Taps of a maximal register of each width (Xilinx XAPP052, table 3): at most four, so that one LUT6 has two
-inputs left for a serial load."""
+"""Taps of a maximal register of each width (Xilinx XAPP052, table 3): at most four, so that two inputs of one LUT6
+remain for a serial load."""
 
 
 @dataclass(frozen=True)
 class Lfsr:
-    """One register.
+    """Linear feedback shift register.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Lfsr:
         if not self.taps:
             object.__setattr__(self, "taps", TAPS[self.bits])
         if not all(1 <= tap <= self.bits for tap in self.taps):
-            raise UserError(f"taps {self.taps} do not lie in 1 to {self.bits}")
+            raise UserError(f"taps {self.taps} are not in 1 to {self.bits}")
         if len(_orbit(self.bits, self.taps)) != self.period:
             raise UserError(
                 f"taps {self.taps} do not give a maximal sequence of {self.bits} bits: try {TAPS[self.bits]}"
@@ -74,23 +74,23 @@ class Lfsr:
 
     @property
     def period(self) -> int:
-        """States in a full turn, ``2**bits - 1``."""
+        """Number of states, ``2**bits - 1``."""
         return (1 << self.bits) - 1
 
     @cached_property
     def states(self) -> Integers:
-        """All states in order, from state 1 at phase 0."""
+        """States in order, from state 1 at phase 0: (period,)."""
         return _orbit(self.bits, self.taps)
 
     @cached_property
     def phases(self) -> Integers:
-        """The inverse of `states`: the phase of each state; entry 0 means nothing."""
+        """Inverse of `states`, the phase of each state: (period + 1,); entry 0 is unused."""
         phases = np.zeros(self.period + 1, np.int64)
         phases[self.states] = np.arange(self.period)
         return phases
 
     def transition(self, steps: int = 1) -> list[int]:
-        """Which bits feed which: after `steps` steps bit k is the parity of ``x & transition[k]``."""
+        """Rows of the transition matrix: after `steps` steps, bit k is the parity of ``x & transition[k]``."""
         rows = [1 << k for k in range(self.bits)]
         for _ in range(steps):
             feedback = 0
@@ -100,19 +100,19 @@ class Lfsr:
         return rows
 
     def check_leap(self, leap: int) -> None:
-        """Refuse a number of steps a cycle that would not visit every state."""
+        """Raise `UserError` if `leap` steps per cycle would not visit every state."""
         if not 1 <= leap <= self.bits:
             raise UserError(f"a leap of {leap} is not in 1 to {self.bits} (the width): choose another")
         if gcd(leap, self.period) > 1:
             good = [k for k in range(1, self.bits + 1) if gcd(k, self.period) == 1]
             raise UserError(
                 f"a leap of {leap} is not maximal: it shares the factor {gcd(leap, self.period)} with the period "
-                f"{self.period}, so part of the states would never come; choose one of {good}"
+                f"{self.period}, so some states would never occur; choose one of {good}"
             )
 
 
 def shifted_in(value: int, bits: int) -> Integers:
-    """The bits that bring a register to a value through its lowest bit, first sent first."""
+    """Bits that load a value into a register through its lowest bit, in the order of sending."""
     return np.array([value >> k & 1 for k in reversed(range(bits))], np.int64)
 
 

@@ -1,9 +1,9 @@
-"""How numbers reach weights, and where in the joint sequence they come from.
+"""Perturbations: assignment of a generator's numbers to weights, and positions in its sequence.
 
-This is the one place that says it. A source gives n numbers a cycle. A perturbation of d weights is read tile
-by tile, L lanes wide: weight i is lane ``i mod L`` of cycle ``i div L``, and lane j of a tile takes number
-``j mod n`` of that cycle. It takes ``ceil(d / L)`` cycles; the next one starts in the cycle after its last,
-wherever that is in the sequence. A perturbation's name is the position, in cycles, at which it starts.
+A source gives n numbers per cycle. A perturbation of d weights is read in tiles of L lanes: weight i is lane ``i mod
+L`` of cycle ``i div L``, and lane j takes number ``j mod n`` of that cycle. A perturbation takes ``ceil(d / L)``
+cycles; the next one starts in the following cycle. A perturbation is named by its position, the cycle at which it
+starts.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ Number = TypeVar("Number", np.int32, np.int64)
 
 
 class Source(Protocol):
-    """What draws perturbations: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
+    """Source of perturbations: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
 
     @property
     def width(self) -> int:
-        """Numbers a cycle, n."""
+        """Number of numbers per cycle, n."""
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of the integers that `draw` gives."""
+        """Number of fraction bits of the integers of `draw`."""
 
     @property
     def period(self) -> int:
-        """Cycles after which the sequence repeats."""
+        """Number of cycles after which the sequence repeats."""
 
     @property
     def base(self) -> NDArray[np.int32]:
-        """What the sequence is made of: (times, n).
+        """Numbers from which the sequence is made: (times, n).
 
-        Number j of cycle t is ``base[t mod times, (j + t) mod n]`` where the source rotates, else
+        Number j of cycle t is ``base[t mod times, (j + t) mod n]`` if the source rotates, else
         ``base[t mod times, j]``. A sum of shifts of the sequence has a base of the same shape.
         """
 
     @property
     def rotates(self) -> bool:
-        """Whether cycle t begins with number ``t mod n`` of its row."""
+        """True if cycle t begins with number ``t mod n`` of its row."""
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
         """Scaled numbers from a position on: (cycles, n)."""
 
 
 def cycles_of(weights: int, lanes: int) -> int:
-    """Cycles that a perturbation of so many weights takes."""
+    """Number of cycles of a perturbation of so many weights."""
     return -(-weights // lanes)
 
 
 def draw_perturbation(source: Source, position: int, weights: int, lanes: int) -> NDArray[np.int32]:
-    """The perturbation that starts at a position.
+    """Draw the perturbation at a position.
 
     Parameters
     ----------
     source : Source
-        Where the numbers come from.
+        Source of the numbers.
     position : int
-        Cycle of the joint sequence; any, in constant time.
+        Cycle of the joint sequence at which the perturbation starts.
     weights : int
         Length of the perturbation.
     lanes : int
@@ -80,7 +80,7 @@ def draw_perturbation(source: Source, position: int, weights: int, lanes: int) -
 
 
 def over_lanes(rows: NDArray[Number], lanes: int) -> NDArray[Number]:
-    """Numbers of each cycle, (cycles, n), over the lanes of a tile: (cycles, lanes)."""
+    """Distribute the numbers of each cycle, (cycles, n), over the lanes of a tile: (cycles, lanes)."""
     cycles, n = rows.shape
     if lanes <= n:
         return rows[:, :lanes]
@@ -92,15 +92,15 @@ def over_lanes(rows: NDArray[Number], lanes: int) -> NDArray[Number]:
 
 
 def walk(replay: Integers, mark: Integers, words: int) -> Integers:
-    """Positions of the words that a source with `replay` and `mark` gives after reset.
+    """Positions of the words of a source with `replay` and `mark` after reset.
 
     Parameters
     ----------
     replay, mark : array of int
-        For each transfer, whether the source goes back to the mark after it, and whether the word after it becomes
-        the mark. A replay leaves the mark alone. Missing entries are 0.
+        For each transfer, 1 if the source goes back to the mark after it, and 1 if the word after it becomes the mark.
+        A replay does not change the mark. Missing entries are 0.
     words : int
-        How many words.
+        Number of words.
     """
     positions = np.empty(words, np.int64)
     position = start = 0

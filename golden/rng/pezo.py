@@ -1,9 +1,9 @@
-"""`pezo`: the perturbation generator as an AXI4-Stream core, in the paper's three configurations (PeZO, table 6).
+"""`pezo`: perturbation generator as an AXI4-Stream core, in the paper's three configurations (PeZO, table 6).
 
-On the fly: `urng` with the factor of `scale` beside the numbers. Pool: `pool`. Either can go back to the
-start of a perturbation, so that the same one is drawn for plus, for minus and for the update. The pool keeps
-a second address for that. The array on the fly is a ring when it is loaded; a copy of its state runs round
-with it in a shift register: a mark or a replay takes as many cycles as the state has bits.
+On the fly: `urng` together with the factor of `scale`. Pool: `pool`. Both can go back to the start of a perturbation,
+so that the same one is drawn for plus, for minus and for the update. The pool stores a second address for this. The
+array on the fly shifts its state in a ring with a shift register that stores a copy: a mark or a replay takes as many
+cycles as the state has bits.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class PezoSpec(Spec):
     Parameters
     ----------
     strategy : "on-the-fly" or "pool"
-        Which of the paper's two reuse strategies.
+        One of the paper's two reuse strategies.
     scale : ScaleSpec
-        The array and its factors, for the first.
+        Array and factors of "on-the-fly".
     pool : PoolSpec
-        The pool, for the second.
+        Pool of "pool".
     replay : bool
-        Whether the array can go back to a mark; the pool always can.
+        Include replay in the array; the pool always has it.
     """
 
     name: ClassVar[str] = "pezo"
@@ -53,59 +53,59 @@ class PezoSpec(Spec):
 
     @property
     def source(self) -> ScaleSpec | PoolSpec:
-        """What the numbers come from."""
+        """Generator of the numbers."""
         return self.pool if self.strategy == "pool" else self.scale
 
     @property
     def can_replay(self) -> bool:
-        """Whether the block has `replay` and `mark`."""
+        """True if the block has `replay` and `mark`."""
         return self.replay or self.strategy == "pool"
 
     @property
     def state_bits(self) -> int:
-        """Bits of the state, and so of a load."""
+        """Number of bits of the state and of a load."""
         return len(self.serial(0))
 
     @property
     def replay_cycles(self) -> int:
-        """Cycles without a word after a mark or a replay."""
+        """Number of cycles without a word after a mark or a replay."""
         return self.state_bits if self.strategy == "on-the-fly" and self.replay else 0
 
     def serial(self, position: int) -> Integers:
-        """The bits that load a position, first sent first: the factor's generator lies behind the array."""
+        """Bits that load a position, in the order of sending: those of the factor's generator, then of the array."""
         if self.strategy == "pool":
             return self.pool.serial(position)
         return np.concatenate([self.scale.serial(position), self.scale.urng.serial(position)])
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """The pool, or the factors."""
+        """Contents and width of the pool or of the factors."""
         return self.source.roms()
 
     # -- as a source of perturbations ------------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
+        """Number of numbers per cycle."""
         return self.source.width
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of the scaled numbers."""
+        """Number of fraction bits of the scaled numbers."""
         return self.source.fraction_bits
 
     @property
     def period(self) -> int:
-        """Cycles after which the sequence repeats."""
+        """Number of cycles after which the sequence repeats."""
         return self.source.period
 
     @property
     def base(self) -> NDArray[np.int32]:
-        """What the sequence is made of: (times, n)."""
+        """Numbers from which the sequence is made: (times, n), see `perturbation.Source.base`."""
         return self.source.base
 
     @property
     def rotates(self) -> bool:
-        """Whether the numbers of a row turn with time."""
+        """True if the numbers of a row rotate with time."""
         return self.source.rotates
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
@@ -116,11 +116,11 @@ class PezoSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from reset to the first word; an array that can replay keeps a copy of its first state before."""
+        """Cycles from reset to the first word; an array with replay first stores a copy of its state."""
         return self.replay_cycles
 
     def streams(self) -> dict[str, Stream]:
-        """The numbers, and on the fly their factor, as ``m_axis``; the state as ``s_axis_load``."""
+        """Streams: numbers, and on the fly their factor, as ``m_axis``; the state as ``s_axis_load``."""
         parts = self.pool.streams() if self.strategy == "pool" else self.scale.urng.streams()
         fields = parts["o"].fields
         if self.strategy == "on-the-fly":
@@ -132,18 +132,18 @@ class PezoSpec(Spec):
         }
 
     def words_at(self, positions: Integers) -> Words:
-        """What stands on ``m_axis`` at each position."""
+        """Words of ``m_axis`` at any positions."""
         if self.strategy == "pool":
             return {"number": self.pool.words_at(positions)}
         factors = self.scale.table[positions % len(self.scale.table)]
         return {"number": self.scale.urng.words_at(positions), "scale": factors[:, None]}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Words after reset."""
+        """Output after reset."""
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:
-        """Cycles of so many words: one each, and a turn of the ring behind each mark or replay but one at the end."""
+        """Cycles of so many words: one per word, and `replay_cycles` for each mark or replay before the last word."""
         if not inputs:
             return words
         strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]

@@ -1,8 +1,8 @@
-"""Where n copies of one maximal register start, so that no two moments of the array resemble each other.
+"""Initial phases of n copies of one maximal register, such that states of the array at different times differ.
 
-The set of numbers at a time is that of another time as far as differences of phases recur: equal distances, the obvious
-choice, bring back all but one of the numbers after one distance. So the phases are chosen one by one such that no
-difference comes often, nearly a cyclic difference set.
+The sets of numbers at two times share as many numbers as there are pairs of phases with that difference. With equal
+distances, all but one of the numbers recur after one distance. So the phases are chosen one by one such that no
+difference is frequent; the result is nearly a cyclic difference set.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from ..fixed import Integers
 from .lfsr import Lfsr
 
 CANDIDATES = 64
-"""Phases looked at for each choice."""
+"""Phases considered for each choice."""
 APART = 2
-"""Steps that two phases keep where they can: at one step two numbers of a cycle correlate by -1/4, at two by -1/8."""
+"""Preferred least distance of two phases: at one step two numbers of a cycle correlate by -1/4, at two by -1/8."""
 
 
 def spread(lfsr: Lfsr, n: int, turn: int = 0) -> Integers:
-    """Phases of n registers.
+    """Choose the phases of n registers.
 
     Parameters
     ----------
     lfsr : Lfsr
-        The register; candidates come in the order of its states, from phase 0 on.
+        The register; candidates are tried in the order of its states, from phase 0 on.
     n : int
-        How many.
+        Number of registers.
     turn : int
-        Where in that order to begin; another one gives another choice.
+        Index of the first candidate; another one gives another choice.
     """
     period = lfsr.period
     candidates = np.roll(lfsr.states - 1, -turn)

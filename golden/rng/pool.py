@@ -1,13 +1,12 @@
-"""`pool`: pre-generated numbers in block RAM, p a cycle without end (PeZO, section 3.1, pre-generation).
+"""`pool`: pre-generated numbers in block RAM, p per cycle, read cyclically (PeZO, section 3.1, pre-generation).
 
-N numbers are drawn once, scaled once to the modulus of an N-dimensional Gaussian, and stored in 12 bits. The
-memory holds row t = numbers ``(t p + j) mod N``, as many rows as it takes until they repeat: N / gcd(N, p).
-With N = p (2**k - 1), the cheap form, that is every number once. With the paper's N = 4095 and p = 8 it is
-4095 rows: each number stands in all 8 lanes, and what was left over of the pool at the end of one pass is the
-start of the next, exactly, with no shifter.
+N numbers are drawn once, scaled to the modulus of an N-dimensional Gaussian, and stored in 12 bits. Row t of the memory
+has the numbers ``(t p + j) mod N``; there are N / gcd(N, p) rows until they repeat. With N = p (2**k - 1), the cheap
+form, every number is stored once. With the paper's N = 4095 and p = 8 there are 4095 rows: each number is stored in all
+8 lanes, so that a pass continues with the numbers left over from the pass before, without a shifter.
 
-The row address is a maximal LFSR where the number of rows is 2**k - 1, so that the next address is one XOR;
-else a counter.
+The row address is a maximal LFSR if the number of rows is 2**k - 1, so that the next address is one XOR; else a
+counter.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ class PoolSpec(Spec):
     Parameters
     ----------
     size : int
-        Numbers in the pool, N.
+        Number of numbers in the pool, N.
     p : int
-        Numbers a cycle.
+        Numbers per cycle.
     bits : int
-        Width of a number, 4 to 18, two of them before the binary point: scaled numbers stay below sqrt(3).
+        Width of a number, 4 to 18, with two integer bits: scaled numbers are below sqrt(3) in magnitude.
     seed : int
-        Of the pool's contents (PCG64, whose stream NumPy keeps for ever).
+        Seed of the pool's contents (PCG64, whose stream NumPy guarantees).
     allow_power_of_two : bool
-        Accept N = 2**k, which the paper warns of.
+        Accept N = 2**k, against the paper's advice.
     """
 
     name: ClassVar[str] = "pool"
-    summary: ClassVar[str] = "pre-generated, pre-scaled numbers in block RAM, p a cycle, with replay"
+    summary: ClassVar[str] = "pre-generated, pre-scaled numbers in block RAM, p per cycle, with replay"
     presets: ClassVar[dict[str, dict[str, object]]] = {"cheap": {"size": 4088}, "exact": {"size": 4095}}
 
     size: int = 4088
@@ -64,7 +63,7 @@ class PoolSpec(Spec):
         if not 2 <= self.size <= 1 << 20:
             raise UserError(f"size = {self.size} is not in 2 to {1 << 20}")
         if not 1 <= self.p <= self.size:
-            raise UserError(f"p = {self.p} numbers a cycle is not in 1 to the pool's size, {self.size}")
+            raise UserError(f"p = {self.p} numbers per cycle is not in 1 to the pool's size, {self.size}")
         if self.seed < 0:
             raise UserError(f"seed = {self.seed} is negative")
         refuse_power_of_two("size", self.size, self.allow_power_of_two)
@@ -73,7 +72,7 @@ class PoolSpec(Spec):
 
     @cached_property
     def numbers(self) -> NDArray[np.int32]:
-        """The pool: (size,), scaled, with ``bits - 2`` fraction bits."""
+        """Scaled numbers of the pool with ``bits - 2`` fraction bits: (size,)."""
         raw = np.random.PCG64(self.seed).random_raw(self.size) >> np.uint64(34)
         odd = 2 * raw.astype(np.int64) + 1 - (1 << 30)
         modulus = np.sqrt((odd.astype(np.float64) ** 2).sum())
@@ -81,17 +80,17 @@ class PoolSpec(Spec):
 
     @property
     def format(self) -> Format:
-        """A number's."""
+        """Format of a number."""
         return Format(2, self.bits - 2)
 
     @property
     def rows(self) -> int:
-        """Rows until they repeat."""
+        """Number of rows until they repeat."""
         return self.size // gcd(self.size, self.p)
 
     @cached_property
     def base(self) -> NDArray[np.int32]:
-        """The rows, in the order in which they are read: (rows, p)."""
+        """Rows in the order of reading: (rows, p)."""
         starts = self.p * np.arange(self.rows)[:, None]
         rows: NDArray[np.int32] = self.numbers[(starts + np.arange(self.p)) % self.size]
         return rows
@@ -100,7 +99,7 @@ class PoolSpec(Spec):
 
     @cached_property
     def lfsr(self) -> Lfsr | None:
-        """The address register where the rows are 2**k - 1; a counter goes round where they are not."""
+        """Address register if the number of rows is 2**k - 1; None for a counter."""
         bits = self.rows.bit_length()
         return Lfsr(bits) if self.rows == (1 << bits) - 1 and bits in TAPS else None
 
@@ -111,12 +110,12 @@ class PoolSpec(Spec):
 
     @cached_property
     def addresses(self) -> Integers:
-        """The address of each row, in the order in which they are read."""
+        """Address of each row in the order of reading."""
         return self.lfsr.states if self.lfsr else np.arange(self.rows)
 
     @cached_property
     def rom(self) -> list[int]:
-        """The memory, by address: p numbers a word, number 0 lowest."""
+        """Contents of the memory by address: p numbers per word, number 0 lowest."""
         words = [0] * (int(self.addresses.max()) + 1)
         packed = self.streams()["o"].pack({"number": self.base}, ["number"])
         for address, word in zip(self.addresses.tolist(), packed, strict=True):
@@ -124,33 +123,33 @@ class PoolSpec(Spec):
         return words
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """The pool by address."""
+        """Contents and width of the memory."""
         return {"pool": (self.rom, self.p * self.bits)}
 
     def serial(self, position: int) -> Integers:
-        """The bits that load the row address of a position, first sent first."""
+        """Bits that load the row address of a position, in the order of sending."""
         return shifted_in(int(self.addresses[position % self.rows]), self.address_bits)
 
     # -- as a source of perturbations ------------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
+        """Number of numbers per cycle."""
         return self.p
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of a number."""
+        """Number of fraction bits of a number."""
         return self.bits - 2
 
     @property
     def period(self) -> int:
-        """Cycles after which the pool is read in the same alignment again."""
+        """Number of cycles after which the rows repeat."""
         return self.rows
 
     @property
     def rotates(self) -> bool:
-        """A row is read as it stands."""
+        """False: the numbers of a row do not rotate."""
         return False
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
@@ -160,7 +159,7 @@ class PoolSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """`load` shifts an address in, `o` gives the rows; `replay` and `mark` say what comes after a row."""
+        """Streams: `load` shifts an address in, `o` gives the rows; `replay` and `mark` go with a row, see `walk`."""
         return {
             **state_ports(),
             "o": Stream("out", (Field("number", self.format, self.p),)),
@@ -168,20 +167,20 @@ class PoolSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Rows after reset."""
+        """Output after reset."""
         return {"o": {"number": self.words_at(replayed(inputs, words))}}
 
     def words_at(self, positions: Integers) -> Integers:
-        """The rows at any positions: (len(positions), p)."""
+        """Rows at any positions: (len(positions), p)."""
         return self.base[positions % self.rows].astype(np.int64)
 
 
 def replay_ports() -> dict[str, Stream]:
-    """The two sidebands of a source that can draw a perturbation again."""
+    """Sideband ports of a source that can repeat a perturbation: `replay` and `mark`."""
     return {name: Stream("in", (Field("bit", BIT),), follows="o") for name in ("replay", "mark")}
 
 
 def replayed(inputs: dict[str, Words], words: int) -> Integers:
-    """Positions of the words that come out under these sidebands."""
+    """Positions of the output words with these sidebands."""
     none = {"bit": np.zeros((0, 1), np.int64)}
     return walk(inputs.get("replay", none)["bit"][:, 0], inputs.get("mark", none)["bit"][:, 0], words)

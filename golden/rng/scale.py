@@ -1,10 +1,9 @@
-"""`scale`: the factor that gives uniform numbers a Gaussian's modulus (PeZO, section 3.2, equations 3 to 5).
+"""`scale`: factor that gives uniform numbers the modulus of a Gaussian (PeZO, section 3.2, equations 3 to 5).
 
-The factor of a cycle is the expected modulus of an n-dimensional Gaussian over the modulus of the cycle's n
-numbers. The rotation permutes the numbers but leaves their set, and so their modulus, to depend on time
-alone: it repeats with the period of *one* generator. A reference generator that does not rotate walks through
-that period and looks the factor up. (The number in first position does not: with rotation the same number
-meets different sets.)
+The factor of a cycle is the expected modulus of an n-dimensional Gaussian divided by the modulus of the cycle's n
+numbers. The rotation permutes the numbers, but their set, and so their modulus, depends on time alone and repeats with
+the period of *one* generator. A reference generator that does not rotate runs through that period; its state addresses
+the table of factors. (The number in first position could not: with rotation the same number occurs in different sets.)
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .lfsr import shifted_in
 from .urng import UrngSpec, rotate, state_ports
 
 LUT_ROM_DEPTH = 512
-"""Tables of up to this many entries are logic, longer ones block RAM."""
+"""Shortest period whose table is in block RAM; shorter tables are logic."""
 
 
 def expected_modulus(n: int) -> float:
@@ -39,12 +38,12 @@ class ScaleSpec(Spec):
     Parameters
     ----------
     urng : UrngSpec
-        The array whose numbers are scaled.
+        Array whose numbers are scaled.
     mode : "fraction", "pow2" or "constant"
-        Nearest multiple of 2**-fraction; power of two of the nearest ratio (the paper's); or one factor for all
-        cycles, that with which the mean modulus is right, to 2**-fraction.
+        Nearest multiple of 2**-fraction; power of two nearest in ratio (as in the paper); or one factor for all cycles,
+        a multiple of 2**-fraction, which makes the mean modulus correct.
     fraction : int
-        Fraction bits, 0 to 12; the power of two has none.
+        Fraction bits, 0 to 12; not used with "pow2".
     """
 
     name: ClassVar[str] = "scale"
@@ -65,7 +64,7 @@ class ScaleSpec(Spec):
 
     @cached_property
     def exact(self) -> NDArray[np.float64]:
-        """The factor of each time of the period, before rounding."""
+        """Factor at each time of the period, before rounding."""
         squares = (self.urng.by_generator.astype(np.int64) ** 2).sum(axis=1)
         result: NDArray[np.float64] = np.ldexp(
             expected_modulus(self.urng.n) / np.sqrt(squares.astype(np.float64)), self.urng.bits
@@ -74,7 +73,7 @@ class ScaleSpec(Spec):
 
     @cached_property
     def table(self) -> Integers:
-        """The factor of each time of the period, as integers with `fraction` fraction bits."""
+        """Factor at each time of the period, integers with `fraction` fraction bits."""
         if self.mode == "constant":
             mean = 1 / np.mean(1 / self.exact)
             return np.full(len(self.exact), np.rint(np.ldexp(mean, self.fraction)), np.int64)
@@ -89,43 +88,43 @@ class ScaleSpec(Spec):
 
     @property
     def format(self) -> Format:
-        """The factor's, unsigned."""
+        """Format of the factor, unsigned."""
         return Format(max(int(self.table.max()).bit_length() - self.fraction, 1), self.fraction, signed=False)
 
     # -- the hardware's table ----------------------------------------------------------------------------------
 
     @property
     def varies(self) -> bool:
-        """Whether there is anything to look up; at n = 31 the paper's power of two is 2 all the time."""
+        """True if the factor is not constant; for n = 31 the paper's power of two is always 2."""
         return bool(self.table.min() != self.table.max())
 
     @property
     def in_block_ram(self) -> bool:
-        """Whether the table is a memory with a registered read."""
+        """True if the table is a memory with a registered read."""
         return self.varies and self.urng.lfsr.period >= LUT_ROM_DEPTH
 
     @cached_property
     def rom(self) -> Integers:
-        """What the reference generator's state looks up: the factor less the smallest one."""
+        """Table by the reference generator's state: the factor minus the smallest factor."""
         rom = np.zeros(self.urng.lfsr.period + 1, np.int64)
         rom[self.urng.lfsr.states] = self.table - self.table.min()
         return rom
 
     @property
     def rom_width(self) -> int:
-        """Bits of an entry of `rom`."""
+        """Width of an entry of `rom`."""
         return int(self.rom.max()).bit_length()
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """The table by the reference generator's state."""
+        """Contents and width of the table, by the reference generator's state."""
         return {"scale": (self.rom.tolist(), self.rom_width)} if self.varies else {}
 
     def reference(self, position: int) -> int:
-        """The reference generator's state."""
+        """State of the reference generator at a position."""
         return int(self.urng.lfsr.states[position % self.urng.lfsr.period])
 
     def serial(self, position: int) -> Integers:
-        """The bits that load the reference generator, first sent first; none where nothing varies."""
+        """Bits that load the reference generator, in the order of sending; none if the factor is constant."""
         if not self.varies:
             return np.empty(0, np.int64)
         return shifted_in(self.reference(position), self.urng.bits)
@@ -134,17 +133,17 @@ class ScaleSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
+        """Number of numbers per cycle."""
         return self.urng.n
 
     @property
     def period(self) -> int:
-        """Cycles after which the scaled numbers repeat."""
+        """Number of cycles after which the scaled numbers repeat."""
         return self.urng.period
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of the scaled numbers."""
+        """Number of fraction bits of the scaled numbers."""
         return self.urng.bits + self.fraction
 
     @cached_property
@@ -154,12 +153,12 @@ class ScaleSpec(Spec):
 
     @property
     def rotates(self) -> bool:
-        """Every cycle each register takes its neighbour's next number."""
+        """True: in every cycle each register takes its neighbour's next number."""
         return True
 
     @cached_property
     def _turn(self) -> NDArray[np.int32] | None:
-        """The whole joint sequence where it is short enough to keep."""
+        """Whole joint sequence, or None if it is too long to store."""
         return rotate(self.base, 0, self.period) if self.period * self.width <= 1 << 22 else None
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
@@ -169,25 +168,25 @@ class ScaleSpec(Spec):
         return cyclic(self._turn, position, cycles)
 
     def factors(self, position: int, cycles: int) -> Integers:
-        """The factors alone: (cycles,)."""
+        """Factors from a position on: (cycles,)."""
         return self.table[(position + np.arange(cycles)) % len(self.table)]
 
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """`load` and `scan` as in `urng`; `o` gives the factors."""
+        """Streams: `load` and `scan` as in `urng`; `o` gives the factors."""
         return {
             **state_ports(),
             "o": Stream("out", (Field("scale", self.format),)),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Factors from position 0 on."""
+        """Output from position 0 on."""
         return {"o": {"scale": self.factors(0, words)[:, None]}}
 
 
 def cyclic(turn: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:
-    """Rows of a sequence that repeats, from a position on."""
+    """Rows of a periodic sequence from a position on."""
     period = len(turn)
     start = position % period
     if start + cycles <= period:

@@ -1,6 +1,6 @@
-"""How good random numbers are: the few figures by which all generators here are compared.
+"""Statistics of random numbers: the figures by which generators are compared.
 
-Numbers come as they leave a generator: (cycles,), or (cycles, n) with a sequence in time in each column.
+Numbers are the output of a generator: (cycles,), or (cycles, n) with a sequence in time in each column.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..errors import UserError
 
 @dataclass(frozen=True)
 class Quality:
-    """What `measure` found, in the unit of the numbers.
+    """Result of `measure`, in the unit of the numbers.
 
     Attributes
     ----------
     count : int
-        Numbers seen.
+        Number of numbers.
     mean, deviation : float
         Mean and standard deviation.
     kurtosis : float
@@ -38,19 +38,19 @@ class Quality:
 
     @property
     def worst_lag(self) -> int:
-        """The lag at which the autocorrelation is largest in magnitude."""
+        """Lag at which the autocorrelation is largest in magnitude."""
         return max(self.correlations, key=lambda lag: abs(self.correlations[lag]))
 
 
 def measure(numbers: ArrayLike, lags: Iterable[int] = range(1, 1025)) -> Quality:
-    """Moments of all numbers together, and their autocorrelation.
+    """Measure the moments of all numbers together, and their autocorrelation.
 
     Parameters
     ----------
     numbers : array
         (cycles,) or (cycles, n).
     lags : iterable of int
-        In cycles.
+        Lags in cycles.
 
     Raises
     ------
@@ -75,14 +75,14 @@ def measure(numbers: ArrayLike, lags: Iterable[int] = range(1, 1025)) -> Quality
 def autocorrelation(numbers: ArrayLike, lags: Iterable[int]) -> dict[int, float]:
     """Mean product of deviations a lag apart over the variance, by lag; columns are pooled.
 
-    The deviations are from the mean of all numbers; each lag's mean is over the pairs there are, however few.
+    The deviations are from the mean of all numbers; each lag's mean is over all available pairs.
     """
     columns = _columns(numbers)
     cycles, lags = len(columns), tuple(lags)
     if wrong := [lag for lag in lags if not 0 <= lag < cycles]:
         raise UserError(f"no autocorrelation of {cycles} cycles at lag {wrong[0]}: take 0 to {cycles - 1}")
     centred = columns - columns.mean()
-    # zeros behind the longest lag, so that the transform's circle never joins end and start
+    # zero padding longer than the longest lag, so that the circular transform does not wrap
     size = 1 << (cycles + max(lags, default=0) - 1).bit_length()
     products = np.zeros(size)
     for column in centred.T:
@@ -92,14 +92,14 @@ def autocorrelation(numbers: ArrayLike, lags: Iterable[int]) -> dict[int, float]
 
 
 def modulus(numbers: ArrayLike, block: int | None = None) -> NDArray[np.float64]:
-    """Euclidean length of each cycle's n numbers, or of each block of so many successive numbers.
+    """Euclidean length of each cycle's n numbers, or of each block of successive numbers.
 
     Parameters
     ----------
     numbers : array
         (cycles,) or (cycles, n).
     block : int, optional
-        Numbers in a block; by default n. What is left behind the last whole block does not count.
+        Numbers per block; by default n. Numbers after the last whole block are ignored.
 
     Returns
     -------

@@ -1,14 +1,12 @@
-"""`urng`: an array of rotating LFSRs, n uniform numbers a cycle (PeZO, section 3.1, on-the-fly generation).
+"""`urng`: array of rotating LFSRs, n uniform numbers per cycle (PeZO, section 3.1, on-the-fly generation).
 
 Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator that
-gave the first number gives the last one next. A generator that starts at phase p is therefore at phase ``p +
-leap * t`` after t cycles, in register ``(i - t) mod n``; any position of the joint sequence is reached by
-arithmetic alone.
+gave the first number gives the last one next. A generator that starts at phase p in register i is therefore at phase
+``p + leap * t`` after t cycles, in register ``(i - t) mod n``; the state at any position is computed directly.
 
-A register's content x, read as a signed integer y, stands for the odd fraction ``(2 y + 1) / 2**bits``: the
-range is symmetric, no number is zero, and the lowest bit, always one, needs no wire. Over a period all
-2**bits odd fractions come once except +1/2**bits (the register is never zero), so the mean is -2**-bits /
-(2**bits - 1).
+A register's content x, read as a signed integer y, represents the odd fraction ``(2 y + 1) / 2**bits``: the range is
+symmetric, no number is zero, and the lowest bit, always one, is not stored. Over a period every odd fraction occurs
+once except +1/2**bits (the register is never zero), so the mean is -2**-bits / (2**bits - 1).
 """
 
 from __future__ import annotations
@@ -31,10 +29,10 @@ BIT = Format(1, 0, signed=False)
 
 
 def refuse_power_of_two(what: str, count: int, allowed: bool) -> None:
-    """Layers have 2**k weights too: equal periods would give every row of a layer the same perturbation."""
+    """Raise `UserError` for 2**k unless allowed: rows of layers often have 2**k weights and would get equal numbers."""
     if count & (count - 1) == 0 and not allowed:
         raise UserError(
-            f"{what} = {count} is a power of two, as layers are, and would repeat in step with them "
+            f"{what} = {count} is a power of two, like the widths of layers, whose rows would get equal numbers "
             f"(PeZO, section 3.1): take {max(count - 1, 3)}, or force it with allow_power_of_two=true"
         )
 
@@ -46,21 +44,21 @@ class UrngSpec(Spec):
     Parameters
     ----------
     n : int
-        Generators, and so numbers a cycle.
+        Number of generators and of numbers per cycle.
     bits : int
         Width of a generator, 4 to 16.
     leap : int
-        Steps a cycle. 1 is the paper's: successive numbers of a generator correlate by -1/4. With 4 it is -1/32.
+        Steps per cycle. With 1, as in the paper, successive numbers of a generator correlate by -1/4; with 4, by -1/32.
     taps : tuple of int
-        Feedback taps, counted from 1; empty for the default.
+        Feedback taps, counted from 1; empty for those of `lfsr.TAPS`.
     seeds : tuple of int
-        The registers' contents at position 0; empty for phases without pattern (`phases.spread`).
+        Contents of the registers at position 0; empty for the phases of `phases.spread`.
     allow_power_of_two : bool
-        Accept n = 2**k, which the paper warns of.
+        Accept n = 2**k, against the paper's advice.
     """
 
     name: ClassVar[str] = "urng"
-    summary: ClassVar[str] = "rotating LFSR array: n uniform numbers a cycle"
+    summary: ClassVar[str] = "rotating LFSR array: n uniform numbers per cycle"
 
     n: int = 31
     bits: int = 8
@@ -86,7 +84,7 @@ class UrngSpec(Spec):
 
     @cached_property
     def lfsr(self) -> Lfsr:
-        """The register that all n generators are copies of."""
+        """Register of which all n generators are copies."""
         return Lfsr(self.bits, self.taps)
 
     @cached_property
@@ -97,7 +95,7 @@ class UrngSpec(Spec):
 
     @property
     def period(self) -> int:
-        """Cycles after which the whole array is as it was."""
+        """Number of cycles after which the state of the array repeats."""
         return lcm(self.n, self.lfsr.period)
 
     def _spread_seeds(self) -> tuple[int, ...]:
@@ -121,11 +119,11 @@ class UrngSpec(Spec):
         if lag := self._frozen(self.phases):
             raise UserError(
                 f"the seeds' phases freeze the array: most registers repeat their number every {lag} cycle(s), as the "
-                "rotation brings back what the step took away; leave seeds empty for defaults, or reverse their order"
+                "rotation undoes the step; leave seeds empty for defaults, or reverse their order"
             )
 
     def _frozen(self, phases: Integers) -> int:
-        """The first lag at which more than half of the registers repeat themselves, or 0."""
+        """First lag at which more than half of the registers repeat their number, or 0."""
         for lag in range(1, self.n):
             same = (np.roll(phases, -lag) + lag * self.leap - phases) % self.lfsr.period == 0
             if 2 * np.count_nonzero(same) > self.n:
@@ -135,14 +133,14 @@ class UrngSpec(Spec):
     # -- the sequence ------------------------------------------------------------------------------------------
 
     def contents(self, positions: Integers) -> Integers:
-        """What stands in the n registers at any positions: (len(positions), n)."""
+        """Contents of the n registers at any positions: (len(positions), n)."""
         at = np.asarray(positions, np.int64)[:, None]
         turned = self.phases[(at % self.n + np.arange(self.n)) % self.n]
         result: Integers = self.lfsr.states[(turned + self.leap * (at % self.lfsr.period)) % self.lfsr.period]
         return result
 
     def words_at(self, positions: Integers) -> Integers:
-        """The same as signed integers, as they leave the block; integer y stands for (2 y + 1) / 2**bits."""
+        """Output of the block at any positions: signed integers y, which represent (2 y + 1) / 2**bits."""
         return _signed(self.contents(positions), self.bits)
 
     @cached_property
@@ -159,10 +157,10 @@ class UrngSpec(Spec):
     # -- the serial port -----------------------------------------------------------------------------------------
 
     def chain(self) -> list[tuple[int, int]]:
-        """(register, bit) in the order in which the serial port threads them.
+        """(register, bit) in the order of the serial port's shift chain.
 
-        Within the array a bit moves as it does in every cycle, from bit k of register i to bit k + leap of
-        register i - 1; where it would fall off it enters the next register's lowest bits.
+        As in every cycle, a bit moves from bit k of register i to bit k + leap of register i - 1; from the highest bits
+        it moves to the next register's lowest bits.
         """
         links = []
         for head in range(self.n):
@@ -171,26 +169,26 @@ class UrngSpec(Spec):
         return links
 
     def serial(self, position: int) -> Integers:
-        """The bits that load the state of a position, first sent first."""
+        """Bits that load the state of a position, in the order of sending."""
         state = self.contents(np.array([position]))[0]
         return np.array([state[i] >> k & 1 for i, k in reversed(self.chain())], np.int64)
 
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """`load` shifts the state in, `scan` shows what falls out, `o` gives the numbers."""
+        """Streams: `load` shifts a state in, `scan` shifts the old state out, `o` gives the numbers."""
         return {
             **state_ports(),
             "o": Stream("out", (Field("number", Format(1, self.bits - 1), self.n),)),
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Numbers from position 0 on, as they stand in the registers."""
+        """Output from position 0 on."""
         return {"o": {"number": self.words_at(np.arange(words))}}
 
 
 def state_ports() -> dict[str, Stream]:
-    """The serial way into a generator's state, and out of it at the same time."""
+    """Serial ports that load a generator's state and read the old one at the same time."""
     return {
         "load": Stream("in", (Field("bit", BIT), Field("last", BIT))),
         "scan": Stream("out", (Field("bit", BIT),), follows="load"),
@@ -198,7 +196,7 @@ def state_ports() -> dict[str, Stream]:
 
 
 def load_words(bits: Integers) -> dict[str, Words]:
-    """The bits of a state as they go into `load`: the last one is marked."""
+    """Words of `load` for the bits of a state; the last one is marked."""
     last = np.zeros(len(bits), np.int64)
     last[-1:] = 1
     return {"load": {"bit": bits[:, None], "last": last[:, None]}}
@@ -210,9 +208,9 @@ def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArr
     Parameters
     ----------
     by_generator : array (period, n)
-        Each generator's numbers over its period.
+        Numbers of each generator over its period.
     position, cycles : int
-        The first row and how many.
+        First row and number of rows.
 
     Returns
     -------

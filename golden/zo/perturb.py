@@ -1,10 +1,10 @@
-"""`perturb`: a tile of weight lanes, ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
+"""`perturb`: tile of weight lanes that compute ``w + sign * eps * s * u`` in Q4.12 (PeZO, equation 1).
 
-``eps = 2**-eps_shift`` is wiring. The scaled number is brought to the weights' fraction *before* it is added,
-half to even: rounding is then odd in the number and blind to the weight, so that plus and minus are exact opposites,
-and with wrapping additions a perturbation is undone to the bit. A plain shift is biased by half of the last place: of
-the sum, it pulls every weight down at every perturbation, either sign; of the step, as `truncate` does, down for plus
-and up for minus.
+``eps = 2**-eps_shift`` is wiring. The scaled number is rounded half to even to the weights' fraction *before* the
+addition. Rounding is then an odd function of the number and independent of the weight, so that plus and minus are exact
+opposites, and with wrapping additions a perturbation can be undone bit for bit. A plain shift is biased by half a last
+place: applied to the sum, it reduces every weight at every perturbation of either sign; applied to the step, as
+`truncate` does, it moves weights down for plus and up for minus.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class PerturbSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights a cycle.
+        Weights per cycle.
     numbers : int
-        Numbers a cycle, n; lane j takes number ``j mod n``.
+        Numbers per cycle, n; lane j takes number ``j mod n``.
     number : str
         Format of a number.
     odd : bool
-        Whether an integer y stands for ``y + 1/2`` last places, as `urng` delivers it.
+        True if an integer y represents ``y + 1/2`` last places, as in `urng`.
     scale : str
-        Format of the factor that comes with the numbers; empty where they are scaled already.
+        Format of the factor that comes with the numbers; empty if they are already scaled.
     eps_shift : int
         ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3.
     rounding : "half-even" or "truncate"
-        Of the scaled number; truncation is there to show what it does.
+        Rounding of the scaled number; truncation is for comparison.
     overflow : "saturate" or "wrap"
-        Of the sum; wrapping can be undone exactly.
+        Overflow of the sum; wrapping can be undone exactly.
     tag : int
-        Bits that travel with a word unchanged.
+        Width of a field that passes through unchanged.
     """
 
     name: ClassVar[str] = "perturb"
@@ -69,7 +69,7 @@ class PerturbSpec(Spec):
                 raise UserError(f"{what} = {getattr(self, what)} is not in 1 to 4096")
         tag_fields(self.tag)
         if not self.number_format.signed:
-            raise UserError(f"number = {self.number} is unsigned, but numbers go both ways: write Q for U")
+            raise UserError(f"number = {self.number} is unsigned, but numbers have both signs: write Q for U")
         if self.scale_format is not None and self.scale_format.signed:
             raise UserError(f"scale = {self.scale} is signed: a modulus is not; write U for Q")
         if not 1 <= self.shift <= 40:
@@ -82,22 +82,22 @@ class PerturbSpec(Spec):
 
     @property
     def number_format(self) -> Format:
-        """`number`, parsed."""
+        """Format `number`, parsed."""
         return Format.parse(self.number)
 
     @property
     def scale_format(self) -> Format | None:
-        """`scale`, parsed, or nothing."""
+        """Format `scale`, parsed, or None."""
         return Format.parse(self.scale) if self.scale else None
 
     @property
     def used(self) -> int:
-        """Numbers that reach a lane."""
+        """Number of numbers that a lane uses."""
         return min(self.lanes, self.numbers)
 
     @property
     def product_format(self) -> Format:
-        """Of the scaled number: exact."""
+        """Format of the scaled number, exact."""
         number, factor = self.number_format, self.scale_format
         integer, fraction = number.integer, number.fraction + self.odd
         if factor:
@@ -106,25 +106,25 @@ class PerturbSpec(Spec):
 
     @property
     def shift(self) -> int:
-        """Bits of the product below the weights' last place."""
+        """Number of bits of the product below the weights' last place."""
         return self.product_format.fraction + self.eps_shift - Q4_12.fraction
 
     @cached_property
     def delta_format(self) -> Format:
-        """Of the rounded step, in the weights' last places: as wide as the worst case needs."""
+        """Format of the rounded step in the weights' last places, as wide as the worst case needs."""
         least = self.product_format.minimum
         step = -int(narrow(least, self.shift, Format(32, 0), Rounding(self.rounding)))
         return Format(max(step, 1).bit_length() + 1, 0)
 
     def delta(self, number: Integers, scale: Integers | None = None) -> Integers:
-        """The step of each number, in the weights' last places: (words, n) from (words, n) and (words, 1)."""
+        """Step of each number in the weights' last places: (words, n) from (words, n) and (words, 1)."""
         product = 2 * number + 1 if self.odd else number
         if scale is not None:
             product = product * scale
         return narrow(product, self.shift, Format(32, 0), Rounding(self.rounding))
 
     def apply(self, weights: Integers, delta: Integers, sign: Integers) -> Integers:
-        """Weights plus or minus their steps; a sign of 0 leaves them alone, and so does -2."""
+        """Add steps to weights or subtract them; with sign 0 or -2 weights are unchanged."""
         factor = np.where(sign & 1, sign, 0)
         return narrow(weights + factor * over_lanes(delta, self.lanes), Q4_12, Q4_12, overflow=Overflow(self.overflow))
 
@@ -132,11 +132,11 @@ class PerturbSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """One register behind the adders, and one before them where a product is formed."""
+        """Cycles from input to output: a register after the adders, and one before them if there is a product."""
         return 2 if self.scale else 1
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes weights with their numbers, `o` gives the perturbed weights."""
+        """Streams: `i` takes weights with their numbers, `o` gives the perturbed weights."""
         weight = Field("weight", Q4_12, self.lanes)
         factor = (Field("scale", self.scale_format),) if self.scale_format else ()
         number = Field("number", self.number_format, self.used)
@@ -146,7 +146,7 @@ class PerturbSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Perturbed weights, word for word."""
+        """Perturb weights, word for word."""
         given = {name: column[:words] for name, column in inputs["i"].items()}
         delta = self.delta(given["number"], given.get("scale"))
         result = {"weight": self.apply(given["weight"], delta, given["sign"])}

@@ -1,9 +1,9 @@
-"""`sparse_add`: a few corrections added to a dense stream of weights on its way (sensitive-sparse ZO, its SparseAdd).
+"""`sparse_add`: adds few corrections to a dense stream of weights (SparseAdd of sensitive-sparse ZO).
 
-The paper keeps the 0.1 % of a tensor's weights to which the loss is most sensitive in 16 bits and the rest in NF4,
-where those have the code for 0; added together they are the tensor again. A correction is an index and a Q4.12 value;
-those of a packet, a tensor, come in the order of their indices. The hardware has one adder for all lanes, as
-corrections are rare: a second one in the same beat waits for a cycle, and the dense stream with it.
+The paper stores the 0.1 % of a tensor's weights to which the loss is most sensitive in 16 bits and the others in NF4,
+with the code for 0 at the positions of the sensitive ones; the sum is the tensor. A correction is an index and a Q4.12
+value; the corrections of a packet (a tensor) are sorted by index. The hardware has one adder for all lanes, as
+corrections are rare: each further correction in the same beat stalls the dense stream for a cycle.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class SparseAddSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights a beat: 8, 16, 32 or 64.
+        Weights per beat: 8, 16, 32 or 64.
     index_bits : int
-        Bits of an index: a packet has up to ``2**index_bits`` weights that a correction can reach.
+        Width of an index: corrections reach the first ``2**index_bits`` weights of a packet.
     queue : int
-        Corrections that wait in front, a power of two.
+        Corrections in the FIFO at the input: 4, 8, 16, 32 or 64.
     tag : int
-        Bits that travel with a beat unchanged.
+        Width of a field that passes through with a beat unchanged.
     """
 
     name: ClassVar[str] = "sparse_add"
@@ -58,21 +58,21 @@ class SparseAddSpec(Spec):
 
     @property
     def lane_bits(self) -> int:
-        """Bits of an index that name the lane."""
+        """Number of low bits of an index that select the lane."""
         return self.lanes.bit_length() - 1
 
     @property
     def latency(self) -> int:
-        """Of a beat: the sum beside it, the sum in its lane."""
+        """Cycles of a beat from input to output: one for the sum, one to insert it into its lane."""
         return 2
 
     @property
     def lead(self) -> int:
-        """Cycles from a correction's entry to the first in which its beat can enter: the queue's two, and two more."""
+        """Cycles from a correction's entry to the first in which its beat can enter: two of the FIFO, and two more."""
         return 4
 
     def streams(self) -> dict[str, Stream]:
-        """`i` takes beats, `sparse` corrections, at least one word a packet; `o` gives beats."""
+        """Streams: `i` takes beats, `sparse` corrections with at least one word per packet; `o` gives beats."""
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
         index = Field("index", Format(self.index_bits, 0, signed=False))
         return {
@@ -81,25 +81,25 @@ class SparseAddSpec(Spec):
             "o": Stream("out", (weight, last, Field("error", BIT), *tag_fields(self.tag))),
         }
 
-    # -- the door ----------------------------------------------------------------------------------------------------
+    # -- words from tensors ------------------------------------------------------------------------------------------
 
     def sparse_words(self, indices: Integers, values: Integers, weights: int) -> Words:
-        """Words of `sparse` for one packet; without corrections it is one that adds nothing.
+        """Words of `sparse` for one packet; without corrections, one word that adds 0.
 
         Parameters
         ----------
         indices, values : array of int, (k,)
-            Corrections, Q4.12, in the order of their indices.
+            Corrections in Q4.12, sorted by index.
         weights : int
-            How many weights the packet has.
+            Number of weights of the packet.
 
         Raises
         ------
         UserError
-            If an index is not above the one before or names no weight, or a value is no Q4.12 integer.
+            If indices are not ascending or out of range, or a value is not a Q4.12 integer.
         """
         if indices.shape != values.shape or indices.ndim != 1:
-            raise UserError(f"indices {indices.shape} and values {values.shape} are not one each in a row")
+            raise UserError(f"indices {indices.shape} and values {values.shape} are not two vectors of equal length")
         wrong = np.flatnonzero(np.diff(indices) <= 0)
         if len(wrong):
             k = int(wrong[0]) + 1
@@ -117,40 +117,41 @@ class SparseAddSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Packet by packet, those that are whole in both streams.
+        """Run all packets that are complete in both streams.
 
-        A correction whose index is not above all those before it in its packet, or beyond the packet's end, is dropped,
-        and the packet's last beat says so.
+        A correction whose index is not above all previous ones of its packet, or is beyond the packet's end, is
+        dropped, and `error` is set in the packet's last beat.
         """
         given, sparse = inputs["i"], inputs["sparse"]
         weights, errors, done = given["weight"].copy(), np.zeros_like(given["last"]), 0
         for (start, end), (first, beyond) in self._pairs(given["last"], sparse["last"]):
             index, value = sparse["index"][first:beyond, 0], sparse["value"][first:beyond, 0]
-            kept = (index > _highest_before(index)) & (index < (end - start) * self.lanes)
+            valid = (index > _highest_before(index)) & (index < (end - start) * self.lanes)
             flat = weights[start:end].reshape(-1)
-            flat[index[kept]] = narrow(flat[index[kept]] + value[kept], Q4_12, Q4_12)
-            errors[end - 1] = not kept.all()
+            flat[index[valid]] = narrow(flat[index[valid]] + value[valid], Q4_12, Q4_12)
+            errors[end - 1] = not valid.all()
             done = end
         done = min(done, words)
         tag = {"tag": given["tag"][:done]} if self.tag else {}
         return {"o": {"weight": weights[:done], "last": given["last"][:done], "error": errors[:done]} | tag}
 
     def slots(self, inputs: dict[str, Words]) -> int:
-        """Cycles that the beats take: one each, or as many as there are corrections in it.
+        """Number of cycles of all beats: one per beat, or as many as the beat has corrections.
 
-        A dropped correction counts with the highest before it, and one beyond the packet with the last beat.
+        A dropped correction counts for the beat of the highest index before it; one beyond the packet, for the last
+        beat.
         """
         total = 0
         for (start, end), (first, beyond) in self._pairs(inputs["i"]["last"], inputs["sparse"]["last"]):
             index = inputs["sparse"]["index"][first:beyond, 0]
-            place = np.maximum(index, _highest_before(index)) // self.lanes
-            total += int(np.bincount(place.clip(max=end - start - 1), minlength=end - start).clip(min=1).sum())
+            beat = np.maximum(index, _highest_before(index)) // self.lanes
+            total += int(np.bincount(beat.clip(max=end - start - 1), minlength=end - start).clip(min=1).sum())
         return total
 
     def cycles(self, inputs: dict[str, Words]) -> int:
-        """Cycles from the entry of an idle block's first word to the exit of its last, at full speed.
+        """Cycles from the first input word of an idle block to its last output word, without stalls.
 
-        Corrections enter before they are needed from then on: one a cycle comes, at most one a cycle is used.
+        Corrections do not delay beats after `lead`: one arrives per cycle, and at most one is used per cycle.
         """
         return self.lead + self.slots(inputs) + self.latency
 
@@ -160,5 +161,5 @@ class SparseAddSpec(Spec):
 
 
 def _highest_before(index: Integers) -> Integers:
-    """The highest index before each one; before the first, one that is below all."""
+    """Highest index before each one; -1 before the first."""
     return np.concatenate([[-1], np.maximum.accumulate(index)[:-1]])

@@ -1,8 +1,8 @@
-"""`tile`: weights in, perturbed weights out, the generator inside: what is new in a zeroth-order accelerator.
+"""`tile`: perturbs a stream of weights with its own generator; the part that is specific to zeroth order.
 
-Weights stream through L a cycle; ``tlast`` ends a perturbation. ``tuser`` says what is done to them: bits 1
-to 0 the sign (+1, -1, 0), bit 2 whether the same perturbation is drawn again after ``tlast``. Plus with
-*again*, minus with *again*, and a last pass without it is one step of MeZO; no weight needs to be restored.
+L weights stream through per cycle; ``tlast`` ends a perturbation. ``tuser`` has the sign (+1, -1, 0) in bits 1 to 0;
+bit 2, *again*, repeats the same perturbation after ``tlast``. One step of MeZO is a pass with plus and *again*, one
+with minus and *again*, and one without *again*; no weight has to be restored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..rng.urng import BIT, state_ports
 from .perturb import PerturbSpec
 
 AGAIN = 4
-"""The bit of ``tuser`` that asks for the same perturbation once more."""
+"""Bit of ``tuser`` that repeats the perturbation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +32,13 @@ class TileSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights a cycle.
+        Weights per cycle.
     pezo : PezoSpec
-        The generator.
+        Generator of the perturbations.
     eps_shift : int
         ``eps = 2**-eps_shift``.
     overflow : "saturate" or "wrap"
-        Of the perturbed weights.
+        Overflow of the perturbed weights.
     """
 
     name: ClassVar[str] = "tile"
@@ -61,7 +61,7 @@ class TileSpec(Spec):
 
     @cached_property
     def perturb(self) -> PerturbSpec:
-        """The lanes, with the generator's formats."""
+        """Spec of the lanes, with the formats of the generator."""
         fields = {item.name: item for item in self.pezo.streams()["o"].fields}
         return PerturbSpec(
             lanes=self.lanes,
@@ -75,16 +75,16 @@ class TileSpec(Spec):
         )
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """The generator's."""
+        """Memory contents of the generator."""
         return self.pezo.roms()
 
     @property
     def latency(self) -> int:
-        """From a word's entry to its exit; the first one after reset waits for the generator."""
+        """Cycles from input to output of a word; the first one after reset waits for the generator."""
         return self.perturb.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Weights in and out; `load` and `scan` are the generator's."""
+        """Streams: weights in and out; `load` and `scan` of the generator."""
         weight, last = Field("weight", Q4_12, self.lanes), Field("last", BIT)
         return {
             **state_ports(),
@@ -93,11 +93,11 @@ class TileSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Perturbed weights, word for word."""
+        """Perturb weights, word for word."""
         return {"o": self.perturbed({name: column[:words] for name, column in inputs["i"].items()}, 0)}
 
     def perturbed(self, given: Words, start: int) -> Words:
-        """What comes out for these words when the generator stands, and is marked, at a position."""
+        """Output for these words if the generator's position and mark are at `start`."""
         last, user = given["last"][:, 0], given["user"][:, 0]
         again = last * (user & AGAIN) // AGAIN
         numbers = self.pezo.words_at(start + walk(again, last - again, len(last)))
@@ -106,23 +106,23 @@ class TileSpec(Spec):
         return {"weight": self.perturb.apply(given["weight"], delta, sign[:, None]), "last": given["last"]}
 
     def cycles(self, last: Integers) -> int:
-        """Cycles from the entry of a job's first word to the exit of its last, at full speed.
+        """Cycles from the first input word of a job to its last output word, without stalls.
 
-        One a word; behind each `last` but the final one the generator's replay or mark; and the lanes' latency.
+        One per word, the generator's replay or mark after each `last` but the final one, and the lanes' latency.
         """
         return len(last) + int(last[:-1].sum()) * self.pezo.replay_cycles + self.latency
 
     def step(self, weights: Integers, position: int) -> tuple[Integers, Integers, int]:
         """Both perturbed copies of a flat vector of weights, and the position of the next perturbation.
 
-        The copies are what two passes through the RTL give: equal to `draw_perturbation` scaled, rounded and added.
+        The copies are the outputs of two passes through the RTL: `draw_perturbation`, scaled, rounded and added.
         """
         passes = self.passes(weights)
         plus, minus = (self.perturbed(one["i"], position)["weight"].reshape(-1)[: len(weights)] for one in passes[:2])
         return plus, minus, position + len(passes[0]["i"]["last"])
 
     def passes(self, weights: Integers) -> list[dict[str, Words]]:
-        """The words of one step: plus and minus with *again*, then a pass that leaves the weights alone."""
+        """Words of one step: plus and minus with *again*, then a pass that does not change the weights."""
         count = cycles_of(len(weights), self.lanes)
         padded = np.zeros(count * self.lanes, np.int64)
         padded[: len(weights)] = weights

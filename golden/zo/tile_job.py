@@ -1,8 +1,8 @@
-"""Fine-tuning on the tile in integers, with the hardware's weights and perturbations (PeZO, equations 1 and 2).
+"""Integer fine-tuning on the tile, with the hardware's weights and perturbations (PeZO, equations 1 and 2).
 
-The weights are kept with 16 more fraction bits than the hardware's Q4.12, in which they are perturbed and
-used; an update far below one last place is so not lost. A step draws one perturbation, sees the loss on both
-sides, and moves along it.
+Between steps, weights have 16 more fraction bits than the hardware's Q4.12, in which they are perturbed and used, so
+that updates far below one last place are not lost. A step draws one perturbation, evaluates the loss on both sides, and
+moves the weights along it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ..rng.perturbation import draw_perturbation
 from .tile import TileSpec
 
 MASTER = Format(4, 28)
-"""The weights between steps."""
+"""Format of the weights between steps."""
 
 
 @dataclass(frozen=True)
 class TileStep:
-    """What a step saw.
+    """Record of a step.
 
     Parameters
     ----------
     position : int
-        Of its perturbation.
+        Position of the perturbation.
     weights : array of int
-        The weights it perturbed, Q4.12.
+        Weights before the step, Q4.12.
     loss : float
         Mean of the losses on both sides.
     """
@@ -53,13 +53,13 @@ def fine_tune(
     weights : array of int
         Flat vector in Q4.12; holds the tuned weights after each step.
     loss : callable
-        Loss of a vector of Q4.12 integers. It is called twice a step, and must use the same samples both times.
+        Loss of a vector of Q4.12 integers; called twice per step, with the same samples both times.
     tile : TileSpec
-        The hardware that perturbs them.
+        Spec of the hardware that perturbs the weights.
     steps : int
-        How many.
+        Number of steps.
     rate : float
-        Learning rate; it falls to 0 along half a cosine.
+        Initial learning rate; it decreases to 0 along half a cosine.
     """
     master = weights.astype(np.int64) << (MASTER.fraction - Q4_12.fraction)
     eps = 2.0**-tile.eps_shift
@@ -71,9 +71,9 @@ def fine_tune(
         fall = 0.5 + 0.5 * np.cos(np.pi * number / steps)
         gradient = (losses[0] - losses[1]) / (2 * eps)
         coefficient = int(np.rint(rate * fall * gradient * scale))
-        seen = TileStep(position, weights.copy(), sum(losses) / 2)
+        record = TileStep(position, weights.copy(), sum(losses) / 2)
         master -= coefficient * draw_perturbation(source, position, len(weights), tile.lanes).astype(np.int64)
         np.clip(master, MASTER.minimum, MASTER.maximum, out=master)
         weights[:] = narrow(master, MASTER, Q4_12)
         position = following
-        yield seen
+        yield record

@@ -1,11 +1,11 @@
-"""`weight_path`: what feeds the multipliers of a zeroth-order accelerator, from four bits a weight to ``w +- eps z``.
+"""`weight_path`: weights for the multipliers of a zeroth-order accelerator, from NF4 codes to ``w +- eps z``.
 
-NF4 codes become Q4.12, the sensitive weights are added (sensitive-sparse ZO keeps them in 16 bits and gives them the
-code for 0 in the rest), and the sum is perturbed on its way (PeZO, equation 1). Three blocks in a row: `nf4_dequant`,
-`sparse_add`, `perturb`; nothing is stored perturbed, so nothing has to be restored.
+NF4 codes are dequantised to Q4.12, the sensitive weights are added (sensitive-sparse ZO stores them in 16 bits, with
+the code for 0 at their positions), and the sum is perturbed (PeZO, equation 1). The path is a pipeline of
+`nf4_dequant`, `sparse_add` and `perturb`; perturbed weights are not stored, so that nothing has to be restored.
 
-A block's scale is the largest magnitude among its Q4.12 weights, itself in Q4.12. Level times scale, rounded half to
-even to the scale's own last place, is then Q4.12: the dequantiser's one rounding, and no second one.
+A block's scale is the largest magnitude among its Q4.12 weights, in Q4.12. Level times scale, rounded half to even to
+the scale's last place, is then Q4.12 with a single rounding.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from .perturb import SIGN, PerturbSpec
 from .sparse_add import SparseAddSpec
 
 SCALE = Format(3, 12, signed=False)
-"""A block's largest magnitude: Q4.12 without its sign."""
+"""Format of a block's largest magnitude: Q4.12 without its sign."""
 ZERO = int(np.flatnonzero(CODES == 0)[0])
-"""The code that stands for 0, whatever the scale."""
+"""Code of 0 for any scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +40,23 @@ class WeightPathSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Weights a cycle: 8, 16, 32 or 64.
+        Weights per cycle: 8, 16, 32 or 64.
     scales : int
-        Scales that come with a beat; one where every block is a whole number of beats.
+        Scales per beat; one if every block is a whole number of beats.
     index_bits, queue : int
-        Of `sparse_add`.
+        Parameters of `sparse_add`.
     numbers : int
-        Numbers a cycle of the perturbation's source.
+        Numbers per cycle of the source of perturbations.
     number : str
         Format of a number.
     odd : bool
-        Whether an integer y stands for ``y + 1/2`` last places.
+        True if an integer y represents ``y + 1/2`` last places.
     scale : str
-        Format of the factor that comes with the numbers; empty where they are scaled already.
+        Format of the factor that comes with the numbers; empty if they are already scaled.
     eps_shift : int
         ``eps = 2**-eps_shift``.
     overflow : "saturate" or "wrap"
-        Of the perturbed weights.
+        Overflow of the perturbed weights.
     """
 
     name: ClassVar[str] = "weight_path"
@@ -84,17 +84,17 @@ class WeightPathSpec(Spec):
 
     @cached_property
     def dequant(self) -> Nf4DequantSpec:
-        """Codes to weights; `last` and `sign` travel with them."""
+        """Spec of the dequantiser; `last` and `sign` pass through."""
         return Nf4DequantSpec(lanes=self.lanes, scales=self.scales, tag=BIT.width + SIGN.width)
 
     @cached_property
     def add(self) -> SparseAddSpec:
-        """The corrections; `sign` travels with the beat."""
+        """Spec of the corrections; `sign` passes through."""
         return SparseAddSpec(lanes=self.lanes, index_bits=self.index_bits, queue=self.queue, tag=SIGN.width)
 
     @cached_property
     def perturb(self) -> PerturbSpec:
-        """The perturbation; `last` and `error` travel with the beat."""
+        """Spec of the perturbation; `last` and `error` pass through."""
         return PerturbSpec(
             lanes=self.lanes,
             numbers=self.numbers,
@@ -108,11 +108,11 @@ class WeightPathSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """From codes to weights, of a beat that waits for nothing."""
+        """Cycles of a beat from codes to weights, without stalls."""
         return self.dequant.latency + self.add.latency + self.perturb.latency
 
     def streams(self) -> dict[str, Stream]:
-        """Codes, corrections and numbers in, weights out."""
+        """Streams: codes, corrections and numbers in, weights out."""
         dequant, add, perturb = (one.streams() for one in (self.dequant, self.add, self.perturb))
         last = Field("last", BIT)
         select = tuple(item for item in dequant["i"].fields if item.name == "select")
@@ -124,7 +124,7 @@ class WeightPathSpec(Spec):
             "o": Stream("out", (perturb["o"].fields[0], last, Field("error", BIT))),
         }
 
-    # -- the door ----------------------------------------------------------------------------------------------------
+    # -- words from tensors ------------------------------------------------------------------------------------------
 
     def packet(
         self, codes: Codes, scales: Integers, block: int, indices: Integers, values: Integers, sign: int
@@ -137,21 +137,21 @@ class WeightPathSpec(Spec):
         scales : array of int, (blocks,)
             Largest magnitude of each block, Q4.12.
         block : int
-            Weights of a block; the last one may have fewer.
+            Weights per block; the last one may have fewer.
         indices, values : array of int, (k,)
-            Corrections, Q4.12, in the order of their indices.
+            Corrections in Q4.12, sorted by index.
         sign : int
-            1 or -1 to perturb, 0 not to.
+            1 or -1 to perturb, 0 for no perturbation.
 
         Raises
         ------
         UserError
-            If shapes or ranges do not fit, an index is not above the one before, or a beat reaches more blocks than
-            come with it.
+            If shapes or ranges do not fit, indices are not ascending, or a beat has weights of more than `scales`
+            blocks.
         """
         count = codes.size
         if codes.ndim != 1 or not count or block < 1 or scales.shape != (cycles_of(count, block),):
-            raise UserError(f"codes {codes.shape} in blocks of {block} do not go with scales {scales.shape}")
+            raise UserError(f"codes {codes.shape} in blocks of {block} do not fit scales {scales.shape}")
         if not 0 <= codes.min() <= codes.max() < len(CODES):
             raise UserError(f"a code is 0 to {len(CODES) - 1}; found {codes.min()} to {codes.max()}")
         if not 0 <= scales.min() <= scales.max() <= SCALE.maximum:
@@ -159,20 +159,20 @@ class WeightPathSpec(Spec):
         if sign not in (-1, 0, 1):
             raise UserError(f"sign = {sign} is not 1, -1 or 0")
         beats = cycles_of(count, self.lanes)
-        places = np.arange(beats * self.lanes).reshape(beats, self.lanes).clip(max=count - 1) // block
-        reach = int((places[:, -1] - places[:, 0]).max()) + 1
+        blocks = np.arange(beats * self.lanes).reshape(beats, self.lanes).clip(max=count - 1) // block
+        reach = int((blocks[:, -1] - blocks[:, 0]).max()) + 1
         if reach > self.scales:
-            raise UserError(f"a beat of {self.lanes} weights reaches {reach} blocks of {block}; scales = {self.scales}")
+            raise UserError(f"a beat of {self.lanes} weights has {reach} blocks of {block}; scales = {self.scales}")
         padded = np.full(beats * self.lanes, ZERO, np.int64)
         padded[:count] = codes
         words = {
             "code": padded.reshape(beats, self.lanes),
-            "scale": scales[(places[:, :1] + np.arange(self.scales)).clip(max=len(scales) - 1)],
+            "scale": scales[(blocks[:, :1] + np.arange(self.scales)).clip(max=len(scales) - 1)],
             "sign": np.full((beats, 1), sign),
             "last": last_flags([beats]),
         }
         if self.dequant.select_bits:
-            words["select"] = places - places[:, :1]
+            words["select"] = blocks - blocks[:, :1]
         return {"codes": words, "sparse": self.add.sparse_words(indices, values, count)}
 
     # -- the model ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ...boards.host.driver import Core
 from ...boards.host.job import FineTuner, Tuned
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE
-from ...golden.fixed import Integers, of_pixels
+from ...golden.fixed import Integers, q8_16_of_bytes
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import adapters_image
@@ -177,4 +177,4 @@ def compare_job(
 
 def values_of(spec: InstantftSpec, inputs: NDArray[np.integer]) -> Integers:
     """Convert samples as the core reads them to Q8.16."""
-    return of_pixels(inputs) if spec.byte_inputs else inputs.astype(np.int64)
+    return q8_16_of_bytes(inputs) if spec.byte_inputs else inputs.astype(np.int64)

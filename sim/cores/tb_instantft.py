@@ -12,7 +12,7 @@ import numpy as np
 from ...boards.host.driver import Core
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE, REGISTERS, Command
-from ...golden.fixed import Q4_12, Integers, of_pixels
+from ...golden.fixed import Q4_12, Integers, q8_16_of_bytes
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import cache_image, logits_image
@@ -70,7 +70,7 @@ class _Scenario:
         self._frozen = random_parameters(network, rng)
         if spec.byte_inputs:
             self._inputs = rng.integers(0, 256, (self._samples, *network.input_shape))
-            self._x = of_pixels(self._inputs)
+            self._x = q8_16_of_bytes(self._inputs)
         else:
             self._x = self._inputs = rng.integers(-60000, 60000, (self._samples, *network.input_shape))
         self._labels = rng.integers(0, network.classes, self._samples)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...datasets.dataset import Samples
-from ...fixed import Q4_12, Q8_16, Floats, Format, Integers, of_pixels
+from ...fixed import Q4_12, Q8_16, Floats, Format, Integers, q8_16_of_bytes
 from ...lora.adapters import Adapters, AdapterSizes
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
@@ -96,7 +96,7 @@ class IntegerEngine:
     def integers(self, samples: Samples) -> Integers:
         """Convert samples to Q8.16; a byte p is p / 255."""
         if samples.inputs.dtype == np.uint8:
-            return of_pixels(samples.inputs)
+            return q8_16_of_bytes(samples.inputs)
         return self._convert(samples.inputs, Q8_16)
 
     def _convert(self, values: ArrayLike, target: Format) -> Integers:

@@ -27,7 +27,7 @@ def test_a_block_that_has_not_ended_gives_nothing():
 
 
 def test_a_block_too_long_is_refused():
-    with pytest.raises(UserError, match=r"a block of 5 values; this one takes 4"):
+    with pytest.raises(UserError, match=r"a block of 5 values; the longest here is 4"):
         Nf4QuantSpec(length=4).run(stream(np.arange(5)), 100)
 
 

@@ -58,7 +58,7 @@ def test_tables_fit_their_memories():
 def test_a_sample_that_has_not_ended_gives_nothing_and_a_longer_one_is_refused():
     given = {"logit": np.zeros((5, 1), np.int64), "last": np.array([[0], [1], [0], [0], [0]])}
     assert SoftmaxSpec().run({"i": given}, 9)["o"]["probability"][:, 0].tolist() == [2048, 2048]
-    with pytest.raises(UserError, match="a sample of 5 logits; this softmax takes 4"):
+    with pytest.raises(UserError, match="a sample of 5 logits; the longest here is 4"):
         SoftmaxSpec(classes=4).run({"i": given | {"last": last_flags([5])}}, 9)
 
 

@@ -37,7 +37,12 @@ def test_the_transition_is_so_many_steps(steps):
 
 @pytest.mark.parametrize(
     ("bits", "taps", "message"),
-    [(8, (8, 4), "not give a maximal"), (8, (9, 1), "do not lie"), (21, (), "2 to 20 bits"), (1, (), "2 to 20 bits")],
+    [
+        (8, (8, 4), "not give a maximal"),
+        (8, (9, 1), "are not in 1 to 8"),
+        (21, (), "2 to 20 bits"),
+        (1, (), "2 to 20 bits"),
+    ],
 )
 def test_wrong_registers_are_refused(bits, taps, message):
     with pytest.raises(UserError, match=message):

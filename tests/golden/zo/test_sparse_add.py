@@ -97,10 +97,10 @@ def test_no_corrections_are_one_word_that_adds_nothing():
         ([-1, 2], [1, 1], "0 to 39; found -1 to 2"),
         ([1, 40], [1, 1], "0 to 39; found 1 to 40"),
         ([1], [32768], "Q4.12 does not go from 32768"),
-        ([1, 2], [1], "not one each"),
+        ([1, 2], [1], "not two vectors of equal length"),
     ],
 )
-def test_the_door_refuses(indices, values, message):
+def test_wrong_corrections_are_refused(indices, values, message):
     with pytest.raises(UserError, match=message):
         SPEC.sparse_words(np.array(indices), np.array(values), 40)
 

@@ -165,12 +165,12 @@ def test_blocks_need_not_end_with_a_beat():
     ("changes", "message"),
     [
         ({"codes": np.full(100, 16)}, "a code is 0 to 15; found 16 to 16"),
-        ({"codes": np.zeros((2, 50), np.uint8)}, "do not go with scales"),
-        ({"scales": np.zeros(3, np.int64)}, "do not go with scales"),
+        ({"codes": np.zeros((2, 50), np.uint8)}, "do not fit scales"),
+        ({"scales": np.zeros(3, np.int64)}, "do not fit scales"),
         ({"scales": np.array([1, 32768])}, "0 to 32767; found 1 to 32768"),
         ({"sign": 2}, "sign = 2"),
         ({"indices": np.array([100]), "values": np.array([1])}, "0 to 99; found 100"),
-        ({"block": 25, "scales": np.zeros(4, np.int64)}, "reaches 2 blocks of 25; scales = 1"),
+        ({"block": 25, "scales": np.zeros(4, np.int64)}, "has 2 blocks of 25; scales = 1"),
     ],
 )
 def test_the_door_refuses(changes, message):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.fixed import of_pixels
+from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.images import cache_image
 from fabtune.golden.nn.images import samples_image
@@ -30,7 +30,7 @@ class Case:
         network, mapping, rng = spec.described, spec.mapping, np.random.default_rng(seed)
         shape = (count, *network.input_shape)
         given = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-(1 << 23), 1 << 23, shape)
-        self.inputs = (of_pixels(given) if spec.byte_inputs else given).reshape(count, -1)
+        self.inputs = (q8_16_of_bytes(given) if spec.byte_inputs else given).reshape(count, -1)
         codec = WordCodec(network) if raw else record_layout(network)
         cache = ForwardCache(network, codec, count)
         cache.records[:] = codec.quantise(rng.integers(-(1 << 21), 1 << 21, (count, codec.values)))
