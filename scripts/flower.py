@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import rich.progress
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
@@ -25,9 +24,10 @@ from rich.console import Console
 from ..golden.errors import UserError
 from ..golden.train.federated.client import Client, ClientTask
 from ..golden.train.federated.cost_model import cut_of
+from ..golden.train.federated.experiment import FederatedExperiment
 from ..golden.train.federated.federation import evaluated
 from ..golden.train.federated.server import Server
-from .federate import Prepared, Request, chosen
+from .federate import Request, experiment_of
 
 _POLL = 1.0
 """Seconds between looks for clients that join."""
@@ -53,9 +53,8 @@ def request_of(config: dict[str, Any]) -> Request:
     return Request(**values)
 
 
-def _prepared(config: dict[str, Any]) -> Prepared:
-    with rich.progress.Progress(console=Console(quiet=True)) as progress:
-        return chosen(request_of(config)).prepared(progress)
+def _experiment(config: dict[str, Any]) -> FederatedExperiment:
+    return experiment_of(request_of(config), Console(quiet=True))
 
 
 def _digest(integers: torch.Tensor) -> str:
@@ -65,7 +64,7 @@ def _digest(integers: torch.Tensor) -> str:
 @client_app.query()
 def enrol(message: Message, context: Context) -> Message:
     """Say which client this is, and how many samples it has."""
-    start = _prepared(dict(context.run_config))
+    start = _experiment(dict(context.run_config))
     client = int(context.node_config["partition-id"])
     record = ConfigRecord({"client": client, "share": len(start.owned[client])})
     return Message(RecordDict({"client": record}), reply_to=message)
@@ -74,7 +73,7 @@ def enrol(message: Message, context: Context) -> Message:
 @client_app.train()
 def learn(message: Message, context: Context) -> Message:
     """A client's round."""
-    start = _prepared(dict(context.run_config))
+    start = _experiment(dict(context.run_config))
     asked = message.content["task"]
     client = Client(start.module, cut_of(start.network, start.stage), start.config, start.owned[int(asked["client"])])
     if _digest(client.model.integers()) != asked["start"]:
@@ -93,7 +92,7 @@ def serve(grid: Grid, context: Context) -> None:
     """All rounds; the figures are printed as JSON."""
     config = dict(context.run_config)
     timeout = float(config["timeout"])
-    start = _prepared(config)
+    start = _experiment(config)
     nodes = _enrolled(grid, start.config.clients, timeout)
     shares = [share for _, (_, share) in sorted(nodes.items())]
     module = copy.deepcopy(start.module)

@@ -1,9 +1,9 @@
-"""Where a fine-tuning starts: samples, a network, and weights that are given or pre-trained."""
+"""What a fine-tuning starts from: samples, a network, and weights that are given or pre-trained."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -23,16 +23,16 @@ from ..golden.train.pretrain import Pretraining, pretrained
 
 @dataclass(frozen=True)
 class Start:
-    """What the command line asked for; None where the default depends on the network or the data.
+    """The options `scripts.options.start`; None where the default depends on the network or the data.
 
     Parameters
     ----------
     network, model, weights
-        A preset's name; ``file.py:build``; a file with a state dict.
+        Name of a preset; ``file.py:build``; file with a state dict.
     data, data_dir, drift
         See `task_of`.
     seed
-        Of everything random.
+        Seed of all random numbers.
     """
 
     network: str | None
@@ -44,16 +44,22 @@ class Start:
     seed: int
 
     @property
-    def drifted(self) -> str:
-        """The drift; by default the camera's for digits."""
+    def drift_name(self) -> str:
+        """The drift; by default that of a moved camera for digits, else none."""
         return self.drift or ("camera" if self.data == "digits" else "none")
 
     def task(self) -> Task:
-        """The samples."""
-        return task_of(self.data, self.data_dir, self.drifted, self.seed)
+        """Load the samples."""
+        return task_of(self.data, self.data_dir, self.drift_name, self.seed)
 
-    def chosen(self, task: Task) -> tuple[Network, nn.Sequential | None]:
-        """The network, and the module if its weights are given."""
+    def network_for(self, task: Task) -> tuple[Network, nn.Sequential | None]:
+        """Describe the network; the module is there if its weights are given.
+
+        Raises
+        ------
+        UserError
+            If network and samples do not go together, or a file is wrong.
+        """
         if self.model and self.network:
             raise UserError("give --network or --model, not both")
         if self.model:
@@ -75,22 +81,35 @@ class Start:
         return network, module.eval()
 
 
-def progress_on(console: Console) -> Progress:
-    """Bars of a job."""
+def progress_bars(console: Console) -> Progress:
+    """Progress bars on a console."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     return Progress(*columns, console=console)
 
 
-def pretrained_module(network: Network, task: Task, how: Pretraining, progress: Progress) -> nn.Sequential:
-    """Pre-train, or take what was kept."""
+def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:
+    """Make a function that advances a bar by one and shows a loss and the fraction right beside its name."""
+
+    def step(loss: float, accuracy: float) -> None:
+        progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}, {100 * accuracy:.1f}% right")
+
+    return step
+
+
+def pretrained_module(network: Network, task: Task, settings: Pretraining, console: Console) -> nn.Sequential:
+    """Pre-train a network, or take it from the cache.
+
+    Raises
+    ------
+    UserError
+        If the task has no samples to pre-train on.
+    """
     if not len(task.pretrain):
         raise UserError(f"{task.name} has no samples to pre-train on: give a checkpoint with --weights")
-    bar = progress.add_task(f"pre-train {network.name}", total=how.epochs)
-    module, kept = pretrained(network, task.pretrain, how, partial(show, progress, bar, f"pre-train {network.name}"))
-    progress.update(bar, completed=how.epochs, description=f"pre-trained {network.name}, kept in {kept.name}")
+    name = f"pre-train {network.name}"
+    with progress_bars(console) as progress:
+        bar = progress.add_task(name, total=settings.epochs)
+        module, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name))
+        done = f"pre-trained {network.name}, cached in {file.name}"
+        progress.update(bar, completed=settings.epochs, description=done)
     return module
-
-
-def show(progress: Progress, bar: TaskID, what: str, loss: float, accuracy: float) -> None:
-    """One step further on a bar."""
-    progress.update(bar, advance=1, description=f"{what}, loss {loss:.3f}, {100 * accuracy:.1f}% right")

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from torch import nn
 
-from ..golden.models.checkpoint import refuse_existing, save_state
+from ..golden.datasets.dataset import Task
 from ..golden.models.network import Network
-from ..golden.train.adapters.defaults import AdapterDefaults, adapter_defaults
-from ..golden.train.adapters.tune import Epoch, Settings, tune
+from ..golden.train.adapters.defaults import adapter_defaults
+from ..golden.train.adapters.tune import Epoch, Result, Settings, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
 from ..sim.compiled.tune import spec_for, tune_rtl
-from .outputs import new_run
-from .start import Start, pretrained_module, progress_on, show
+from .results import refuse_outputs, save_tuned
+from .start import Start, advance, pretrained_module, progress_bars
 
 
 @dataclass(frozen=True)
 class Request(Start):
-    """What the command line asked for; None where the default depends on the network.
+    """Options of the command; None where the default depends on the network.
 
     Parameters
     ----------
     method, engine, epochs, batch, rate, rank, stochastic
         See `Settings`.
     core
-        Preset of the core for the engine "rtl".
+        Preset of the core, for the engine "rtl".
     pretrain_epochs, pretrain_rate
         See `Pretraining`.
     output, plot, force
@@ -52,15 +51,22 @@ class Request(Start):
     plot: Path | None
     force: bool
 
-    def defaults(self, network: Network) -> AdapterDefaults:
-        """The network's default epochs and rate, where the request gives none."""
-        given = {name: getattr(self, name) for name in ("epochs", "rate")}
-        return replace(
-            adapter_defaults(network.name), **{name: value for name, value in given.items() if value is not None}
+    def settings(self, network: Network) -> Settings:
+        """Settings that were given, and defaults of the network for the others."""
+        defaults = adapter_defaults(network.name)
+        return Settings(
+            self.method,
+            self.engine or "golden",
+            self.epochs or defaults.epochs,
+            self.batch or 20,
+            defaults.rate if self.rate is None else self.rate,
+            self.rank,
+            self.seed,
+            self.stochastic,
         )
 
     def pretraining(self, network: Network) -> Pretraining:
-        """The network's default pre-training, where the request gives none."""
+        """Settings of pre-training that were given, and defaults of the network for the others."""
         given: dict[str, Any] = {"epochs": self.pretrain_epochs, "rate": self.pretrain_rate}
         return replace(
             pretraining_defaults(network.name, self.seed),
@@ -75,60 +81,30 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``seconds`` (fine-tuning alone),
-        ``cache_bytes``, ``saturations``, ``trained_parameters``, what was asked for, and ``adapters``, the file.
+        ``cache_bytes``, ``saturations``, ``trained_parameters``, the settings, and ``adapters``, the file.
     """
-    for path in filter(None, (request.output, request.plot)):
-        refuse_existing(path, request.force)
-    if request.plot:
-        from .curve import check
-
-        check(request.plot)
+    refuse_outputs(request.output, request.plot, request.force)
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
-    network, module = request.chosen(task)
-    defaults = request.defaults(network)
-    settings = Settings(
-        request.method,
-        request.engine or "golden",
-        defaults.epochs,
-        request.batch or 20,
-        defaults.rate,
-        request.rank,
-        request.seed,
-        request.stochastic,
-    )
-    in_rtl = settings.engine == "rtl"
-    if in_rtl:
+    network, module = request.network_for(task)
+    settings, pretraining = request.settings(network), request.pretraining(network)
+    if settings.engine == "rtl":
         spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8, request.core)
-    how = request.pretraining(network)
-    with progress_on(console) as progress:
-        if module is None:
-            module = pretrained_module(network, task, how, progress)
-        bar = progress.add_task(f"{request.method}, {settings.engine}", total=settings.epochs)
-        told = partial(_told, progress, bar, request.method)
-        watch = request.plot is not None
-        facts: dict[str, Any] = {}
-        if in_rtl:
-            step = progress.add_task("the core", total=None)
-            stage = partial(_stage, progress, step)
-            result, comparison, _ = tune_rtl(network, module, task, settings, told, watch, stage, request.core)
-            progress.update(step, total=1, completed=1, description="the core")
-            facts = comparison.facts
-        else:
-            result = tune(network, module, task, settings, told, watch)
+    if module is None:
+        module = pretrained_module(network, task, pretraining, console)
+    result, facts = _tune(request, network, module, task, settings, console)
     described = {
         "network": network.name,
         "data": task.name,
-        "drift": request.drifted,
+        "drift": request.drift_name,
         "method": settings.method,
         "engine": settings.engine,
         "epochs": settings.epochs,
         "seed": settings.seed,
     }
-    metadata = {name: str(value) for name, value in described.items()}
-    metadata["format"] = "float32" if settings.engine == "float" else "Q4.12"
-    output = request.output or new_run("tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
-    save_state(output, result.tensors, metadata, request.force)
+    metadata = described | {"format": "float32" if settings.engine == "float" else "Q4.12"}
+    name = f"{request.data.partition(':')[0]}-{request.method}"
+    output = save_tuned(request.output, name, result.tensors, metadata, request.force)
     if request.plot:
         from .curve import draw
 
@@ -146,6 +122,30 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     }
 
 
+def _tune(
+    request: Request, network: Network, module: nn.Sequential, task: Task, settings: Settings, console: Console
+) -> tuple[Result, dict[str, Any]]:
+    """Fine-tune with progress bars; with the engine "rtl" the comparison's facts come with the result."""
+    watch = request.plot is not None
+    with progress_bars(console) as progress:
+        bar = progress.add_task(f"{request.method}, {settings.engine}", total=settings.epochs)
+        step = advance(progress, bar, request.method)
+
+        def after_epoch(epoch: Epoch) -> None:
+            step(epoch.loss, epoch.accuracy)
+
+        if settings.engine != "rtl":
+            return tune(network, module, task, settings, after_epoch, watch), {}
+        core = progress.add_task("the core", total=None)
+
+        def begin(stage: str) -> None:
+            progress.update(core, description=f"the core: {stage}")
+
+        result, comparison, _ = tune_rtl(network, module, task, settings, after_epoch, watch, begin, request.core)
+        progress.update(core, total=1, completed=1, description="the core")
+    return result, comparison.facts
+
+
 def summary(result: dict[str, Any]) -> str:
     """Describe what `run` gave in a few lines."""
     before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
@@ -160,11 +160,3 @@ def summary(result: dict[str, Any]) -> str:
             f"{result['mismatches']} mismatches"
         )
     return "\n".join([*lines, result["adapters"]])
-
-
-def _told(progress: Progress, bar: TaskID, what: str, epoch: Epoch) -> None:
-    show(progress, bar, what, epoch.loss, epoch.accuracy)
-
-
-def _stage(progress: Progress, bar: TaskID, what: str) -> None:
-    progress.update(bar, description=f"the core: {what}")

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from ..golden.errors import UserError
-from ..golden.models.checkpoint import refuse_existing, save_state
 from ..golden.train.adapters.methods import METHODS as ADAPTER_METHODS
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import TextClassifier, default_folder
@@ -23,16 +22,16 @@ from ..golden.train.zo.finetune import FineTuning, Objective, ZoSettings
 from ..golden.train.zo.methods import METHODS
 from ..golden.train.zo.network_objective import NetworkObjective
 from ..golden.train.zo.schedule import Schedule
-from .outputs import new_run
-from .start import Start, pretrained_module, progress_on
+from .results import refuse_outputs, save_tuned
+from .start import Start, pretrained_module, progress_bars
 
 POINTS = 20
-"""Of the curve that is plotted."""
+"""Points of the plotted curve."""
 
 
 @dataclass(frozen=True)
 class Request(Start):
-    """What the command line asked for; None where the default depends on the model.
+    """Options of the command; None where the default depends on the model.
 
     Parameters
     ----------
@@ -63,10 +62,10 @@ class Request(Start):
     force: bool
 
     def settings(self, model: str) -> ZoSettings:
-        """The model's usual ones, but for what was asked."""
-        usual = zo_defaults(model)
-        rate = usual.sparse_rate if self.method == "sparse-zo" else usual.rate
-        schedule = Schedule(self.steps or usual.steps, self.batch or usual.batch, self.seed)
+        """Settings that were given, and defaults of the model for the others."""
+        defaults = zo_defaults(model)
+        rate = defaults.sparse_rate if self.method == "sparse-zo" else defaults.rate
+        schedule = Schedule(self.steps or defaults.steps, self.batch or defaults.batch, self.seed)
         return ZoSettings(
             self.method,
             rate if self.rate is None else self.rate,
@@ -88,32 +87,27 @@ def run(request: Request, console: Console) -> dict[str, Any]:
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``loss_before``, ``loss_after`` (means
-        of the first and the last 50 steps'), ``seconds`` (of the steps), ``trained_parameters``, ``directions``, what
-        was asked for, and ``weights``, the file.
+        of the first and the last 50 steps'), ``seconds`` (of the steps), ``trained_parameters``, ``directions``,
+        the settings, and ``weights``, the file.
     """
     if request.method not in METHODS:
         raise UserError(f"there is no method {request.method!r}; there are: {', '.join((*ADAPTER_METHODS, *METHODS))}")
-    for path in filter(None, (request.output, request.plot)):
-        refuse_existing(path, request.force)
-    if request.plot:
-        from .curve import check
-
-        check(request.plot)
-    request.settings("")  # what is wrong in itself is told before anything is trained
+    refuse_outputs(request.output, request.plot, request.force)
+    request.settings("")  # refuses wrong settings before anything is trained
     text = is_text(request.data)
     torch.set_num_threads(2 if text else 1)
     objective, model = _text(request) if text else _samples(request, console)
     settings = request.settings(model)
     steps = settings.schedule.steps
     tuning = FineTuning(objective, settings)
-    with progress_on(console) as progress:
+    with progress_bars(console) as progress:
         bar = progress.add_task(f"{request.method}, {model}", total=steps)
-        told = partial(_told, progress, bar, request.method)
-        result = tuning.run(told, max(1, steps // POINTS) if request.plot else 0)
+        step = partial(_advance, progress, bar, request.method)
+        result = tuning.run(step, max(1, steps // POINTS) if request.plot else 0)
     described = {
         "network": model,
         "data": request.data,
-        "drift": "none" if text else request.drifted,
+        "drift": "none" if text else request.drift_name,
         "method": settings.method,
         "engine": result.engine,
         "generator": settings.generator_name,
@@ -121,8 +115,8 @@ def run(request: Request, console: Console) -> dict[str, Any]:
         "rate": settings.rate,
         "seed": request.seed,
     }
-    output = request.output or new_run("tune") / f"{request.data.partition(':')[0]}-{request.method}.safetensors"
-    save_state(output, result.tensors, {name: str(value) for name, value in described.items()}, request.force)
+    name = f"{request.data.partition(':')[0]}-{request.method}"
+    output = save_tuned(request.output, name, result.tensors, described, request.force)
     if request.plot:
         from .curve import draw_steps
 
@@ -153,6 +147,7 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def _text(request: Request) -> tuple[Objective, str]:
+    """Load a transformer and a task of text."""
     for name in ("network", "weights", "drift"):
         if getattr(request, name) is not None:
             raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
@@ -167,15 +162,14 @@ def _text(request: Request) -> tuple[Objective, str]:
 
 
 def _samples(request: Request, console: Console) -> tuple[Objective, str]:
+    """Load samples and a network, and pre-train it if its weights are not given."""
     task = request.task()
-    network, module = request.chosen(task)
+    network, module = request.network_for(task)
     if module is None:
-        how = pretraining_defaults(network.name, request.seed)
-        with progress_on(console) as progress:
-            module = pretrained_module(network, task, how, progress)
+        module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
     return NetworkObjective(module, task), network.name
 
 
-def _told(progress: Progress, bar: TaskID, what: str, step: int, loss: float, right: float | None) -> None:
+def _advance(progress: Progress, bar: TaskID, name: str, step: int, loss: float, right: float | None) -> None:
     tested = "" if right is None else f", {100 * right:.1f}% right"
-    progress.update(bar, advance=1, description=f"{what}, loss {loss:.3f}{tested}")
+    progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}{tested}")

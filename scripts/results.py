@@ -1,0 +1,51 @@
+"""Files of a fine-tuning: what was tuned, and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.models.checkpoint import refuse_existing, save_state
+from .outputs import new_run
+
+
+def refuse_outputs(output: Path | None, plot: Path | None, force: bool) -> None:
+    """Refuse to replace files that the user named, and a plot whose name ends in no known kind of picture.
+
+    Raises
+    ------
+    UserError
+        Naming the file.
+    """
+    for path in filter(None, (output, plot)):
+        refuse_existing(path, force)
+    if plot:
+        from .curve import check
+
+        check(plot)
+
+
+def save_tuned(
+    output: Path | None, name: str, tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, Any], force: bool
+) -> Path:
+    """Save what was tuned, by default in the folder of a new run; return the file's path.
+
+    Parameters
+    ----------
+    output : Path or None
+        File that the user named.
+    name : str
+        Name of the file in the run's folder, without suffix.
+    tensors : mapping of str to array
+    metadata : mapping
+        Settings, which are saved in the file as text.
+    force : bool
+        Replace `output`.
+    """
+    path = output or new_run("tune") / f"{name}.safetensors"
+    save_state(path, tensors, {key: str(value) for key, value in metadata.items()}, force)
+    return path
