@@ -1,18 +1,7 @@
-"""The registers' model by hand, and their page."""
-
-from pathlib import Path
+"""The registers' model by hand."""
 
 from fabtune.golden.axi.axi_registers import OKAY, SLVERR, Model
-from fabtune.golden.axi.register_map import markdown
 from fabtune.golden.cores.instantft_registers import REGISTERS
-
-PAGE = Path(__file__).parents[3] / "docs" / "blocks" / "axi" / "axi_registers.md"
-
-
-def test_the_page_has_the_tables_of_the_map():
-    text = PAGE.read_text()
-    begin = text.index("| offset |")
-    assert text[begin : text.index("R: read, W: write")] == markdown(REGISTERS) + "\n"
 
 
 def test_by_hand():

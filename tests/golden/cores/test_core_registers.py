@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from enum import IntEnum
+from pathlib import Path
 
 import pytest
 
-from fabtune.golden.axi.register_map import Field, RegisterMap
+from fabtune.golden.axi.register_map import Field, RegisterMap, markdown
 from fabtune.golden.cores import shell
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import CORE
@@ -125,3 +126,10 @@ def test_the_signature_is_the_same_in_every_process():
         assert done.stdout == own
     assert 0 < InstantftSpec().signature < 1 << 32
     assert CORE.map["signature"].access == "R"
+
+
+def test_the_page_of_a_core_has_the_tables_of_its_map():
+    page = Path(__file__).parents[3] / "docs" / "blocks" / "cores" / "instantft.md"
+    text = page.read_text()
+    begin = text.index("| offset |")
+    assert text[begin : text.index("R: read, W: write")] == markdown(CORE.map) + "\n"
