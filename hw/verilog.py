@@ -58,7 +58,7 @@ def component(spec: Spec) -> wiring.Component:
 
 
 @lru_cache(maxsize=64)  # a core takes ten seconds, and is compiled, packaged and estimated
-def emit(spec: Spec, top: str | None = None) -> Emitted:
+def emit(spec: Spec, top: str | None = None, block: wiring.Component | None = None) -> Emitted:
     """Generate a block.
 
     Parameters
@@ -67,6 +67,8 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
         Its parameters.
     top : str, optional
         Name of the top module, by default the block's.
+    block : Component, optional
+        The RTL, with the ports of `spec`; by default that of `component`.
 
     Returns
     -------
@@ -81,7 +83,7 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
     top = top or spec.name
     if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
         raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
-    wrapper = TopWrapper(component(spec), spec)
+    wrapper = TopWrapper(block or component(spec), spec)
     text = rtlil.convert(wrapper, name=top, emit_src=False)
     return Emitted(
         top, _verilog(text, wrapper, spec, top), text, wrapper.ports, wrapper.clock, wrapper.reset, wrapper.reset_level

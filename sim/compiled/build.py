@@ -32,9 +32,9 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     Parameters
     ----------
     verilog : str
-        The core, with the ports of `instantft`: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and the
-        monitor: `monitor_data` is one beat or several, with a bit of `monitor_valid` for each, and `monitor_beat` the
-        number of the first.
+        The core, with the ports of `instantft`: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
+        it has one, the monitor: `monitor_data` is one beat or several, with a bit of `monitor_valid` for each, and
+        `monitor_beat` the number of the first.
     top : str
         Name of its top module.
     ports : int
@@ -59,7 +59,8 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     if not compiler or not shutil.which("make"):
         raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
     flags = [*_VERILATOR_FLAGS, *(["--trace-vcd"] if waves else [])]
-    defines = [f"-DPORTS={ports}", *(["-DWAVES"] if waves else [])]
+    monitor = "monitor_valid" in verilog
+    defines = [f"-DPORTS={ports}", *(["-DMONITOR"] if monitor else []), *(["-DWAVES"] if waves else [])]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
     tools = [find("verilator"), _verilator_version(), compiler, platform.machine(), flags, defines, _MAKE_FLAGS, top]
     key = hashlib.sha256(f"{tools}\n{harness}\n{verilog}".encode()).hexdigest()[:20]
