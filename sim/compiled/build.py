@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ...golden.cache import cache_folder
+from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
 from ..simulator import environment, find, require
 
@@ -62,31 +60,25 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     monitor = "monitor_valid" in verilog
     defines = [f"-DPORTS={ports}", *(["-DMONITOR"] if monitor else []), *(["-DWAVES"] if waves else [])]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
-    tools = [find("verilator"), _verilator_version(), compiler, platform.machine(), flags, defines, _MAKE_FLAGS, top]
-    key = hashlib.sha256(f"{tools}\n{harness}\n{verilog}".encode()).hexdigest()[:20]
-    target = cache_folder() / "sim" / f"{top}-compiled-{key}"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
-        folder = Path(scratch, "build")
-        folder.mkdir()
-        (folder / f"{top}.v").write_text(verilog, encoding="utf-8")
-        for name, text in harness.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        env = environment("verilator", Path(scratch))
-        program = "verilator"  # the link that `environment` makes, or the user's own
-        sources = [f"{top}.v", "harness.cpp"]
-        _step([program, *flags, "-CFLAGS", " ".join(defines), "--top-module", top, "--Mdir", ".", *sources],
-              folder, env, f"verilator could not read {top}")  # fmt: skip
-        variables = [*_MAKE_FLAGS, f"CXX={compiler}", f"LINK={compiler}", f"PYTHON3={sys.executable}"]
-        _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")
-        # renamed once complete, so that other processes see the whole program or none
-        with tempfile.TemporaryDirectory(dir=target.parent) as beside:
-            made = Path(beside, "program")
-            shutil.copy2(folder / "Vtop", made)
-            made.replace(target)
-    return target
+    tools = [find("verilator"), package_version("verilator"), compiler, platform.machine(), _MAKE_FLAGS]
+    key = digest_of(tools, flags, defines, top, harness, verilog)
+
+    def make(entry: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
+            folder = Path(scratch, "build")
+            folder.mkdir()
+            for name, text in (harness | {f"{top}.v": verilog}).items():
+                (folder / name).write_text(text, encoding="utf-8")
+            env = environment("verilator", Path(scratch))
+            program = "verilator"  # the link that `environment` makes, or the user's own
+            sources = [f"{top}.v", "harness.cpp"]
+            _step([program, *flags, "-CFLAGS", " ".join(defines), "--top-module", top, "--Mdir", ".", *sources],
+                  folder, env, f"verilator could not read {top}")  # fmt: skip
+            variables = [*_MAKE_FLAGS, f"CXX={compiler}", f"LINK={compiler}", f"PYTHON3={sys.executable}"]
+            _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")
+            shutil.copy2(folder / "Vtop", entry)
+
+    return cached("sim", f"{top}-compiled-{key}", make)
 
 
 def _step(command: list[str], folder: Path, env: dict[str, str], refusal: str) -> None:
@@ -106,10 +98,3 @@ def _step(command: list[str], folder: Path, env: dict[str, str], refusal: str) -
     if done.returncode:
         printed = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
         raise UserError(f"{refusal}: {printed[0].strip() if printed else 'no message'}")
-
-
-def _verilator_version() -> str:
-    try:
-        return version("verilator")
-    except PackageNotFoundError:
-        return ""

@@ -1,7 +1,7 @@
-"""Stands in for ccache in Verilator's makefiles: keeps the objects of Verilator's own sources.
+"""Cache compiled objects of Verilator's own sources: a small ccache for its makefiles.
 
-A small block's own code compiles in a second, the runtime that Verilator brings along in ten, and it is the same for
-every design. Other sources are compiled as ever: cocotb's, for one, includes the design's header.
+The code of a small block compiles in a second, Verilator's runtime in ten, and it is the same for every design. Other
+sources are compiled each time: cocotb's, for example, include the design's header.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ...golden.cache import cached
 
 
 def compile_once(command: list[str]) -> int:
-    """Run a compiler, or take what it made before of the same.
+    """Run a compiler, or copy the object that it made before from the same input.
 
     Parameters
     ----------
     command : list of str
-        As a makefile has it: the compiler, its options, ``-o``, the object, the source.
+        Words of the command line: the compiler, its options, ``-o``, the object, the source.
 
     Returns
     -------
     int
-        The compiler's exit status.
+        Exit status of the compiler.
     """
     source = Path(command[-1])
     if source.parent != Path(os.environ["VERILATOR_ROOT"], "include") or "-o" not in command:
@@ -55,7 +55,7 @@ class _CompilerError(Exception):
 
 
 def _key(command: list[str], source: Path) -> str:
-    """Of the command, the source, all headers beside it, and the compiler, which is known by its size and its time."""
+    """Digest of the command, the source, all headers beside it, and the compiler's path, size and time."""
     compiler = Path(shutil.which(command[0]) or command[0]).resolve()
     digest = hashlib.sha256(repr((command, compiler, compiler.stat().st_size, compiler.stat().st_mtime_ns)).encode())
     for path in (source, *sorted(source.parent.rglob("*.h"))):

@@ -10,10 +10,6 @@ import pytest
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import REGISTERS, Command
 from fabtune.golden.errors import UserError
-from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.images import cache_image, logits_image, logits_of
-from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, Region
 from fabtune.hw.top import ports_of
 from fabtune.hw.verilog import emit
 from fabtune.sim.captures.capture import read_capture
@@ -95,44 +91,6 @@ def test_a_scenario_has_all_commands_and_both_caches():
     assert phases[0].script[step].kind == "until"
     assert phases[0].script[step - 1].value == Command.TUNE
     assert 0 < least < most
-
-
-@pytest.mark.parametrize("lanes", [16, 32])
-def test_the_caches_image_holds_every_value(lanes):
-    spec = InstantftSpec(network="digits", lanes=lanes)
-    mapping, network, rng = spec.mapping, spec.described, np.random.default_rng(2)
-    words = [word for tensor in mapping.record_words for word in tensor]
-    for codec in (record_layout(network), WordCodec(network)):
-        raw = isinstance(codec, WordCodec)
-        cache = ForwardCache(network, codec, 3)
-        cache.records[:] = codec.quantise(rng.integers(-(1 << 20), 1 << 20, (3, codec.values)))
-        image = cache_image(mapping, cache)
-        assert image.size == spec.layout.cache(3, raw).size
-        if raw:
-            values = image.view("<i4").reshape(3, len(words), lanes)
-            found = np.concatenate([values[:, at, : word.count] for at, word in enumerate(words)], axis=1)
-            assert np.array_equal(found, codec.dequantise(cache.records))
-
-
-def test_logits_begin_on_a_beat():
-    logits = np.arange(-10, 10).reshape(2, 10)
-    image = logits_image(SPEC.mapping, logits)
-    assert image.size == SPEC.layout.logits(2).size == 2 * SPEC.mapping.logit_beats * 16
-    assert image.view("<i4").reshape(2, -1)[1, :10].tolist() == list(range(10))
-    assert np.array_equal(logits_of(SPEC.mapping, image), logits)
-
-
-def test_regions_do_not_overlap():
-    memory = JobMemory(ALIGNMENT)
-    memory.place(SPEC.layout.adapters())
-    memory.place(
-        SPEC.layout.adapters(Adapters(SPEC.mapping.shape, np.ones(SPEC.mapping.shape.parameters, np.int64))), "other"
-    )
-    memory.place(Region("cache", 5000))
-    memory.place(SPEC.layout.logits(0))
-    assert memory.addresses == {"adapters": 4096, "other": 8192, "cache": 12288, "logits": 20480}
-    assert memory.end == 24576
-    assert [*memory.images] == [8192]
 
 
 def test_the_script_is_the_drivers():
