@@ -16,8 +16,8 @@ HOUSES = {
 }
 """Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
 
-BASE = {"block", "cache", "errors", "fixed", "packets"}
-"""Modules of golden that every area may import: the contract of a block, numbers, errors, kept builds."""
+BASE = {"block", "cache", "errors", "fixed", "packets", "settings"}
+"""Modules of golden that every area may import: the contract of a block, settings as text, numbers, errors and the cache of builds."""
 MODELS = {"models", "datasets"}
 AREAS = {
     "golden": {
@@ -49,7 +49,7 @@ TRAIN = {
     "sparse": set(),
     "zo": {"sparse"},
     "text": {"zo", "sparse"},
-    "federated": {"zo"},
+    "federated": {"adapters", "zo"},
 }
 """The same for the packages of golden/train."""
 
