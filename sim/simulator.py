@@ -24,6 +24,8 @@ from ..golden.errors import UserError
 from ..hw.verilog import Emitted
 
 SIMULATORS = ("verilator", "icarus")
+BENCH = f"{__package__}.bench.tests"
+"""Python module with the cocotb tests."""
 
 _MAKE_FLAGS = (
     # what Verilator's own configure would have found for g++; the wheel leaves it empty
@@ -90,17 +92,15 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
     return env
 
 
-def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:
-    """Run one cocotb bench on one design.
+def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:
+    """Run the bench on a design.
 
     Parameters
     ----------
     emitted : Emitted
         The design.
-    bench : str
-        Python module with the cocotb tests.
     plan : dict
-        As `bench.Bench` reads it.
+        From `bench.plan.bench_plan`.
     simulator : "verilator" or "icarus"
     waves : Path, optional
         Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
@@ -115,7 +115,6 @@ def simulate(emitted: Emitted, bench: str, plan: dict[str, Any], simulator: str,
             "build_dir": str(build),
             "test_dir": folder,
             "top": emitted.top,
-            "bench": bench,
             "waves": waves is not None,
             "env": {"FABTUNE_PLAN": str(plan_file), "FABTUNE_RESULTS": str(results_file)},
         }
@@ -224,7 +223,7 @@ def _main(step: str, job: dict[str, Any]) -> None:
         )
     else:
         runner.test(
-            test_module=job["bench"],
+            test_module=BENCH,
             hdl_toplevel_lang="verilog",
             hdl_toplevel=job["top"],
             build_dir=job["build_dir"],

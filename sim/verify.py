@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..golden.block import Spec, Words
 from ..golden.errors import UserError
-from ..hw.verilog import Emitted, emit
+from ..hw.verilog import emit
+from .bench.plan import bench_plan
 from .captures.compare import Comparison
-from .phase import HOST, Phase
+from .phase import Phase
 from .scenario import scenario
 from .simulator import simulate
 
@@ -90,8 +89,7 @@ def verify_phases(
     if waves and not waves.parent.is_dir():
         raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
     emitted = emit(rtl or spec)
-    bench = f"{__package__}.{'busbench' if spec.buses else 'bench'}"
-    run = simulate(emitted, bench, plan(spec, emitted, phases, seed), simulator, waves)
+    run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()
     streams = spec.streams()
     for test, seen in run.tests.items():
@@ -113,50 +111,3 @@ def verify_phases(
         failures=run.failures,
         differences=tuple(comparison.differences),
     )
-
-
-def plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> dict[str, Any]:
-    """What the bench must know, in integers and wire names alone."""
-    streams = spec.streams()
-    return {
-        "seed": seed,
-        "clock": emitted.clock,
-        "reset": emitted.reset,
-        "reset_level": emitted.reset_level,
-        "buses": spec.buses,
-        "input_wires": spec.input_wires,
-        "host": HOST,
-        "streams": {
-            name: {
-                "direction": stream.direction,
-                "follows": stream.follows,
-                "valid": emitted.ports[name].valid,
-                "ready": emitted.ports[name].ready,
-                "wires": [wire.name for wire in emitted.ports[name].wires],
-            }
-            for name, stream in streams.items()
-        },
-        "phases": [
-            {
-                "reset": phase.reset,
-                "cycles": phase.cycles,
-                "quiet": phase.quiet,
-                "inputs": {
-                    name: list(
-                        zip(
-                            *(streams[name].pack(words, wire.fields, wire.align) for wire in emitted.ports[name].wires),
-                            strict=True,
-                        )
-                    )
-                    for name, words in phase.inputs.items()
-                },
-                "outputs": {name: count for name, count in counts.items() if name in streams},
-                "memory": {address: data.astype(np.uint8).tobytes().hex() for address, data in phase.memory.items()},
-                "kept": {name: (address, counts[name]) for name, address in phase.kept.items()},
-                "script": [dataclasses.asdict(step) for step in phase.script],
-                "midway": phase.midway,
-            }
-            for phase in phases
-            for counts in [{name: len(next(iter(words.values()))) for name, words in phase.expected.items()}]
-        ],
-    }

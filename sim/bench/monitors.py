@@ -1,0 +1,117 @@
+"""Protocol monitors: a handshake's rule, for streams and AXI channels alike, and the rules of AXI bursts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAGE = 4096
+"""No burst crosses a multiple of this many bytes."""
+
+
+class HandshakeMonitor:
+    """The rule of every handshake: `valid`, once high, stays high with the same payload until `ready` is high.
+
+    Parameters
+    ----------
+    dut : handle
+        The top module.
+    test : str
+        Name of the test, for messages.
+    valid, ready : str
+        Names of the two wires.
+    payload : list of str
+        Names of the wires that must not change.
+    """
+
+    def __init__(self, dut: Any, test: str, valid: str, ready: str, payload: list[str]) -> None:
+        self.name, self._test = valid, test
+        self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
+        self._payload = [getattr(dut, wire) for wire in payload]
+        self._held: list[int] | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether a word is on offer."""
+        return bool(int(self._valid.value))
+
+    def forget(self) -> None:
+        """Expect nothing of the word on offer: there was a reset, or another phase begins."""
+        self._held = None
+
+    def sample(self) -> list[int] | None:
+        """Check one cycle, just before the clock rises; returns the payload where a word is transferred."""
+        if not self.valid:
+            assert self._held is None, f"{self._test}: {self.name} fell before its word was taken"
+            return None
+        word = [int(wire.value) for wire in self._payload]
+        assert self._held in (None, word), f"{self._test}: {self.name} held, but its word changed"
+        taken = bool(int(self._ready.value))
+        self._held = None if taken else word
+        return word if taken else None
+
+
+class BurstMonitor:
+    """The rules of an AXI4 memory port that a core drives: handshakes, and the shape of its bursts.
+
+    A burst has the bus's full width, increments, is aligned, and stays within a page; as many beats of data follow, the
+    last one marked, as were announced.
+
+    Parameters
+    ----------
+    dut : handle
+        The top module.
+    test : str
+        Name of the test, for messages.
+    prefix : str
+        What the port's wires begin with.
+    """
+
+    def __init__(self, dut: Any, test: str, prefix: str) -> None:
+        self._test = test
+        halves = [half for half in ("r", "w") if hasattr(dut, f"{prefix}_a{half}addr")]
+        burst = ("addr", "len", "size", "burst")
+        self._addresses = [_channel(dut, test, f"{prefix}_a{half}", burst) for half in halves]
+        writes = [_channel(dut, test, f"{prefix}_w", ("data", "strb", "last"))] if "w" in halves else []
+        self._data = writes[0] if writes else None
+        self._bytes = len(getattr(dut, f"{prefix}_{halves[0]}data")) // 8
+        self._channels = [*self._addresses, *writes]
+        self.forget()
+
+    def forget(self) -> None:
+        """Expect nothing of the bursts in progress: there was a reset."""
+        self._announced: list[int] = []
+        self._sent: list[int] = [0]
+        for channel in self._channels:
+            channel.forget()
+
+    def sample(self) -> None:
+        """Check one cycle, just before the clock rises."""
+        for channel in self._addresses:
+            if burst := channel.sample():
+                self._check(channel.name.removesuffix("valid"), *burst)
+        if self._data and (beat := self._data.sample()):
+            self._sent[-1] += 1
+            if beat[-1]:
+                self._sent.append(0)
+        while self._announced and len(self._sent) > 1:
+            announced, sent = self._announced.pop(0), self._sent.pop(0)
+            assert announced == sent, f"{self._test}: a burst of {announced} beats was announced, {sent} came"
+
+    def _check(self, channel: str, address: int, length: int, size: int, burst: int) -> None:
+        where = f"{self._test}: {channel}: {length + 1} beats at {address:#x}"
+        assert 1 << size == self._bytes, f"{where}: not of {self._bytes} bytes"
+        assert burst == 1, f"{where}: not incrementing"
+        assert address % self._bytes == 0, f"{where}: not aligned"
+        last = address + (length + 1) * self._bytes - 1
+        assert address // PAGE == last // PAGE, f"{where}: crosses 4 KiB"
+        if channel.endswith("_aw"):
+            self._announced.append(length + 1)
+
+
+def response_monitors(dut: Any, test: str, prefix: str) -> list[HandshakeMonitor]:
+    """Monitors of the two channels on which a core answers accesses to its registers (AXI4-Lite)."""
+    return [_channel(dut, test, f"{prefix}_b", ("resp",)), _channel(dut, test, f"{prefix}_r", ("data", "resp"))]
+
+
+def _channel(dut: Any, test: str, name: str, payload: tuple[str, ...]) -> HandshakeMonitor:
+    return HandshakeMonitor(dut, test, f"{name}valid", f"{name}ready", [name + wire for wire in payload])

@@ -1,0 +1,71 @@
+"""Bench plans: what the bench inside the simulator does, in integers and wire names alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ...golden.block import Spec
+from ...hw.verilog import Emitted
+from ..phase import HOST, Phase
+
+
+def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> dict[str, Any]:
+    """Write the plan of a block's phases, for `simulator.simulate`.
+
+    Parameters
+    ----------
+    spec : Spec
+        Golden's parameters: streams, buses, inputs.
+    emitted : Emitted
+        The design: names of the wires.
+    phases : list of Phase
+        What to send, and how many words to expect.
+    seed : int
+        Seed of the stalls.
+    """
+    streams = spec.streams()
+    return {
+        "seed": seed,
+        "clock": emitted.clock,
+        "reset": emitted.reset,
+        "reset_level": emitted.reset_level,
+        "buses": spec.buses,
+        "input_wires": spec.input_wires,
+        "host": HOST,
+        "streams": {
+            name: {
+                "direction": stream.direction,
+                "follows": stream.follows,
+                "valid": emitted.ports[name].valid,
+                "ready": emitted.ports[name].ready,
+                "wires": [wire.name for wire in emitted.ports[name].wires],
+            }
+            for name, stream in streams.items()
+        },
+        "phases": [
+            {
+                "reset": phase.reset,
+                "cycles": phase.cycles,
+                "quiet": phase.quiet,
+                "inputs": {
+                    name: list(
+                        zip(
+                            *(streams[name].pack(words, wire.fields, wire.align) for wire in emitted.ports[name].wires),
+                            strict=True,
+                        )
+                    )
+                    for name, words in phase.inputs.items()
+                },
+                "outputs": {name: count for name, count in counts.items() if name in streams},
+                "memory": {address: data.astype(np.uint8).tobytes().hex() for address, data in phase.memory.items()},
+                "kept": {name: (address, counts[name]) for name, address in phase.kept.items()},
+                "script": [dataclasses.asdict(step) for step in phase.script],
+                "midway": phase.midway,
+            }
+            for phase in phases
+            for counts in [{name: len(next(iter(words.values()))) for name, words in phase.expected.items()}]
+        ],
+    }

@@ -1,0 +1,240 @@
+"""The bench inside the simulator: it follows a bench plan, drives a block and collects what comes out.
+
+Inputs change when the clock falls and everything is sampled before it rises, so that no two simulators can disagree
+about the order of events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import Event, FallingEdge, Timer
+
+from .streams import Sideband, StreamDriver
+
+if TYPE_CHECKING:
+    from .axi import AxiSurroundings
+
+PERIOD_NS = 4
+SETTLED_NS = 1
+"""From the falling edge, when inputs change, to when all wires are sampled."""
+RESET_CYCLES = 4
+IDLE_LIMIT = 8192
+"""Cycles without a single transfer after which a phase counts as hung."""
+QUIET = 32
+"""Cycles after a phase in which no stream may offer a word."""
+
+
+class Bench:
+    """A block under test, led through a bench plan.
+
+    Parameters
+    ----------
+    dut : handle
+        The top module.
+    name : str
+        Name of the test: its results go under this name, and what is random depends on it.
+    stall : float
+        Probability that a stream or AXI channel pauses in a cycle, on the side of the bench.
+
+    Attributes
+    ----------
+    plan : dict
+        As `plan.bench_plan` writes it.
+    cycles : int
+        Clock cycles so far.
+    """
+
+    def __init__(self, dut: Any, name: str, stall: float) -> None:
+        self.name, self.cycles = name, 0
+        self.plan: dict[str, Any] = json.loads(Path(os.environ["FABTUNE_PLAN"]).read_text())
+        self._dut, self._stall, self._random = dut, stall, random.Random(f"{self.plan['seed']} {name}")
+        streams = self.plan["streams"].items()
+        self._streams = {key: StreamDriver(dut, name, key, one) for key, one in streams if not one["follows"]}
+        self._sidebands = {
+            key: Sideband(dut, one, self._streams[one["follows"]]) for key, one in streams if one["follows"]
+        }
+        self._around = self._surroundings() if self.plan["buses"] else None
+        steps = [step for phase in self.plan["phases"] for step in phase["script"]]
+        self._counted = sorted({step["at"] for step in steps if step["kind"] == "count"})
+        self._high: Counter[str] = Counter()
+        self._levels = dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: 1 - self.plan["reset_level"]}
+        self._sampled = Event()
+        self._step = -1
+
+    def _surroundings(self) -> AxiSurroundings:
+        from .axi import AxiSurroundings  # only a core with buses needs it, and it is slow to import
+
+        return AxiSurroundings(self._dut, self.name, self.plan, PERIOD_NS, self._stall, self._random)
+
+    @classmethod
+    async def start(cls, dut: Any, name: str, stall: float = 0.0) -> Bench:
+        """Make a bench and start the clock."""
+        bench = cls(dut, name, stall)
+        bench._drive()
+        Clock(getattr(dut, bench.plan["clock"]), PERIOD_NS, "ns").start()
+        cocotb.start_soon(bench._clocked())
+        await bench.wait(1)
+        return bench
+
+    async def run(self) -> None:
+        """All phases in order; the words that came out go to the results file."""
+        phases = []
+        for phase in self.plan["phases"]:
+            if phase["reset"]:
+                await self.reset()
+            phases.append(await self._phase(phase))
+        path = Path(os.environ["FABTUNE_RESULTS"])
+        results = json.loads(path.read_text()) if path.exists() else {}
+        results[self.name] = {"cycles": self.cycles, "phases": phases}
+        path.write_text(json.dumps(results))
+
+    async def reset(self) -> None:
+        """Hold the reset for some cycles, all inputs at rest."""
+        self._rest()
+        self._levels |= dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: self.plan["reset_level"]}
+        await self.wait(RESET_CYCLES)
+        self._levels[self.plan["reset"]] = 1 - self.plan["reset_level"]
+
+    async def interrupted(self, phase: dict[str, Any]) -> None:
+        """Only the first part of a phase: some cycles of its streams, or of the step of its script that it names."""
+        step, least, most = phase["midway"]
+        self._step = -1
+        task = cocotb.start_soon(self._phase(phase, judged=False))
+        while phase["script"] and not phase["inputs"] and self._step < step:
+            await self.wait(1)
+        await self.wait(self._random.randint(least, most))
+        assert not (phase["script"] and task.done()), f"{self.name}: the phase was over before the reset"
+        task.cancel()
+
+    async def wait(self, cycles: int) -> None:
+        """Let some cycles pass; goes on before the clock rises, all wires settled."""
+        for _ in range(cycles):
+            await self._sampled.wait()
+
+    async def _clocked(self) -> None:
+        """Every cycle: drive, let it settle, sample."""
+        reset = getattr(self._dut, self.plan["reset"])
+        counted = {name: getattr(self._dut, name) for name in self._counted}
+        monitors = self._around.monitors if self._around else []
+        self._moved = False
+        while True:
+            await FallingEdge(getattr(self._dut, self.plan["clock"]))
+            self._drive()
+            await Timer(SETTLED_NS, "ns")
+            self.cycles += 1
+            if int(reset.value) == self.plan["reset_level"]:
+                for monitor in monitors:
+                    monitor.forget()
+            else:
+                for monitor in monitors:
+                    monitor.sample()
+                moved = {key: stream.sample() for key, stream in self._streams.items()}
+                for key, sideband in self._sidebands.items():
+                    sideband.sample(moved[self.plan["streams"][key]["follows"]])
+                self._moved = any(moved.values())
+                for name, wire in counted.items():
+                    self._high[name] += int(wire.value)
+            self._sampled.set()
+            self._sampled.clear()
+
+    def _drive(self) -> None:
+        streams = self._streams.values()
+        under_way = any(stream.is_input and stream.done for stream in streams)
+        for stream in streams:
+            # a sink that wants nothing is ready all the same once the inputs are under way
+            willing = stream.left > 0 or (under_way and not stream.is_input)
+            stream.drive(willing and self._random.random() >= self._stall)
+        for sideband in self._sidebands.values():
+            sideband.drive()
+        for wire, level in self._levels.items():
+            getattr(self._dut, wire).value = level
+
+    def _rest(self) -> None:
+        for stream in self._streams.values():
+            stream.start([], 0)
+        for sideband in self._sidebands.values():
+            sideband.start([])
+
+    async def _phase(self, phase: dict[str, Any], judged: bool = True) -> dict[str, Any]:
+        """One phase: first the streams, then the script; what came out of it."""
+        start = self.cycles
+        self._high.clear()
+        for address, data in phase["memory"].items():
+            self._memory[int(address) : int(address) + len(data) // 2] = bytes.fromhex(data)
+        for name, stream in self._streams.items():
+            stream.start(phase["inputs"].get(name, []), phase["outputs"].get(name, 0))
+        for name, sideband in self._sidebands.items():
+            sideband.start(phase["inputs"].get(name, []))
+        await self._all_words()
+        cycles = self.cycles - start
+        if judged and phase["cycles"] and not self._stall:
+            assert cycles == phase["cycles"], f"{self.name}: {cycles} cycles, the spec says {phase['cycles']}"
+        drivers: dict[str, StreamDriver | Sideband] = {**self._streams, **self._sidebands}
+        outputs = {name: driver.got for name, driver in drivers.items() if driver.got}
+        self._rest()
+        if answers := await self._script(phase["script"]):
+            outputs[self.plan["host"]] = answers
+        if phase["script"]:
+            cycles = self.cycles - start
+        if phase["quiet"] or self._around:
+            await self._stays_quiet()
+        for name, (address, count) in phase["kept"].items():
+            outputs[name] = [[byte] for byte in self._memory[address : address + count]]
+        return {"cycles": cycles, "outputs": outputs}
+
+    @property
+    def _memory(self) -> Any:
+        assert self._around, f"{self.name}: there is no bus to a memory"
+        return self._around.memory
+
+    async def _all_words(self) -> None:
+        """Let the streams move until all words of the phase have."""
+        idle = 0
+        while waits := {name: stream.left for name, stream in self._streams.items() if stream.left}:
+            assert idle < IDLE_LIMIT, f"{self.name}: nothing moved for {idle} cycles; still to come: {waits}"
+            await self.wait(1)
+            idle = 0 if self._moved else idle + 1
+
+    async def _stays_quiet(self) -> None:
+        for _ in range(QUIET):
+            await self.wait(1)
+            for name, stream in self._streams.items():
+                assert not stream.offers, f"{self.name}: {name} offers a word too many"
+
+    async def _script(self, steps: list[dict[str, Any]]) -> list[list[int]]:
+        """The answers to the steps of a phase that have one: response and value."""
+        answers = []
+        for self._step, step in enumerate(steps):
+            if (answer := await self._do(step)) is not None:
+                answers.append(answer)
+        return answers
+
+    async def _do(self, step: dict[str, Any]) -> list[int] | None:
+        kind, at, value = step["kind"], step["at"], step["value"]
+        if kind in ("write", "read"):
+            assert self._around, f"{self.name}: there is no bus to registers"
+            return await (self._around.read(at) if kind == "read" else self._around.write(at, value, step["strobe"]))
+        wire = getattr(self._dut, at)
+        if kind in ("get", "count"):
+            await self.wait(1)
+            return [0, int(wire.value) if kind == "get" else self._high[at]]
+        if kind == "until":
+            for _ in range(value):
+                await self.wait(1)
+                if int(wire.value):
+                    return None
+            raise AssertionError(f"{self.name}: {at} is still low after {value} cycles")
+        self._levels[at] = value if kind == "set" else 1
+        await self.wait(1)
+        if kind == "pulse":
+            self._levels[at] = 0
+            await self.wait(1)
+        return None

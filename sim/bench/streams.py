@@ -1,0 +1,99 @@
+"""Drivers of a block's streams: sources, sinks, and the sidebands that go with either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .monitors import HandshakeMonitor
+
+
+class StreamDriver:
+    """One stream: a source of the block's input, or a sink of its output.
+
+    Parameters
+    ----------
+    dut : handle
+        The top module.
+    test : str
+        Name of the test, for messages.
+    name : str
+        Name of the stream.
+    plan : dict
+        Its part of the bench plan: direction, names of the wires.
+    """
+
+    def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any]) -> None:
+        self.name, self._test, self.is_input = name, test, plan["direction"] == "in"
+        self._valid, self._ready = getattr(dut, plan["valid"]), getattr(dut, plan["ready"])
+        self._wires = [getattr(dut, wire) for wire in plan["wires"]]
+        self._monitor = HandshakeMonitor(dut, test, plan["valid"], plan["ready"], plan["wires"])
+        self.start([], 0)
+
+    def start(self, words: list[list[int]], want: int) -> None:
+        """Begin a phase: words to send, or how many to take."""
+        self.words, self.want, self.got = words, want, list[list[int]]()
+        self.done, self._active = 0, False
+        self._monitor.forget()
+
+    @property
+    def left(self) -> int:
+        """Transfers still to come in this phase."""
+        return (len(self.words) if self.is_input else self.want) - self.done
+
+    @property
+    def offers(self) -> bool:
+        """Whether the block has a word on offer here."""
+        return not self.is_input and self._monitor.valid
+
+    def drive(self, willing: bool) -> None:
+        """Offer a word, or room for one, from when the clock falls; a word once offered stays on offer."""
+        if self.is_input:
+            self._active = self.left > 0 and (willing or self._active)
+            self._valid.value = int(self._active)
+            _put(self._wires, self.words[self.done] if self._active else None)
+        else:
+            self._active = willing
+            self._ready.value = int(willing)
+
+    def sample(self) -> bool:
+        """Check one cycle, just before the clock rises; returns whether a word moves."""
+        if self.is_input:
+            moved = self._active and bool(int(self._ready.value))
+            self._active = self._active and not moved
+        elif self.want:
+            word = self._monitor.sample()
+            moved = word is not None
+            self.got += [word] if word else []
+        else:  # a generator that is loaded withdraws the number on offer, which nothing asked for
+            moved = self._active and self._monitor.valid
+        self.done += moved
+        assert self.left >= 0, f"{self._test}: {self.name} gave a word that nothing had asked for"
+        return moved
+
+
+class Sideband:
+    """Wires that go with each transfer of a stream, its leader, without a handshake of their own."""
+
+    def __init__(self, dut: Any, plan: dict[str, Any], leader: StreamDriver) -> None:
+        self.is_input, self._leader = plan["direction"] == "in", leader
+        self._wires = [getattr(dut, wire) for wire in plan["wires"]]
+        self.start([])
+
+    def start(self, words: list[list[int]]) -> None:
+        """Begin a phase: a word for each of the leader's transfers."""
+        self.words, self.got = words, list[list[int]]()
+
+    def drive(self) -> None:
+        """Show the word of the leader's next transfer, from when the clock falls."""
+        if self.is_input:
+            _put(self._wires, self.words[self._leader.done] if self._leader.done < len(self.words) else None)
+
+    def sample(self, moved: bool) -> None:
+        """Keep the word where the leader moves."""
+        if moved and not self.is_input:
+            self.got.append([int(wire.value) for wire in self._wires])
+
+
+def _put(wires: list[Any], word: list[int] | None) -> None:
+    for index, wire in enumerate(wires):
+        wire.value = word[index] if word else 0

@@ -1,0 +1,32 @@
+"""The cocotb tests that every block passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from .runner import Bench
+
+
+@cocotb.test()
+async def full_speed(dut: Any) -> None:
+    """Streams, memory and host never pause; latency and throughput are exact."""
+    bench = await Bench.start(dut, "full speed")
+    await bench.run()
+
+
+@cocotb.test()
+async def stalled(dut: Any) -> None:
+    """Every stream and AXI channel pauses at random, half of the cycles, on the side of the bench."""
+    bench = await Bench.start(dut, "stalled", stall=0.5)
+    await bench.run()
+
+
+@cocotb.test()
+async def reset_midway(dut: Any) -> None:
+    """A reset in the middle of the first phase, then everything from the start."""
+    bench = await Bench.start(dut, "reset midway", stall=0.25)
+    await bench.reset()
+    await bench.interrupted(bench.plan["phases"][0])
+    await bench.run()
