@@ -8,7 +8,6 @@ of its stream needs; a field called `last` or `user` becomes ``tlast`` or ``tuse
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,52 +130,26 @@ class TopWrapper(wiring.Component):
         super().__init__(pins)
 
     @property
-    def attributes(self) -> dict[str, str]:
-        """What tells a block design that clock, reset and streams of a core belong together, by wire."""
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """Verilog attributes by wire, from which a block design knows a core's clock, reset, streams and interrupt."""
         if not self._spec.core:
             return {}
         streams = [port.valid.removesuffix("_tvalid") for port in self.ports.values() if port.valid]
-        busses = ":".join([*streams, *dict.fromkeys(self._spec.buses.values())])
-        interface = "xilinx.com:signal"
-        interrupts = {
-            name: f'(* X_INTERFACE_INFO = "{interface}:interrupt:1.0 {name} INTERRUPT", '
-            'X_INTERFACE_PARAMETER = "SENSITIVITY LEVEL_HIGH" *)'
-            for name in self._spec.wires
-            if name == "interrupt"
-        }
-        return interrupts | {
-            self.clock: f'(* X_INTERFACE_INFO = "{interface}:clock:1.0 {self.clock} CLK", '
-            f'X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {busses}, ASSOCIATED_RESET {self.reset}" *)',
-            self.reset: f'(* X_INTERFACE_INFO = "{interface}:reset:1.0 {self.reset} RST", '
-            'X_INTERFACE_PARAMETER = "POLARITY ACTIVE_LOW" *)',
-        }
+        interfaces = ":".join([*streams, *dict.fromkeys(self._spec.buses.values())])
 
-    def unused(self, verilog: str) -> list[str]:
-        """Bits of input wires that nothing reads: what fills a lane up, an address within a word, an identifier.
+        def signal(kind: str, wire: str, pin: str, parameter: str) -> dict[str, str]:
+            info = f"xilinx.com:signal:{kind}:1.0 {wire} {pin}"
+            return {"X_INTERFACE_INFO": info, "X_INTERFACE_PARAMETER": parameter}
 
-        Parameters
-        ----------
-        verilog : str
-            The module's text.
-        """
-        inputs = {
-            name: len(getattr(self, name)) for name, member in self.signature.members.items() if member.flow is In
+        found = {
+            self.clock: signal(
+                "clock", self.clock, "CLK", f"ASSOCIATED_BUSIF {interfaces}, ASSOCIATED_RESET {self.reset}"
+            ),
+            self.reset: signal("reset", self.reset, "RST", "POLARITY ACTIVE_LOW"),
         }
-        read: dict[str, set[int]] = {name: set() for name in inputs}
-        body = re.sub(r"^(?:module|  (?:input|wire)) [^;=]*;$", "", verilog, flags=re.MULTILINE)
-        names = "|".join(map(re.escape, inputs))
-        for found in re.finditer(rf"(?<![\w$\\])({names})(?![\w$])(?: ?\[(\d+)(?::(\d+))?\])?", body):
-            name, high, low = found.groups()
-            first = int(low or high or 0)
-            read[name] |= set(range(first, int(high) + 1 if high else inputs[name]))
-        left = []
-        for name, width in inputs.items():
-            bits = [bit for bit in range(width) if bit not in read[name]]
-            starts = [bit for bit in bits if bit - 1 not in bits]
-            ends = [bit for bit in bits if bit + 1 not in bits]
-            for first, last in zip(starts, ends, strict=True):
-                left.append(name if last - first + 1 == width else f"{name}[{last}:{first}]")
-        return left
+        if "interrupt" in self._spec.wires:
+            found["interrupt"] = signal("interrupt", "interrupt", "INTERRUPT", "SENSITIVITY LEVEL_HIGH")
+        return found
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -7,7 +7,6 @@ import importlib
 import json
 import re
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -91,6 +90,11 @@ def emit(spec: Spec, top: str | None = None, block: wiring.Component | None = No
 
 
 def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
+    """Write Verilog with Yosys, and put into it what Yosys has no pass for: the place of initial values.
+
+    Yosys gives a register its initial value in its declaration, and Verilator warns of such a value where a process
+    changes it. The one regular expression here moves each into an ``initial`` statement.
+    """
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(text, encoding="utf-8")
@@ -106,48 +110,25 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "splitnets -driver",
                 "opt_clean -purge",
                 yosys.WIDEN,
+                # a wire with an initial value and without its register would stay
+                "setattr -unset init w:* t:$*dff* %co1:+[Q] %d",
+                "opt_clean -purge",
+                yosys.SIGN_PRODUCTS,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
-                "write_verilog -noattr design.v",
+                yosys.UNUSED_INPUTS,
+                # the generator's own attributes; those of memories and of the interface remain
+                "setattr -unset hdlname",
+                "setattr -mod -unset top -unset generator",
+                *(
+                    f'setattr -set {attribute} "{value}" w:{wire}'
+                    for wire, attributes in wrapper.attributes.items()
+                    for attribute, value in attributes.items()
+                ),
+                "write_verilog design.v",
             ],
             folder,
         )
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
-    # an initial block of its own for each register: Verilator warns of a declaration's value that a process changes
     body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
-    body = _without_idle_wires(body)
-    # a signed product has a wire of its own: slang objects to one that is assigned to an unsigned wire. Its operands
-    # keep their widths, which are those of a DSP.
-    widths = {name: span for span, name in re.findall(r"^  wire (\[\d+:0\]) (\S+);$", body, flags=re.MULTILINE)}
-    body = re.sub(
-        r"^  assign (\w+)(\[\d+:0\])? = (\$signed\(.*\) \* \$signed\(.*\));$",
-        lambda found: (
-            f"  wire signed {found[2] or widths[found[1]]} product{found[1]};\n"
-            f"  assign product{found[1]} = {found[3]};\n"
-            f"  assign {found[1]}{found[2] or ''} = $unsigned(product{found[1]});"
-        ),
-        body,
-        flags=re.MULTILINE,
-    )
-    for wire, attributes in wrapper.attributes.items():
-        body = body.replace(f"  input {wire};", f"  {attributes}\n  input {wire};", 1)
-    if unused := wrapper.unused(body):
-        # by this name Verilator knows that the bits are left over on purpose
-        body = body.replace("\nendmodule", f"\n  wire unused = &{{1'b0, {', '.join(unused)}}};\nendmodule", 1)
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"
-
-
-def _without_idle_wires(body: str) -> str:
-    """Drops wires that nobody reads, which Yosys leaves where it gave operands one width or emptied a hierarchy."""
-    word = r"(\w+|\\\S+)"  # or one with a sign such as $ in it, up to the next blank
-    wire, assign = rf"  wire (?:\[\d+:0\] )?{word} ?;", rf"  assign {word} +="
-    while True:
-        count = Counter(re.findall(word, body))
-        names = re.findall(rf"^{wire}$", body, flags=re.MULTILINE)
-        assigned = set(re.findall(rf"^{assign} ", body, flags=re.MULTILINE))
-        idle = {name for name in names if count[name] == 1 + (name in assigned)}
-        if not idle:
-            return body
-        lines = (re.match(rf"(?:{wire}|{assign} )", line) for line in body.split("\n"))
-        kept = zip(body.split("\n"), lines, strict=True)
-        body = "\n".join(line for line, found in kept if not found or not idle & {found[1], found[2]})

@@ -12,6 +12,17 @@ WIDEN = "widen"
 """Gives the operands of each operator one width, so that no reader of the Verilog has to extend one silently."""
 ORDER = "order"
 """Puts the top module's ports into the order that follows."""
+SIGN_PRODUCTS = "sign_products"
+"""Gives each signed product a signed wire of its own: slang objects to one that is assigned to an unsigned wire.
+
+The operands keep their widths, which are those of a DSP.
+"""
+UNUSED_INPUTS = "unused_inputs"
+"""Reads those bits of the top module's inputs that nothing reads by a wire called ``unused``.
+
+Such bits fill a lane up, or are an address within a word or an identifier. By the wire's name Verilator knows that they
+are left over on purpose.
+"""
 
 
 class YosysError(UserError):
@@ -67,7 +78,7 @@ def _widen(design: Any) -> None:
     from pyosys import libyosys as ys
 
     a, b, y, a_signed, b_signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED", "B_SIGNED"))
-    left = 0  # wires by whose name Verilator knows that their upper bits are left over on purpose
+    shifts = 0
     for module in design.modules_.values():
         for wire in list(module.wires_.values()):
             wire.is_signed = False
@@ -86,11 +97,9 @@ def _widen(design: Any) -> None:
                 width = max(cell.getPort(a).size(), cell.getPort(b).size())
                 _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
             elif kind in _SHIFTS and cell.getPort(y).size() < cell.getPort(a).size():
-                left += 1
-                whole = module.addWire(ys.IdString(f"\\shifted_unused_{left}"), cell.getPort(a).size())
-                part = cell.getPort(y)
-                module.connect(part, ys.SigSpec(whole).extract(0, part.size()))
-                cell.setPort(y, ys.SigSpec(whole))
+                shifts += 1
+                # by this name Verilator knows that its upper bits are left over on purpose
+                _result_on(module, cell, f"shifted_unused_{shifts}", cell.getPort(a).size())
             else:
                 continue
             cell.fixup_parameters()
@@ -103,6 +112,30 @@ def _extend(cell: Any, ports: Iterable[Any], width: int, signed: bool) -> None:
         cell.setPort(port, operand)
 
 
+def _result_on(module: Any, cell: Any, name: str, width: int) -> Any:
+    """Give a cell's result a new wire of that name and width, whose lower bits drive what the result drove before."""
+    from pyosys import libyosys as ys
+
+    y, wire = ys.IdString("\\Y"), module.addWire(ys.IdString(f"\\{name}"), width)
+    before, after = cell.getPort(y), ys.SigSpec(wire)
+    # in two parts: a part of a signed wire is unsigned, the whole is not
+    for first, size in ((0, 1), (1, before.size() - 1)):
+        module.connect(before.extract(first, size), after.extract(first, size))
+    cell.setPort(y, after)
+    return wire
+
+
+def _sign_products(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    count = 0
+    for module in design.modules_.values():
+        for cell in list(module.cells_.values()):
+            if cell.type.str() == "$mul" and cell.getParam(ys.IdString("\\A_SIGNED")).as_bool():
+                count += 1
+                _result_on(module, cell, f"product_{count}", cell.getPort(ys.IdString("\\Y")).size()).is_signed = True
+
+
 def _order(design: Any, names: list[str]) -> None:
     from pyosys import libyosys as ys
 
@@ -112,15 +145,52 @@ def _order(design: Any, names: list[str]) -> None:
     top.fixup_ports()
 
 
+def _bits(signal: Any) -> list[tuple[str, int]]:
+    """Name of the wire and offset of each bit that is no constant."""
+    return [(bit.wire.name.str(), bit.offset) for bit in signal.bits() if bit.is_wire()]
+
+
+def _read_bits(module: Any) -> set[tuple[str, int]]:
+    """Bits of wires that cells or connections read."""
+    read = {bit for _, right in module.connections_ for bit in _bits(right)}
+    for cell in module.cells_.values():
+        for port, signal in cell.connections_.items():
+            if not cell.output(port):
+                read.update(_bits(signal))
+    return read
+
+
+def _unused_inputs(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    top = design.top_module()
+    read = _read_bits(top)
+    spare = ys.SigSpec(ys.Const(0, 1))
+    inputs = [wire for wire in top.wires_.values() if wire.port_input]
+    for wire in sorted(inputs, key=lambda wire: wire.port_id):
+        for offset in range(wire.width):
+            if (wire.name.str(), offset) not in read:
+                spare.append(ys.SigSpec(wire).extract(offset, 1))
+    if spare.size() > 1:
+        top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
+
+
+_OWN = {
+    ORDER: _order,
+    SIGN_PRODUCTS: _sign_products,
+    UNUSED_INPUTS: _unused_inputs,
+    WIDEN: lambda design, _: _widen(design),
+}
+
+
 def _main(script: str) -> None:
     from pyosys import libyosys as ys
 
     design = ys.Design()
     for line in Path(script).read_text().splitlines():
-        if line == WIDEN:
-            _widen(design)
-        elif line.startswith(f"{ORDER} "):
-            _order(design, line.split()[1:])
+        name, *arguments = line.split()
+        if name in _OWN:
+            _OWN[name](design, arguments)
         else:
             ys.run_pass(line, design)
 
