@@ -15,7 +15,7 @@ from fabtune.golden.registry import BLOCKS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "adding-a-block.md"
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *ROOT.glob("README.md")]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 ROOMS = ("golden", "hw", "sim", "boards", "scripts")
 
 

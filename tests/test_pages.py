@@ -1,0 +1,160 @@
+"""The pages' code runs, their command lines exist, their drawings and timing diagrams are sound, the examples run."""
+
+import importlib.util
+import itertools
+import json
+import re
+import runpy
+import shlex
+import textwrap
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import click
+import pytest
+
+from fabtune.golden.registry import BLOCKS
+from fabtune.hw.top import TopWrapper
+from fabtune.hw.verilog import component
+from fabtune.scripts.cli import main
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+CODE = re.compile(
+    r"(?:^<!-- not run: (?P<reason>.+) -->\n\n)?"
+    r"(?:^```python\n(?P<fence>.*?)^```$|^    python - <<'END'\n(?P<script>.*?)^    END$)",
+    re.MULTILINE | re.DOTALL,
+)
+"""Python in a fence, or given to the interpreter in an indented block; a comment above says why it is not run."""
+
+
+def page_id(page):
+    return str(page.relative_to(ROOT))
+
+
+def page_code():
+    """Code of the pages: fences of a page, which continue each other, and each script by itself."""
+    for page in PAGES:
+        if page.name == "adding-a-block.md":  # its files are built and verified by test_docs
+            continue
+        fences = []
+        for number, found in enumerate(CODE.finditer(page.read_text())):
+            source = found["fence"] or textwrap.dedent(found["script"])
+            marks = [pytest.mark.skip(reason=found["reason"])] if found["reason"] else []
+            if found["fence"] and not found["reason"]:
+                fences.append(source)
+            else:
+                yield pytest.param(source, id=f"{page_id(page)}-{number}", marks=marks)
+        if fences:
+            yield pytest.param("\n".join(fences), id=f"{page_id(page)}-fences")
+
+
+@pytest.mark.parametrize("source", list(page_code()))
+def test_code_of_the_pages_runs(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(source, "<page>", "exec"), {"__name__": "__main__"})
+
+
+def test_code_is_found_with_its_mark():
+    text = "<!-- not run: needs data -->\n\n    python - <<'END'\n    1 / 0\n    END\n\n```python\nx = 1\n```\n"
+    found = [(match["reason"], match["fence"], match["script"]) for match in CODE.finditer(text)]
+    assert found == [("needs data", None, "    1 / 0\n"), (None, "x = 1\n", None)]
+
+
+def command_lines(page):
+    """Lines that start with `fabtune`, indented or as inline code; synopses with brackets are left out."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = re.findall(r"^    (?:\.venv/bin/)?fabtune (.*)$", text, re.MULTILINE)
+    lines += re.findall(r"`fabtune ([a-z][^`\n]* [^`\n]*)`", text)
+    return [line for line in lines if not re.search(r"\[| \| |<[a-z]|\.\.\.", line.partition("#")[0])]
+
+
+def parse(line):
+    """Parse a command line without running it.
+
+    Raises
+    ------
+    click.UsageError
+        If the command or one of its options does not exist, or has no value.
+    """
+    command, words = main, shlex.split(line, comments=True)
+    context = click.Context(main, info_name="fabtune")
+    while isinstance(command, click.Group):
+        name, command, words = command.resolve_command(context, words)
+        context = click.Context(command, info_name=name, parent=context)
+    command.make_parser(context).parse_args(list(words))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if command_lines(page)], ids=page_id)
+def test_command_lines_exist(page):
+    for line in command_lines(page):
+        try:
+            parse(line)
+        except click.UsageError as error:
+            pytest.fail(f"fabtune {line}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("line", ["tun --plot x", "tune --plott x", "tune --plot"])
+def test_a_wrong_command_line_is_seen(line):
+    with pytest.raises(click.UsageError):
+        parse(line)
+
+
+def test_readme_shows_every_command():
+    shown = {line.split()[0] for line in command_lines(ROOT / "README.md")}
+    assert shown >= set(main.list_commands(click.Context(main))) - {"demo"}
+
+
+def drawings():
+    spec = importlib.util.spec_from_file_location("diagrams", DOCS / "diagrams.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.DRAWINGS
+
+
+def test_drawings_are_what_their_script_draws():
+    drawn = drawings()
+    assert {path.name for path in (DOCS / "images").iterdir()} == set(drawn)
+    for name, draw in drawn.items():
+        assert (DOCS / "images" / name).read_bytes() == draw().encode(), f"run python docs/diagrams.py: {name} is old"
+        ElementTree.fromstring(draw())
+
+
+def timing_diagrams():
+    for page in sorted((DOCS / "blocks").rglob("*.md")):
+        for fence in re.findall(r"^```\{wavedrom\}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+            yield pytest.param(page, fence, id=page.stem)
+
+
+@pytest.mark.parametrize(("page", "fence"), list(timing_diagrams()))
+def test_timing_diagrams_show_ports_of_the_block(page, fence):
+    lanes = json.loads(fence)["signal"]
+    spec = BLOCKS[page.stem]()
+    wires = set(TopWrapper(component(spec), spec).signature.members) | {"cycle"}
+    assert {lane["name"] for lane in lanes} <= wires
+    assert len({len(lane["wave"]) for lane in lanes}) == 1, "lanes of different lengths"
+    for lane in lanes:
+        assert re.fullmatch(r"[p01x=][p.01x=|]*", lane["wave"])
+        assert lane["wave"].count("=") == len(lane.get("data", "").split()), lane["name"]
+        for level, group in itertools.groupby(lane["wave"].replace(".", "").replace("|", "")):
+            assert level == "=" or len(list(group)) == 1, f"{lane['name']}: {level} is repeated, take a dot"
+
+
+def test_every_block_with_streams_has_a_timing_diagram():
+    drawn = {parameter.values[0].stem for parameter in timing_diagrams()}
+    assert drawn >= {name for name, spec in BLOCKS.items() if not spec().core or name in ("pezo", "tile")}
+
+
+def test_the_index_has_every_block():
+    index = (DOCS / "blocks" / "index.md").read_text()
+    for name, spec in BLOCKS.items():
+        assert f"]({spec.area()}/{name}.md)" in index
+
+
+@pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_run(example, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
+    assert f"]({example.name})" in (DOCS / "examples" / "index.md").read_text()
