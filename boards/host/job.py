@@ -63,7 +63,7 @@ class FineTuner:
             )
         if not 1 <= samples <= spec.cache_entries:
             raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
-        if raw and spec.store_beats:
+        if raw and spec.cache_ram_beats:
             raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
         self.core, self.spec, self.layout, self.samples, self.raw = core, spec, spec.layout, samples, raw
         self._cache = self._buffer(self.layout.cache(samples, raw))

@@ -1,4 +1,4 @@
-"""`instantft`: a fine-tuning job, whole, in the fabric. The integers are those of `golden.lora.job.Job`."""
+"""`instantft`: whole fine-tuning jobs in the fabric. The integers are those of `golden.lora.job.Job`."""
 
 from __future__ import annotations
 
@@ -25,23 +25,29 @@ class InstantftSpec(BusSpec):
     Parameters
     ----------
     network : str
-        A preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
     rank : int
-        Of the adapters.
+        Rank of the adapters, at most `columns`.
     last_only : bool
-        One adapter, beside the last layer, and not one from every stage's input.
+        One adapter, beside the last layer; otherwise one from every stage's input.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
-        Multipliers: as many values, times as many outputs, a cycle.
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
     batch : int
-        Most samples of a batch.
+        Most samples of a batch, 2 to 256.
     cache_entries : int
-        Most samples in the cache.
+        Most samples in the cache, 1 to 2**20.
     ports : int
-        To the memory outside: with 2 the cache has the second one for itself.
+        AXI4 ports to the memory outside, 1 or 2: with 2 the cache has the second one for itself.
     cache : str
-        ``dram``, outside; or ``chip``, in URAM: NF4 records only, and an inference empties it.
+        Place of the forward cache: ``dram``, outside; or ``chip``, in URAM, for NF4 records only and emptied by an
+        inference.
+
+    Raises
+    ------
+    UserError
+        For a value out of range, a second port that nothing would use, or parameters that do not fit on the chip.
     """
 
     name: ClassVar[str] = "instantft"
@@ -81,27 +87,27 @@ class InstantftSpec(BusSpec):
 
     @classmethod
     def of(cls, network: Network, **settings: Any) -> InstantftSpec:
-        """For a network that need not be a preset."""
+        """Make the spec of a network that need not be a preset."""
         known = NETWORKS.get(network.name)
         name = network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
         return cls(network=name, **settings)
 
     @cached_property
     def mapping(self) -> AdapterMapping:
-        """How the network lies in the core."""
+        """Mapping of network and adapters on the array."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
         return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
-        """Registers, and the ports to the memory outside."""
+        """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
         ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
         return {"control": "s_axi_control", **ports}
 
     @property
-    def store_beats(self) -> int:
-        """Of the cache on the chip, 0 where it is outside; an inference keeps two batches in Q8.16 there."""
+    def cache_ram_beats(self) -> int:
+        """Beats of the cache RAM on the chip, 0 where the cache is outside; an inference keeps two Q8.16 batches there."""
         if self.cache == "dram":
             return 0
         return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
@@ -113,7 +119,7 @@ class InstantftSpec(BusSpec):
 
     @cached_property
     def described(self) -> Network:
-        """The network, batch norm folded."""
+        """Description of the network, with batch norm folded."""
         return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
 
     @cached_property
@@ -122,5 +128,5 @@ class InstantftSpec(BusSpec):
         return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
 
     def documents(self) -> dict[str, str]:
-        """The registers, for C and for people."""
+        """Make the C header and the page of the registers: text by file name."""
         return {f"{REGISTERS.name}.h": c_header(REGISTERS), "registers.md": markdown(REGISTERS)}

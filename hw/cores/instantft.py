@@ -46,7 +46,7 @@ class Instantft(wiring.Component):
         m = Module()
         spec = self.spec
         m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks)
-        trainer = AdapterTrainer(spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.store_beats)
+        trainer = AdapterTrainer(spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.cache_ram_beats)
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)
         wiring.connect(m, shell.control, trainer.control)
@@ -76,5 +76,5 @@ class Instantft(wiring.Component):
             Check(job & ((batch == 0) | (batch > spec.batch)), Error.BAD_BATCH, batch),
             Check(tune & ((rate == 0) | (rate > MAXIMUM_RATE)), Error.BAD_RATE, rate),
             Check(job & (mode > 3), Error.BAD_MODE, mode),
-            *([Check(tune & mode[0], Error.BAD_MODE, mode)] if spec.store_beats else []),
+            *([Check(tune & mode[0], Error.BAD_MODE, mode)] if spec.cache_ram_beats else []),
         ]
