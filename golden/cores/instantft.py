@@ -107,7 +107,7 @@ class InstantftSpec(BusSpec):
 
     @property
     def cache_ram_beats(self) -> int:
-        """Beats of the cache RAM on the chip, 0 where the cache is outside; an inference keeps two Q8.16 batches there."""
+        """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
         if self.cache == "dram":
             return 0
         return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
