@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -101,71 +101,6 @@ class Stream:
         return [by_name[name] for name in names]
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a host does with a core: an access to its registers, or a look at one of its wires.
-
-    Parameters
-    ----------
-    kind : str
-        "write" (`value`, bytes by `strobe`) and "read" a register at the byte address `at`. Of the wire `at`: "set" an
-        input, "pulse" it for a cycle, "get" an output, "count" the cycles of the phase in which it was high, wait
-        "until" it is high, at most `value` cycles.
-    at : int or str
-    value : int
-    strobe : int
-        Neighbouring bytes of a word: those that are written, or those of a read's answer that are compared.
-    """
-
-    kind: Literal["write", "read", "set", "pulse", "get", "count", "until"]
-    at: int | str
-    value: int = 0
-    strobe: int = 0xF
-
-
-ANSWERING = ("write", "read", "get", "count")
-"""Steps that give a word of `HOST`: ``response`` and ``value``, 0 where there is none."""
-HOST = "host"
-"""The name of the answers among a phase's expected words."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A stretch of a block's life: all inputs are taken and all expected outputs given before the next begins.
-
-    Parameters
-    ----------
-    inputs : dict of str to Words
-        For each input stream or sideband its words; a sideband's are as many as its stream's transfers.
-    expected : dict of str to Words
-        For each output stream what must come out.
-    reset : bool
-        Whether the block is reset first.
-    cycles : int, optional
-        How many cycles it takes at full speed, exactly, where that is a public fact.
-    quiet : bool
-        Whether the block must fall silent afterwards; a source does not.
-    memory : dict of int to array of int
-        Bytes that are put behind the buses first, by address.
-    kept : dict of str to int
-        Of each name in `expected` that is no stream where its words, bytes, lie in the memory afterwards.
-    script : tuple of Step
-        What the host does once the streams have moved.
-    midway : tuple of int
-        In which step, and from how many to how many cycles after its start, the bench's reset comes.
-    """
-
-    inputs: dict[str, Words] = field(default_factory=dict)
-    expected: dict[str, Words] = field(default_factory=dict)
-    reset: bool = False
-    cycles: int | None = None
-    quiet: bool = False
-    memory: dict[int, Integers] = field(default_factory=dict)
-    kept: dict[str, int] = field(default_factory=dict)
-    script: tuple[Step, ...] = ()
-    midway: tuple[int, int, int] = (0, 7, 57)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Spec(ABC):
     """Parameters and integer model of a block; subclasses are frozen dataclasses.
@@ -232,7 +167,7 @@ class BusSpec(Spec):
         return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Not by streams: what it does is in its scenario.
+        """Refuse: a core without streams cannot be run on words alone.
 
         Raises
         ------

@@ -17,7 +17,7 @@ HOUSES = {
 """Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
 
 BASE = {"block", "cache", "errors", "fixed", "packets", "settings"}
-"""Modules of golden that every area may import: the contract of a block, settings as text, numbers, errors and the cache of builds."""
+"""Modules of golden that every area may import: a block's contract, settings as text, numbers, errors, the cache."""
 MODELS = {"models", "datasets"}
 AREAS = {
     "golden": {

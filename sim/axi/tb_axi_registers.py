@@ -12,6 +12,7 @@ from ..phase import ANSWERING, HOST, Phase, Step
 
 STROBES = (0b1111, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
 """Byte strobes of an access: a whole word, single bytes, neighbouring bytes."""
+WHOLE = STROBES[0]
 LINE = "_line"
 """Ending of the name of an interrupt line, behind its register's."""
 
@@ -48,7 +49,10 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
         offset = int(rng.choice(known)) if rng.random() < 0.9 else WORD * int(rng.integers(64))
         value = int(rng.integers(1 << 32))
         if kind in ("write", "read"):
-            steps.append(Step(kind, offset, value, int(rng.choice(STROBES))))
+            strobe = int(rng.choice(STROBES))
+            steps.append(
+                Step(kind, offset, value, strobe if kind == "write" else WHOLE)
+            )  # all of an answer is compared
         elif kind == "set":
             steps.append(Step(kind, str(rng.choice(shown)), value))
         elif kind == "pulse":

@@ -97,10 +97,11 @@ class AxiSurroundings:
         answer = await self._within(self._host.write(offset + lanes[0], data), offset)
         return [int(answer.resp), 0]
 
-    async def read(self, offset: int) -> list[int]:
-        """Read a register: response and value."""
+    async def read(self, offset: int, strobe: int) -> list[int]:
+        """Read a register: response and value; bytes that are not in `strobe` are not compared, and 0."""
         answer = await self._within(self._host.read(offset, 4), offset)
-        return [int(answer.resp), int.from_bytes(answer.data, "little")]
+        compared = sum(0xFF << 8 * lane for lane in range(4) if strobe >> lane & 1)
+        return [int(answer.resp), int.from_bytes(answer.data, "little") & compared]
 
     async def _within(self, access: Any, offset: int) -> Any:
         try:

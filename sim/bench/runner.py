@@ -221,7 +221,9 @@ class Bench:
         kind, at, value = step["kind"], step["at"], step["value"]
         if kind in ("write", "read"):
             assert self._around, f"{self.name}: there is no bus to registers"
-            return await (self._around.read(at) if kind == "read" else self._around.write(at, value, step["strobe"]))
+            if kind == "read":
+                return await self._around.read(at, step["strobe"])
+            return await self._around.write(at, value, step["strobe"])
         wire = getattr(self._dut, at)
         if kind in ("get", "count"):
             await self.wait(1)
