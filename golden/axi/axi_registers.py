@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from typing import ClassVar
 
 from ..block import BusSpec
@@ -113,13 +114,12 @@ class AxiRegistersSpec(BusSpec):
         """The register map."""
         if isinstance(self.registers, RegisterMap):
             return self.registers
-        try:
-            module = import_module(f"...cores.{self.registers}_registers", __name__)
-        except ModuleNotFoundError:
+        module = f"..cores.{self.registers}_registers"
+        if not self.registers.isidentifier() or find_spec(module, __package__) is None:
             raise UserError(
                 f"registers = {self.registers!r}: there is no core of this name with registers; instantft is one"
-            ) from None
-        found: RegisterMap = module.REGISTERS
+            )
+        found: RegisterMap = import_module(module, __package__).REGISTERS
         return found
 
     @property

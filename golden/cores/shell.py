@@ -112,19 +112,13 @@ class CoreRegisters:
         return max(self.errors).bit_length()
 
     def _registers(self) -> tuple[Register, ...]:
-        rows: list[Register] = []
-
-        def add(register: Register) -> None:
-            rows.append(register)
-
-        for own in SHELL:
-            add(own)
+        rows = list(SHELL)
         for item in self.settings:
-            add(Register(item.name, WORD * len(rows), "RW", item.summary, item.fields, item.reset, locked=True))
+            rows.append(Register(item.name, WORD * len(rows), "RW", item.summary, item.fields, item.reset, locked=True))
         for name, bits in (("cycles_low", "31:0"), ("cycles_high", "63:32")):
-            add(Register(name, WORD * len(rows), "R", f"clock cycles of the last command, bits {bits}"))
-        for one in self.counters:
-            add(Register(one.name, WORD * len(rows), "R", one.summary))
+            rows.append(Register(name, WORD * len(rows), "R", f"clock cycles of the last command, bits {bits}"))
+        for counter in self.counters:
+            rows.append(Register(counter.name, WORD * len(rows), "R", counter.summary))
         return tuple(rows)
 
 
@@ -168,11 +162,16 @@ def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_vers
     Parameters
     ----------
     parameters : dict
-        Of the core, as JSON has them; a network as its description.
+        The core's parameters, as JSON has them; a network as its description.
     registers : RegisterMap
-        Offsets, fields, codes; not the prose.
+        The core's map; its prose does not count.
     layout_version : int
-        Of images in memory and the meaning of commands.
+        See `LAYOUT_VERSION`.
+
+    Returns
+    -------
+    int
+        32 bits, the same in every process and on every machine.
     """
     data = {"layout": layout_version, "parameters": parameters, "registers": registers.canonical()}
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))

@@ -103,6 +103,8 @@ def test_a_capture_of_a_bus_is_refused(spec, tmp_path):
         (AxiWriteSpec, {"depth": 16}, "16 beats in the FIFO"),
         (AxiWriteSpec, {"outstanding": 3}, "3 bursts outstanding"),
         (AxiRegistersSpec, {"signature": 1 << 32}, "does not fit"),
+        (AxiRegistersSpec, {"registers": "toaster"}, "registers = 'toaster': there is no core of this name"),
+        (AxiRegistersSpec, {"registers": "..x"}, "no core of this name"),
     ],
 )
 def test_a_wrong_parameter_is_refused(kind, wrong, message):
