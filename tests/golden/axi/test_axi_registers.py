@@ -28,3 +28,14 @@ def test_the_interrupt_waits_to_be_cleared():
     assert model.line("interrupt") == 1
     model.write(pending, 1, 0b0001)
     assert model.line("interrupt") == 0
+
+
+def test_locked_registers_ignore_writes():
+    model = Model(REGISTERS, 0)
+    rate, command, enable = (REGISTERS[name].offset for name in ("rate", "command", "interrupt_enable"))
+    model.wires["locked"] = 1
+    assert [model.write(offset, 1, 0b1111) for offset in (rate, command, enable)] == [OKAY] * 3
+    assert (model.wires["rate"], model.wires["interrupt_enable"], model.strobes["command_strobe"]) == (0, 1, 0)
+    model.wires["locked"] = 0
+    model.write(rate, 7, 0b1111)
+    assert model.read(rate) == (OKAY, 7)
