@@ -13,10 +13,10 @@ WHOLE_WORD, NOTHING = 0xF, 0x0
 
 
 class RecordedHost:
-    """Registers and interrupt of a core as `boards.host.driver.Core` sees them, played by golden's expectations.
+    """Registers and interrupt of a core for `boards.host.driver.Core`, which answer what golden expects.
 
-    Every access becomes a `Step`; a read answers what golden expects. A register of which golden knows nothing, such
-    as a counter of cycles, answers 0 and is read without being compared.
+    Every access becomes a `Step`. A register whose value golden does not compute, such as the counter of cycles,
+    answers 0, and the bench reads it without a comparison.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ class _Scenario:
         self._run(Command.TUNE, counters, **settings)
         return logits_image(self._spec.mapping, np.concatenate(logits))
 
-    def _run(self, command: Command, counters: Mapping[str, int | None] = IDLE, **settings: int) -> None:
+    def _run(self, command: Command, counters: Mapping[str, int | None] = IDLE, /, **settings: int) -> None:
         """Record a command, its counters, and that it leaves neither an error nor an interrupt behind."""
         self._host.expect(error_address=0, **counters)
         self._core.run(command, **settings)
