@@ -19,20 +19,20 @@ from ...golden.cores.shell import CoreRegisters
 from ...golden.errors import UserError
 
 ALIGNMENT = 16
-"""Of every buffer's address, in bytes: a beat of the core's memory bus."""
+"""Bytes of a beat of the core's memory bus: every buffer's address is a multiple."""
 
 POLLS = 10_000_000
-"""How often `Core.run` looks whether a command has ended before it gives up."""
+"""Number of times that `Core.run` polls for the end of a command before it raises an error."""
 
 
 class RegisterAccess(Protocol):
     """Registers by byte offset, as PYNQ's ``MMIO`` has them."""
 
     def read(self, offset: int) -> int:
-        """A 32-bit word."""
+        """Read a 32-bit word."""
 
     def write(self, offset: int, value: int) -> None:
-        """Set a 32-bit word."""
+        """Write a 32-bit word."""
 
 
 class Buffer(Protocol):
@@ -40,21 +40,21 @@ class Buffer(Protocol):
 
     @property
     def device_address(self) -> int:
-        """Where the core finds it, in bytes."""
+        """Byte address for the core."""
 
     @property
     def array(self) -> NDArray[np.uint8]:
-        """Where the host finds it: a view, byte by byte."""
+        """View of the bytes for the host."""
 
     def flush(self) -> None:
-        """Let the core see what the host wrote."""
+        """Make what the host wrote visible to the core."""
 
     def invalidate(self) -> None:
-        """Let the host see what the core wrote."""
+        """Make what the core wrote visible to the host."""
 
 
 class Memory(Protocol):
-    """Where buffers come from."""
+    """Allocator of buffers."""
 
     def allocate(self, size: int) -> Buffer:
         """Get a buffer of so many bytes, aligned to `ALIGNMENT`."""
@@ -120,12 +120,12 @@ class Core:
     interrupt : callable, optional
         Returns after the core's interrupt, or earlier. Without it the status is polled.
     signature : int, optional
-        What the core must have been generated with.
+        Signature that the core must have.
 
     Raises
     ------
     UserError
-        If the signature is another.
+        If the core has another signature.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Core:
 
     @property
     def signature(self) -> int:
-        """Which configuration the core was generated with."""
+        """Digest of the configuration that the core was generated with."""
         return self.read("signature")
 
     @property
@@ -154,11 +154,11 @@ class Core:
         return bool(self._status("busy"))
 
     def read(self, name: str) -> int:
-        """A register by its name."""
+        """Read a register by its name."""
         return int(self._registers.read(self._register(name).offset))
 
     def write(self, name: str, value: int) -> None:
-        """Set a register by its name.
+        """Write a register by its name.
 
         Raises
         ------
@@ -198,16 +198,16 @@ class Core:
         command : IntEnum
             One of the core's commands.
         polls : int
-            How often to look, or to wait for the interrupt, before giving up.
+            Number of times to read the status, or to wait for the interrupt, before an error.
         values : int
-            For registers, by name; the others stay as they are.
+            Settings by name of the register; the others stay as they are.
 
         Raises
         ------
         CoreError
             If the core reports an error.
         UserError
-            For a wrong register or value, a core that is busy, or one that does not end.
+            If a register or value is wrong, the core is busy, or the command does not end.
         """
         for name in values:
             if self._register(name).name not in self.core.setting_names:

@@ -73,7 +73,7 @@ class Session:
     Parameters
     ----------
     program : Path
-        From `build.build`.
+        Program from `build.build`.
     memory : array of uint8, or int
         The memory's bytes at the start; or its size, and it is zero. After `restore` a size is the least one.
     dram : Dram

@@ -50,23 +50,23 @@ def test_memories_that_make_no_sense_are_refused(memories, refusal):
         InstantftSpec(**memories)
 
 
-def test_readers_of_the_verilog_have_nothing_to_say(tmp_path):
+def test_the_verilog_is_read_without_a_warning(tmp_path):
     path = tmp_path / "instantft.v"
     path.write_text(emit(SPEC).verilog)
     env = environment("verilator", tmp_path)
-    # left to do: wires of products with bits that nobody drives, comparisons with the end of a range, and the port
-    # `interrupt`, which Verilator takes for a word of C++
+    # left to do: unused bits of products, comparisons with the end of a range, and the port `interrupt`, which
+    # Verilator takes for a word of C++
     allowed = [f"-Wno-{name}" for name in ("UNUSEDSIGNAL", "CMPCONST", "UNSIGNED", "SYMRSVDWORD")]
     verilator = ["verilator", "--lint-only", "-Wall", *allowed, "--top-module", "instantft", str(path)]
     commands = [verilator] + ([["iverilog", "-g2005", "-Wall", "-t", "null", str(path)]] if find("icarus") else [])
     for command in commands:
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("- ")]
-        assert (done.returncode, said) == (0, [])
+        printed = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("- ")]
+        assert (done.returncode, printed) == (0, [])
 
 
-def test_one_bit_of_what_is_loaded_is_seen():
-    """Of a pixel, in the memory alone: golden has another."""
+def test_one_wrong_bit_in_the_memory_is_found():
+    """One bit of an input differs in the memory from what golden has."""
     phases = scenario(SPEC, np.random.default_rng(0), 1000)[:1]
     addresses = sorted(phases[0].memory)
     samples = phases[0].memory[addresses[2]]
@@ -123,5 +123,5 @@ def test_compare_refuses_it_in_one_line(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_its_parameters_can_be_written_down():
+def test_its_parameters_are_json():
     assert json.loads(json.dumps(dataclasses.asdict(SPEC)))["network"] == "digits"
