@@ -1,1 +1,1 @@
-"""What every bit must be: integer models, one file a block. Never imports hw."""
+"""Golden models: the integers that hardware must reproduce bit for bit, and training software. Never imports hw."""

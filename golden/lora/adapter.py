@@ -1,8 +1,8 @@
-"""`adapter`: the trainable part on its own, adapters that feed the last layer, with their forward pass and update.
+"""`adapter`: the trainable part of a network, adapters that end in the logits, with forward pass and update.
 
-A batch goes in, sample by sample: what each adapter reads, then the frozen network's logits. Out come the tuned
-network's logits and, once all gradients are known, every parameter after its update. The integers are those of
-`adapters.Adapters` and `softmax.Softmax`, as `job.Job` uses them.
+For each sample of a batch, the inputs of the adapters and the logits of the frozen network are streamed in. The block
+gives the logits of the tuned network and, after the batch, all updated parameters. The integers are those of
+`adapters.Adapters` and `softmax.Softmax`, as in `job.Job`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
 
 
 class AdapterBatch(NamedTuple):
-    """What goes in: for each adapter (n, inputs), then the base logits (n, classes), Q8.16; labels; a sample's rate."""
+    """Batch: inputs of each adapter (n, inputs) and base logits (n, classes), Q8.16; labels; rate of a sample."""
 
     read: list[Integers]
     base: Integers
@@ -46,17 +46,17 @@ class AdapterSpec(Spec):
     Parameters
     ----------
     inputs : tuple of int
-        Values that each adapter reads.
+        Number of input values of each adapter.
     classes : int
-        Logits.
+        Number of logits.
     rank : int
-        Of each adapter.
+        Rank of each adapter.
     batch : int
         Most samples of a batch.
     lanes : int
-        Inputs that are multiplied at once, a power of two.
+        Inputs multiplied per cycle, a power of two.
     columns : int
-        Ranks that have multipliers, a power of two.
+        Ranks with multipliers of their own, a power of two.
     """
 
     name: ClassVar[str] = "adapter"
@@ -89,24 +89,24 @@ class AdapterSpec(Spec):
 
     @cached_property
     def network(self) -> Network:
-        """The network to which these adapters belong: fully connected layers with these inputs."""
+        """Network of these adapters: fully connected layers with these inputs."""
         first, *others = self.inputs
         return Network(self.name, (first,), (*(Linear(count) for count in others), Linear(self.classes)))
 
     @property
     def rows(self) -> int:
-        """Of a sample: the adapters' inputs, then the base logits."""
+        """Number of rows of a sample: the adapters' inputs, then the base logits."""
         return self.mapping.adapter_rows + 1
 
     @property
     def row(self) -> int:
-        """Values of a row."""
+        """Number of values of a row."""
         return self.lanes * self.mapping.words_per_cycle
 
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """`load`, `label`, `i` go in, `logits` and `o` come out."""
+        """Streams: `load`, `label`, `i` in, `logits` and `o` out."""
         beats = (Field("parameter", Q4_12, VALUES * self.mapping.words_per_cycle),)
         return {
             "load": Stream("in", beats),
@@ -117,7 +117,7 @@ class AdapterSpec(Spec):
         }
 
     def load_words(self, adapters: Adapters) -> Words:
-        """Parameters as `load` takes them and `o` gives them: of A a beat for each word of a row at once; of B one."""
+        """Words of `load` and `o` for parameters: one beat of A for all words of a row, one beat of B per class."""
         words = self.mapping.words_per_cycle
         image = adapters_image(self.mapping, adapters).view("<i2").astype(np.int64)
         a, b = np.split(image, [self.mapping.a_beats * VALUES])
@@ -125,14 +125,14 @@ class AdapterSpec(Spec):
         return {"parameter": np.concatenate([a.reshape(-1, VALUES * words), b])}
 
     def batch_words(self, batch: AdapterBatch) -> dict[str, Words]:
-        """A batch as `label` and `i` take it."""
+        """Words of `label` and `i` for a batch."""
         count = len(batch.labels)
         padded = [np.pad(one, ((0, 0), (0, -one.shape[1] % self.row))) for one in (*batch.read, batch.base)]
         labels = {"label": batch.labels[:, None], "rate": np.full((count, 1), batch.rate), "last": last_flags([count])}
         return {"label": labels, "i": {"x": np.concatenate(padded, axis=1).reshape(-1, self.row)}}
 
     def tune(self, adapters: Adapters, batch: AdapterBatch) -> dict[str, Words]:
-        """What comes out for a batch; the adapters are updated in place."""
+        """Output words for a batch; the adapters are updated in place."""
         product, narrow, softmax = product_of("int64"), Narrower(), Softmax()
         h = adapters.hidden(batch.read, product, narrow)
         logits = adapters.logits(batch.base, h, product, narrow)
@@ -142,7 +142,7 @@ class AdapterSpec(Spec):
         return {"logits": given, "o": self.load_words(adapters)}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """With the parameters loaded before the batches; a batch that has not ended gives nothing."""
+        """Load parameters, then run all complete batches."""
         a, b = np.split(inputs["load"]["parameter"], [self.mapping.a_beats // self.mapping.words_per_cycle])
         image = np.concatenate([a.reshape(-1), b[:, :VALUES].reshape(-1)])
         adapters = adapters_of(self.mapping, image.astype("<i2").view(np.uint8))
@@ -154,10 +154,10 @@ class AdapterSpec(Spec):
         return joined
 
     def _batch(self, inputs: dict[str, Words], first: int, end: int) -> AdapterBatch:
-        """The samples from one to another."""
+        """Batch of the samples from `first` to before `end`."""
         rows = inputs["i"]["x"][first * self.rows : end * self.rows].reshape(end - first, -1)
-        places = np.cumsum([count * self.row for count in self.mapping.rows_per_adapter])
-        *parts, base = np.split(rows, places, axis=1)
+        borders = np.cumsum([count * self.row for count in self.mapping.rows_per_adapter])
+        *parts, base = np.split(rows, borders, axis=1)
         read = [part[:, :count] for part, count in zip(parts, self.inputs, strict=True)]
         label = inputs["label"]
         return AdapterBatch(read, base[:, : self.classes], label["label"][first:end, 0], int(label["rate"][end - 1, 0]))

@@ -59,9 +59,9 @@ class Nf4QuantSpec(Spec):
         leaves: list[int] = []  # when each block's end leaves the FIFO's memory
         free = derived = taken_over = begin = last = 0
         for number, length in enumerate(lengths):
-            for place in range(len(read), len(read) + length):
+            for entry in range(len(read), len(read) + length):
                 # an entry is free in the cycle after its value has been read
-                arrived = free if place < depth else max(free, read[place - depth] + 1)
+                arrived = free if entry < depth else max(free, read[entry - depth] + 1)
                 free = arrived + 1
             # the FIFO takes the block's end a cycle after its last value; until then the next block waits
             entered = free if number < self.waiting else max(free, leaves[number - self.waiting] + 1)

@@ -178,7 +178,7 @@ class WeightPathSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Packet by packet; a beat whose sign is 0 or -2 passes as it is and takes no numbers."""
+        """Run all packets; a beat whose sign is 0 or -2 is not perturbed and takes no numbers."""
         codes = inputs["codes"]
         plain = {name: column for name, column in codes.items() if name in ("code", "scale", "select")}
         dense = self.dequant.run({"i": plain | {"tag": codes["last"]}}, len(codes["last"]))["o"]["value"]

@@ -1,4 +1,4 @@
-"""Fixed point against apytypes, which was not written here, and against the definitions."""
+"""Fixed point compared with apytypes, an independent library, and with the definitions."""
 
 from fractions import Fraction
 

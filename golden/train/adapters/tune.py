@@ -226,10 +226,10 @@ def tune(
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
 
 
-def accuracy(engine: Engine, samples: Samples, at_once: int = 100) -> float:
-    """Fraction of samples that an engine classifies correctly, computed in parts of `at_once` samples."""
+def accuracy(engine: Engine, samples: Samples) -> float:
+    """Fraction of samples that an engine classifies correctly, computed in parts of 100 samples."""
     correct = 0
-    for start in range(0, len(samples), at_once):
-        part = samples[start : start + at_once]
+    for start in range(0, len(samples), 100):
+        part = samples[start : start + 100]
         correct += int(np.count_nonzero(engine.logits(part).argmax(axis=1) == part.labels))
     return correct / len(samples)

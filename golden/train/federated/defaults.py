@@ -14,7 +14,7 @@ class FederatedRates:
     split : float
         FedSPZO with P1 = 2, P2 = 8 and the cut of `cost_model.stage_of`.
     plain : float
-        Federated zeroth order with five perturbations a step.
+        Federated zeroth order with five perturbations per step.
     fedavg : float
         FedAvg with back-propagation.
     """

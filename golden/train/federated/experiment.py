@@ -20,7 +20,7 @@ from .federation import FederationResult, RoundMetrics, federate
 from .transport import Transport
 
 BASELINE_QUERIES = 5
-"""Perturbations a step of plain federated zeroth order."""
+"""Perturbations per step of plain federated zeroth order."""
 
 Figures = dict[str, Any]
 """Bytes, operations and losses of a federation by name, see `FederatedExperiment`."""
@@ -30,7 +30,7 @@ RoundProgress = Callable[[RoundMetrics], None]
 
 @dataclass(frozen=True)
 class FederatedExperiment:
-    """What all federations start from; each method runs one of them on a copy of the model.
+    """Common start of several federations; each method runs one of them on a copy of the model.
 
     A method returns the federation's result and its figures: ``upload_bytes`` of all clients,
     ``upload_bytes_per_client_round``, ``forward_flops`` of all clients, ``loss_before``, ``loss_after``,
@@ -79,7 +79,7 @@ class FederatedExperiment:
         return replace(config, steps=min(max(1, steps), LARGEST_STEPS))
 
     def fedavg(self, rate: float, progress: RoundProgress | None = None) -> tuple[FederationResult, Figures]:
-        """Run FedAvg with FedSPZO's steps; its figures have ``backward_flops`` besides."""
+        """Run FedAvg with FedSPZO's steps; its figures also have ``backward_flops``."""
         config = replace(self.config, rate=rate)
         result = fedavg(copy.deepcopy(self.module), config, self.owned, self.test, progress)
         flops = cost(self.network, METHODS["ft-all"])

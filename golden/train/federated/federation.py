@@ -110,12 +110,7 @@ def federate(
             uploads.append((f"client {client}", message))
             losses += clients[client].losses
             uploaded += len(message)
-        for sender, data in transport(number, uploads):
-            try:
-                client = server.receive(data, sender).client
-            except UserError:
-                continue  # the server records the reason
-            outcome.bit_identical &= torch.equal(server.rebuilt(client), clients[client].model.integers())
+        outcome.bit_identical &= _received(server, clients, transport(number, uploads))
         done = server.close()
         outcome.refused += done.refused
         outcome.missing += [(number, client) for client in done.missing]
@@ -128,6 +123,18 @@ def federate(
         one.synchronise(server.total)
         outcome.bit_identical &= torch.equal(one.model.integers(), server.model.integers())
     return outcome
+
+
+def _received(server: Server, clients: Sequence[Client], uploads: Uploads) -> bool:
+    """Pass uploads to the server; return True if it rebuilt every sender's model bit for bit."""
+    identical = True
+    for sender, data in uploads:
+        try:
+            client = server.receive(data, sender).client
+        except UserError:
+            continue  # the server records the reason
+        identical &= torch.equal(server.rebuilt(client), clients[client].model.integers())
+    return identical
 
 
 def evaluated(module: nn.Module, samples: Samples) -> tuple[float, float]:

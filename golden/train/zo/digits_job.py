@@ -55,15 +55,19 @@ class DigitsJob:
         return accuracy(self.logits(weights, _vectors(samples)), samples.labels)
 
 
-def prepare(hidden: int = 32, seed: int = 0) -> DigitsJob:
+HIDDEN = 32
+"""Width of the hidden layer."""
+
+
+def prepare() -> DigitsJob:
     """Pre-train on 800 digits; tune on 500 and test on 497 others with the drift "camera" (`datasets.drift.camera`)."""
-    undrifted = task_of("digits", seed=seed)
-    drifted = task_of("digits", drift="camera", seed=seed)
-    network = MLPClassifier((hidden,), max_iter=1000, alpha=1e-3, random_state=seed)
+    undrifted = task_of("digits", seed=0)
+    drifted = task_of("digits", drift="camera", seed=0)
+    network = MLPClassifier((HIDDEN,), max_iter=1000, alpha=1e-3, random_state=0)
     network.fit(_vectors(undrifted.pretrain), undrifted.pretrain.labels)
     parts = [part for pair in zip(network.coefs_, network.intercepts_, strict=True) for part in pair]
     weights = Q4_12.from_float(np.concatenate([part.reshape(-1) for part in parts]))
-    job = DigitsJob((64, hidden, 10), weights, drifted.tune, drifted.test, 0.0)
+    job = DigitsJob((64, HIDDEN, 10), weights, drifted.tune, drifted.test, 0.0)
     return replace(job, accuracy_undrifted=job.accuracy(weights, undrifted.test))
 
 

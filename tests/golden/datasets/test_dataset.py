@@ -1,4 +1,4 @@
-"""What a job is given."""
+"""Samples: conversion, slices, and refusals."""
 
 import numpy as np
 import pytest
@@ -30,12 +30,12 @@ def test_parts_by_slice_and_by_index():
         ([[0.0], [0.0]], [-1, 3], "label -1 of sample 0 is outside 0 to 2"),
     ],
 )
-def test_what_no_job_can_use(inputs, labels, says):
+def test_unusable_samples_are_refused(inputs, labels, says):
     samples = Samples(np.asarray(inputs, np.float32), np.asarray(labels, np.int64))
     with pytest.raises(UserError, match=says):
         samples.check("here", 3)
 
 
-def test_a_good_one_comes_back():
+def test_valid_samples_are_returned():
     samples = Samples(np.zeros((1, 2), np.uint8), np.array([9]))
     assert samples.check("here") is samples

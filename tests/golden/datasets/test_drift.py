@@ -64,12 +64,12 @@ def test_the_camera_sees_one_pixel_to_the_right_and_darker():
     seen = camera(pixels, np.random.default_rng(3)).astype(float)
     assert abs(seen[..., 1:].mean() - 160) < 1
     assert abs(seen[..., 1:].std() - 0.05 * 255) < 1
-    # nothing comes in from the left: half of the noise, the rest is clipped
+    # zeros come in from the left: half of the noise remains, the rest is clipped
     assert seen[..., 0].mean() < 10
 
 
 @pytest.mark.parametrize("text", ["rotate:90", "camera"])
-def test_only_what_comes_later_drifts(text):
+def test_only_tuning_and_test_samples_drift(text):
     before = task(images())
     after = Drift.parse(text).apply(before, seed=1)
     assert after.pretrain is before.pretrain

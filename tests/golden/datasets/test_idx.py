@@ -1,4 +1,4 @@
-"""IDX files, whole and broken."""
+"""IDX files, complete and damaged."""
 
 import gzip
 import struct

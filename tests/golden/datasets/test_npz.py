@@ -1,4 +1,4 @@
-"""The user's NPZ files, and archives that mean no good."""
+"""A user's NPZ files, and malicious archives."""
 
 import io
 import pickle
@@ -148,7 +148,7 @@ def test_one_wrong_byte_is_never_a_traceback(tmp_path, save):
             task = npz(path)
         except UserError:
             continue
-        else:  # a byte that does not matter, such as a date
+        else:  # an unused byte, such as a date
             np.testing.assert_array_equal(task.tune.inputs, GOOD["x_tune"].astype(np.float32))
 
 
@@ -171,7 +171,7 @@ def member(tmp_path, content):
         (header((2,), "<f8").replace(b"(2,)", b"(2.)") + bytes(16), "damaged"),
     ],
 )
-def test_headers_that_lie(tmp_path, content, says):
+def test_wrong_headers_are_refused(tmp_path, content, says):
     with pytest.raises(UserError, match=says):
         read_arrays(member(tmp_path, content), ["a"])
 
@@ -179,6 +179,6 @@ def test_headers_that_lie(tmp_path, content, says):
 def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
     path = saved(tmp_path, np.savez_compressed)
     monkeypatch.setattr(archive, "LIMIT", 1000)
-    assert set(read_arrays(path, ["x_tune"])) == {"x_tune"}  # only what is asked for counts
+    assert set(read_arrays(path, ["x_tune"])) == {"x_tune"}  # only requested arrays count
     with pytest.raises(UserError, match="more than the limit of 1000"):
         npz(path)

@@ -1,4 +1,4 @@
-"""The tasks by name, on small files made here; what needs the real files looks where FABTUNE_DATA points."""
+"""Tasks by name, on small generated files; tests of the real files need FABTUNE_DATA."""
 
 import os
 import struct
@@ -130,7 +130,7 @@ def test_fan_is_labelled_by_kind_and_rest(tmp_path, damage):
             np.testing.assert_array_equal(part.inputs[rows], expected_inputs)
 
 
-def test_fan_files_that_are_something_else(tmp_path):
+def test_wrong_fan_files_are_refused(tmp_path):
     path = tmp_path / "cooling_fan.npz"
     key = "12cm_hmlo_damage1_noisy_2"
     for bad, says in (
@@ -145,7 +145,7 @@ def test_fan_files_that_are_something_else(tmp_path):
         assert len(task_of("fan-damage2", tmp_path).test) == 470
 
 
-def test_har_tunes_on_what_comes_first(tmp_path):
+def test_har_tunes_on_the_first_windows(tmp_path):
     write_har(tmp_path / "har.npz")
     task = task_of("har", tmp_path)
     assert set(task.pretrain.inputs[:, 0]) == {1}  # subject 2 is in the official test part
@@ -160,7 +160,7 @@ def test_har_tunes_on_what_comes_first(tmp_path):
     assert (len(task.tune), len(task.test)) == (1050, 150)
 
 
-def test_har_files_that_are_something_else(tmp_path):
+def test_wrong_har_files_are_refused(tmp_path):
     path = tmp_path / "har.npz"
     for changes, says in (
         ({"X_train": np.zeros((1200, 560), np.float32)}, "not float32"),
@@ -185,7 +185,7 @@ def test_npz_drifts_like_any_other(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMED[1:])
-def test_files_are_asked_for_by_name(tmp_path, name):
+def test_missing_files_are_listed_by_name(tmp_path, name):
     with pytest.raises(UserError, match=f"{name} needs files: .*--data-dir"):
         task_of(name)
     with pytest.raises(UserError, match=f"{name} needs .* in .*--data-dir") as caught:

@@ -1,4 +1,4 @@
-"""`adapter` against the integer job that tunes the same adapters behind a network."""
+"""`adapter` compared with the integer job on the same adapters."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ PAIRED = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16, rank=3, colu
 
 
 @pytest.mark.parametrize("spec", [SPEC, PAIRED])
-def test_batches_are_the_jobs(spec):
+def test_batches_equal_the_integer_job(spec):
     rng = np.random.default_rng(0)
     network = spec.network
     frozen = [

@@ -1,4 +1,4 @@
-"""The adapters' arithmetic against PyTorch's gradients, and the integer learning rate."""
+"""Arithmetic of the adapters compared with PyTorch's gradients, and the integer learning rate."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_forward_and_update_follow_pytorchs_gradients():
     )
     moved = np.abs(adapters.flat - before)
     assert moved.max() > 100
-    # the softmax's tables are good to half a percent, a gradient to 2**-13 a sample
+    # error of the softmax's tables: half a percent; of a gradient: 2**-13 per sample
     assert np.abs(adapters.flat - expected.flat).max() <= 0.01 * moved.max() + 2
     assert narrow.saturations == 0
 
@@ -63,7 +63,7 @@ def test_update_uses_b_as_it_was():
     assert np.array_equal(twin.b, adapters.b - problem(1)[0].b)
 
 
-def test_noise_decides_what_lies_between():
+def test_noise_decides_the_rounding():
     adapters, inputs, base, labels = problem(2)
     outcomes = []
     for noise in (0, (1 << NOISE_BITS) - 1):

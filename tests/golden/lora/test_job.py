@@ -1,4 +1,4 @@
-"""The integer job against a second one, written with Python's own integers and loops, and against itself."""
+"""The integer job compared with a second implementation in Python's integers and loops, and with itself."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -188,7 +188,7 @@ def test_full_cache_changes_nothing_but_work():
     assert np.array_equal(tuned(*job()), tuned(*job("words")))
 
 
-def test_nf4_changes_something():
+def test_nf4_changes_results():
     assert not np.array_equal(tuned(*job()), tuned(*job("nf4")))
 
 
@@ -196,7 +196,7 @@ def test_a_sample_is_computed_once():
     one, inputs, labels = job("nf4")
     batch = np.array([4, 4, 5])
     assert [one.batch(inputs[batch], labels[batch], batch).misses for _ in range(2)] == [2, 0]
-    # on a hit the inputs still matter, to the adapter that reads them, but the frozen network is not asked
+    # on a hit the adapter of the inputs still uses them, but the frozen network does not run
     one.frozen = ()
     one.batch(inputs[batch], labels[batch], batch)
 
@@ -210,7 +210,7 @@ def test_stochastic_rounding_is_unbiased_and_repeatable():
     assert abs(difference.mean()) < 1
 
 
-def test_logits_leave_no_trace():
+def test_logits_change_no_state():
     one, inputs, _ = job("nf4")
     before = one.adapters.flat.copy(), one.cache.records.copy(), one.saturations
     first = one.logits(inputs)

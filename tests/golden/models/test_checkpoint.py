@@ -1,4 +1,4 @@
-"""Weights in files: what is read, what is refused in one line, and what never runs."""
+"""Checkpoints: loading, refusals in one line, and that no code runs."""
 
 import os
 import pickle
@@ -75,7 +75,7 @@ def test_a_malicious_file_does_not_run(tmp_path, how):
         path.write_bytes(pickle.dumps(Malicious(trace)))
     assert str(path) in refused(load_state, path)
     assert not trace.exists()
-    if "safe" not in how:  # the trap works, where it is let
+    if "safe" not in how:  # the file does run code where that is allowed
         torch.load(path, weights_only=False) if how != "pickle" else pickle.loads(path.read_bytes())
         assert trace.exists()
 
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, module, file):
         try:
             load_into(module, path)
         except UserError as mistake:
-            assert "\n" not in str(mistake)  # noqa: PT017 - a flipped bit may as well be one of a weight
+            assert "\n" not in str(mistake)  # noqa: PT017 - the flipped bit may be one of a weight
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, module, file):
     ],
     ids=str,
 )
-def test_what_is_no_state_dict_is_refused(tmp_path, state, message):
+def test_files_without_a_state_dict_are_refused(tmp_path, state, message):
     torch.save(state, tmp_path / "w.pt")
     assert message in refused(load_state, tmp_path / "w.pt")
 
@@ -192,7 +192,7 @@ def test_the_same_contents_give_the_same_bytes(tmp_path):
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
-def test_a_file_in_the_way_is_kept_unless_forced(tmp_path):
+def test_an_existing_file_is_kept_unless_forced(tmp_path):
     path = tmp_path / "w.safetensors"
     path.write_text("mine")
     assert (
@@ -219,7 +219,7 @@ def test_a_saved_file_is_readable_like_any_other(tmp_path):
     assert len(modes) == 1
 
 
-def test_reading_back_what_is_no_such_file_is_refused(tmp_path):
+def test_other_files_are_refused_when_reading_back(tmp_path):
     assert "not a safetensors file" in refused(load_saved, tmp_path / "absent.safetensors")
     (tmp_path / "w.safetensors").write_text("no" * 50)
     assert "not a safetensors file" in refused(load_saved, tmp_path / "w.safetensors")

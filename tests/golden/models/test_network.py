@@ -1,4 +1,4 @@
-"""Descriptions: shapes, sizes and what is refused."""
+"""Descriptions: shapes, sizes and refusals."""
 
 import subprocess
 import sys

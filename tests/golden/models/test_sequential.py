@@ -1,4 +1,4 @@
-"""Descriptions and PyTorch modules: each from the other, and batch norm folded."""
+"""Conversion between descriptions and PyTorch modules, and folding of batch norm."""
 
 import numpy as np
 import pytest

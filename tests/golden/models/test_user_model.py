@@ -1,4 +1,4 @@
-"""A user's own file: what runs, and each mistake in one line."""
+"""Loading a user's model, and refusals in one line."""
 
 import sys
 
@@ -89,13 +89,13 @@ def test_each_mistake_is_one_line(file, text, message):
         (":build", ". is not a file"),
     ],
 )
-def test_what_is_no_reference_is_refused(reference, message):
+def test_wrong_references_are_refused(reference, message):
     with pytest.raises(UserError) as mistake:
         user_module(reference)
     assert message in str(mistake.value)
 
 
-def test_a_file_that_is_no_python_is_refused(tmp_path):
+def test_a_file_that_is_not_python_is_refused(tmp_path):
     (tmp_path / "model.txt").write_text("")
     with pytest.raises(UserError, match=r"model\.txt is not a Python file \(\.py\)"):
         user_module(f"{tmp_path / 'model.txt'}:build")

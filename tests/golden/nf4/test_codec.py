@@ -1,4 +1,4 @@
-"""NF4 against its definition in fractions, against bitsandbytes, and its records byte by byte."""
+"""NF4 compared with its definition in fractions and with bitsandbytes, and records byte by byte."""
 
 from bisect import bisect_left
 from fractions import Fraction
@@ -103,12 +103,12 @@ def test_the_error_is_half_the_widest_gap(block):
 
 
 @given(blocks)
-def test_a_second_time_changes_nothing(block):
+def test_quantising_again_changes_nothing(block):
     once = dequantise(*quantise(np.array(block)))
     assert (dequantise(*quantise(once)) == once).all()
 
 
-def test_codes_change_a_second_time_at_one_scale_only():
+def test_codes_change_when_quantised_again_at_one_scale_only():
     changed = []
     # above 13 rounding cannot carry a level across a threshold: half the narrowest gap is 0.0398 of the scale
     for scale in range(1, 200):
@@ -116,7 +116,7 @@ def test_codes_change_a_second_time_at_one_scale_only():
         again, same = quantise(dequantise(codes, scales))
         assert same == scale
         changed += [(scale, value) for value in np.flatnonzero(codes != again) - scale]
-    # -4 of 5 has code 1, which stands for -3.48; -3 has code 2
+    # -4 of 5 has code 1, which represents -3.48; -3 has code 2
     assert changed == [(5, -4)]
 
 
@@ -126,7 +126,7 @@ def test_zeros():
 
 
 @pytest.mark.parametrize(("value", "code"), [(1, 15), (-1, 0), (TOP, 15), (-TOP, 0)])
-def test_a_single_value_comes_back(value, code):
+def test_a_single_value_is_exact(value, code):
     codes, scale = quantise(np.array([value]))
     assert (codes.tolist(), dequantise(codes, scale).tolist()) == ([code], [value])
 
@@ -157,12 +157,12 @@ def test_floats_get_the_integers_codes(block):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_is_refused(value):
+def test_nan_and_infinity_are_refused(value):
     with pytest.raises(UserError, match="NaN or infinite"):
         quantise_floats(np.array([1, value, 0], np.float32))
 
 
-def test_other_floats_are_refused():
+def test_floats_of_other_types_are_refused():
     with pytest.raises(UserError, match="float64"):
         quantise_floats(np.zeros(3))
 
@@ -191,7 +191,7 @@ def bitsandbytes():
 
 
 def test_it_has_the_same_levels_and_midpoints(bitsandbytes):
-    # a staircase through its thresholds: the scale is 1, so nothing is rounded
+    # values around its thresholds: the scale is 1, so nothing is rounded
     for code, middle in enumerate(MIDPOINTS):
         steps = [middle, np.nextafter(middle, np.float32(2)), np.float32(1), np.float32(0)]
         assert bitsandbytes(np.array([steps]))[0][0].tolist() == [code, code + 1, 15, 7]
@@ -213,7 +213,7 @@ def test_codes_differ_from_bitsandbytes_only_where_its_reciprocal_rounds(bitsand
     theirs, _, their_scales = bitsandbytes(rows.astype(np.float32))
     assert (their_scales == scales).all()
 
-    # what it computes: a rounded reciprocal, a rounded product
+    # bitsandbytes computes a rounded reciprocal and a rounded product
     reciprocals = np.float32(1) / np.maximum(scales, 1).astype(np.float32)
     products = rows.astype(np.float32) * reciprocals[:, None]
     assert (np.searchsorted(MIDPOINTS, products.ravel(), side="left") == theirs.ravel()).all()
@@ -223,7 +223,7 @@ def test_codes_differ_from_bitsandbytes_only_where_its_reciprocal_rounds(bitsand
         value, scale = int(rows[row, column]), int(scales[row])
         low, high = sorted((int(ours[row, column]), int(theirs[row, column])))
         assert high == low + 1
-        # each of its two roundings is worth 2**-24 of a value within 1; the exact one is on our side
+        # each of its two roundings is at most 2**-24 of a value within 1; our code is the exact one
         assert abs(Fraction(value, scale) - EXACT_MIDPOINTS[low]) < Fraction(1, 1 << 23)
         assert (value > EXACT_MIDPOINTS[low] * scale) == (ours[row, column] == high)
     assert (differ[:, 0] >= ORDINARY).all(), "none among 128,000 values that were not placed at thresholds"
@@ -268,7 +268,7 @@ def test_other_networks(network, expected):
 
 
 def test_a_record_by_hand():
-    # blocks of 1 and 3, then one of 3: an odd total, codes run on across blocks
+    # blocks of 1 and 3, then one of 3: an odd total, codes without gaps between blocks
     layout = RecordLayout(((1, 1), (1, 3), (1, 3)))
     values = np.array([[-0x10203, 0, 70, 100, 0, 0, 0]])
     record = layout.quantise(values)
@@ -327,6 +327,6 @@ def test_the_spare_nibble_is_not_read():
         (lambda: LENET5.pack(np.zeros((1, 1790), np.uint8), np.zeros((2, 25), int)), "1 samples, scales of 2"),
     ],
 )
-def test_what_does_not_fit_is_refused(call, message):
+def test_shapes_that_do_not_fit_are_refused(call, message):
     with pytest.raises(UserError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Lanes that choose among scales, by hand; the numbers themselves are `nf4`'s and tested there."""
+"""Scale selection of the lanes by hand; the values are tested with `codec`."""
 
 import numpy as np
 import pytest

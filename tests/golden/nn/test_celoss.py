@@ -1,4 +1,4 @@
-"""The gradient by hand, and behind the table softmax."""
+"""The gradient by hand, and after the table softmax."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The integer layers against PyTorch in float64, which holds their sums exactly."""
+"""Integer stages compared with PyTorch in float64, which is exact for their sums."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_clipped_values_are_counted():
         torch.tensor(own.bias << 16).double(),
         padding=1,
     )
-    # rows and columns that fill no window of the pool are not computed
+    # rows and columns outside all windows of the max-pool are not computed
     height, width = (side * stage.pool for side in stage.output_shape[1:])
     rounded = torch.round(unclipped[:, :, :height, :width] / 2**12)
     beyond = int(((rounded > Q8_16.maximum) | (rounded < Q8_16.minimum)).sum())

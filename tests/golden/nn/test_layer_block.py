@@ -23,7 +23,7 @@ SPECS = [
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_a_job_is_pytorchs(spec):
+def test_a_job_equals_pytorchs(spec):
     rng = np.random.default_rng(0)
     own = random_parameters(spec, rng)
     samples = random_activations(rng, (4, *spec.stage.input_shape))

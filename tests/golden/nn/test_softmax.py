@@ -1,4 +1,4 @@
-"""The table softmax against SciPy, and its edges."""
+"""The table softmax compared with SciPy, and its limits."""
 
 import numpy as np
 import pytest

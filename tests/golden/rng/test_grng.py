@@ -1,4 +1,4 @@
-"""The model of `grng` against SciPy, the published example, and a tree walked number by number."""
+"""The model of `grng` compared with SciPy, the published example, and a tree evaluated number by number."""
 
 import time
 from fractions import Fraction
@@ -82,7 +82,7 @@ def test_thresholds_are_the_densitys(level):
     resolution = 1 << (WIDTHS[level] if level < 6 else 7)
     error = row / (1 << WIDTHS[level]) - halves[:, 0] / halves.sum(axis=1)
     assert np.abs(error).max() <= 0.5 / resolution
-    # far enough from a tie that no mathematical library rounds it the other way
+    # not near a tie, so that every mathematical library rounds it in the same direction
     assert np.abs(np.abs(error) * resolution - 0.5).min() > 1e-6
 
 
@@ -91,10 +91,10 @@ def test_thresholds_are_the_published_ones(level):
     published = np.floor(np.array(PUBLISHED[level]) * (1 << WIDTHS[level]) + 0.5)
     difference = np.abs(np.array(thresholds()[level]) - published)
     if level < 7:
-        # 0.1522 is written there for 0.1524, on the other side of a tie
+        # the example has 0.1522 for 0.1524, on the other side of a tie
         assert difference.tolist() == [level == 3, *[0] * (len(difference) - 1)]
     else:
-        # rounded by hand there
+        # rounded by hand in the example
         assert difference.max() <= 3
 
 

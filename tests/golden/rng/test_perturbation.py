@@ -1,4 +1,4 @@
-"""How numbers reach weights: the rule, and every user of it."""
+"""Assignment of numbers to weights: the rule, and everything that uses it."""
 
 import numpy as np
 import pytest

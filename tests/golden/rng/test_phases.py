@@ -1,4 +1,4 @@
-"""The default phases: nearly a difference set."""
+"""Default phases: nearly a difference set."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_no_difference_comes_often(n, bits, most):
 
 
 def test_equal_distances_would_bring_the_set_back():
-    # what the choice avoids
+    # avoided by the choice
     assert recurrences(8 * np.arange(31), 255).max() == 30
 
 

@@ -1,4 +1,4 @@
-"""The measures, against SciPy's, NumPy's and arithmetic by hand."""
+"""Statistics compared with SciPy, NumPy and values by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The array of generators: against a register-by-register walk, SciPy's sequences, and the definitions."""
+"""The array of generators compared with a register-by-register model, SciPy's sequences, and the definitions."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_the_joint_period():
 
 
 def test_successive_numbers_of_a_generator_correlate_by_their_shared_bits():
-    # a shared bit weighs 2**-leap of what it did, and the one that becomes the sign weighs against
+    # a shared bit has 2**-leap of its former weight, and the one that becomes the sign has a negative weight
     for leap, expected in ((1, -1 / 4), (2, -1 / 8), (4, -1 / 32)):
         sequence = UrngSpec(leap=leap).by_generator[:, 0].astype(float)
         correlation = np.corrcoef(sequence, np.roll(sequence, -1))[0, 1]
@@ -124,7 +124,7 @@ def test_wrong_parameters_are_refused(changes, message):
 
 
 def test_frozen_seeds_do_freeze():
-    # what the refusal above keeps away: rotation takes back each step
+    # the case that is refused above: rotation undoes each step
     states = BASE.lfsr.states[-np.arange(31)]
     registers = states.tolist()
     moved = clock(registers, BASE)

@@ -1,4 +1,4 @@
-"""The weight lane: against exact fractions."""
+"""The weight lane compared with exact fractions."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Corrections against PyTorch's `index_add_` and a walk word by word; what the door refuses."""
+"""Corrections compared with PyTorch's `index_add_` and a model word by word, and refusals."""
 
 import numpy as np
 import pytest

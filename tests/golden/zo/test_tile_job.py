@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning in integers, and the demo's job."""
+"""Integer zeroth-order fine-tuning on the tile, and the demo's job."""
 
 import numpy as np
 

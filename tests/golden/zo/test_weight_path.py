@@ -1,4 +1,4 @@
-"""The weight path against PyTorch in float64, against bitsandbytes, and against `tile`."""
+"""The weight path compared with PyTorch in float64, with bitsandbytes, and with `tile`."""
 
 import numpy as np
 import pytest
@@ -173,7 +173,7 @@ def test_blocks_need_not_end_with_a_beat():
         ({"block": 25, "scales": np.zeros(4, np.int64)}, "has 2 blocks of 25; scales = 1"),
     ],
 )
-def test_the_door_refuses(changes, message):
+def test_wrong_packets_are_refused(changes, message):
     none = np.zeros(0, np.int64)
     whole = {"codes": np.zeros(100, np.uint8), "scales": np.zeros(2, np.int64), "block": BLOCK}
     whole |= {"indices": none, "values": none, "sign": 1} | changes

@@ -1,4 +1,4 @@
-"""The engines against PyTorch's gradients and against each other."""
+"""Engines compared with PyTorch's gradients and with each other."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_integers_follow_floats(method):
         tensors[engine] = run(one, samples), one.logits(samples)
     logits = tensors["float"][1]
     moved = np.abs(logits - engine_of(network, module, Settings(method), SAMPLES).logits(samples)).max()
-    # Q4.12 parameters are off by 2**-13, updates below that are lost, and NF4 may choose another code
+    # Q4.12 parameters are off by 2**-13, updates below that are lost, and NF4 may give another code
     error = np.abs(tensors["golden"][1] - logits).max()
     assert error < 0.2 * moved, (error, moved)
     assert moved > 0.02

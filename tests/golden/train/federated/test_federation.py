@@ -1,4 +1,4 @@
-"""Server and clients: the same bits whatever the order, one pass for any number of steps, and what the targets say."""
+"""Server and clients: equal bits in any order, one pass for any number of steps, and the figures of the paper."""
 
 import random
 from dataclasses import replace
@@ -126,14 +126,14 @@ def test_averages_are_exact_and_rounded_half_to_even():
 # -- the targets of the issue ----------------------------------------------------------------------------------------
 
 
-def test_five_rounds_with_mishaps_end_in_the_same_bits(digits):
+def test_five_rounds_with_faults_end_in_the_same_bits(digits):
     """10 clients, 20% sampled, any order, one drops out, in every round one sends garbage first."""
     outcome = digits.run(rate=0.007, transport=faulty(0))
     assert outcome.bit_identical
     assert len(outcome.refused) == 5
     assert all(line.startswith("client ") and ": " in line for line in outcome.refused)
     assert len(outcome.missing) == 1
-    # nothing that was accepted is lost: what was damaged came again
+    # no accepted message is lost: damaged ones were sent again
     assert outcome.curve[-1].accuracy > outcome.curve[0].accuracy + 0.2
     assert outcome.curve[-1].upload_bytes == 5 * 2 * 240
 
@@ -163,7 +163,7 @@ def test_less_forward_work_than_plain_zeroth_order_at_equal_loss(digits):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_memory_is_mezos(name):
+def test_memory_is_that_of_mezo(name):
     network = preset(name)
     module = module_of(deployed(network))
     config = FederatedConfig()
@@ -173,11 +173,11 @@ def test_memory_is_mezos(name):
         assert mezo < ours <= 1.005 * mezo
 
 
-def test_memory_counts_what_is_kept():
+def test_memory_counts_the_intermediate_output():
     module = nn.Sequential(nn.Linear(2, 30), nn.Flatten(), nn.Linear(30, 3), nn.Linear(3, 40))
     config = FederatedConfig(batch=10, first=1, second=1)
     weights = 4 * (90 + 93 + 160)
-    # batch, input and output of the largest layer; a view takes nothing
+    # batch, input and output of the largest layer; a view takes no memory
     assert memory_bytes(module, 0, (2,), config) == weights + 4 * 10 * (2 + 3 + 40) + 8
     assert memory_bytes(module, 2, (2,), config) == weights + 4 * 10 * (2 + 30 + 3 + 40) + 8
 
@@ -229,7 +229,7 @@ def test_a_cut_saves_where_parameters_are_many_and_work_is_little():
     assert saving(lenet, 2, 8) == pytest.approx(61_706 * 850_794 / ((2_572 + 59_134 / 8) * work))
     assert stage_of(lenet, 8) == 2
     assert saving(lenet, 0, 1) == 1
-    # fully connected layers have as many parameters as multiply-accumulates: nothing is saved by the count
+    # fully connected layers have as many parameters as multiply-accumulates: the count predicts no saving
     assert all(saving(preset("fan"), stage, 8) < 1 for stage in (1, 2))
     assert stage_of(preset("fan"), 8) == 2
     assert stage_of(preset("digits"), 8) == 1
@@ -270,11 +270,11 @@ def test_a_step_is_the_mean_of_slopes():
             for then, now in zip(before, model.module.parameters(), strict=True)
         ]
     )
-    # a byte keeps the largest scalar within 1/254
+    # a byte represents the largest scalar within 1/254
     assert torch.allclose(found, torch.cat(expected), atol=0.02 * float(torch.cat(expected).abs().max()))
 
 
-# -- at the door -----------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------------------------
 
 
 def at_the_door(digits):
@@ -284,7 +284,7 @@ def at_the_door(digits):
     return server, owned
 
 
-def test_what_was_not_asked_for_is_refused_and_nothing_is_lost(digits):
+def test_messages_that_do_not_fit_the_round_are_refused_and_others_kept(digits):
     server, _ = at_the_door(digits)
     asked = sorted(server.round.tasks)
     stranger = next(client for client in range(4) if client not in asked)
@@ -322,7 +322,7 @@ def test_a_round_without_messages_moves_nothing(digits):
     assert server.number == 1
 
 
-def test_a_client_that_missed_rounds_follows_in_one_pass(digits):
+def test_a_client_that_missed_rounds_is_synchronised_in_one_pass(digits):
     server, owned = at_the_door(digits)
     late = Client(digits.module, 6, server.model.config, owned[0])
     for seed in range(3):

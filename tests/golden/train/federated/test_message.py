@@ -1,4 +1,4 @@
-"""A client's message: its bytes, and everything that is refused."""
+"""A client's message: its bytes, and all refusals."""
 
 import struct
 import zlib
@@ -46,7 +46,7 @@ scalars = st.builds(Scalars, st.integers(0, 24), st.tuples(*[st.integers(-127, 1
         st.lists(scalars, max_size=5).map(tuple),
     )
 )
-def test_any_message_returns(message):
+def test_messages_survive_encoding_and_decoding(message):
     data = message.to_bytes()
     assert Message.from_bytes(data) == message
     assert len(data) == 36 + 7 * len(message.steps)
@@ -81,7 +81,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("complaint", WRONG)
-def test_what_is_wrong_is_said(complaint):
+def test_refusals_say_what_is_wrong(complaint):
     with pytest.raises(UserError, match=complaint):
         Message.from_bytes(checked(WRONG[complaint]))
 
@@ -94,7 +94,7 @@ def test_scalars_are_the_nearest_bytes(coefficients):
     for exact, moved in zip(coefficients, found.coefficients, strict=True):
         assert 2 * abs(exact - moved) <= step
     if found.shift:
-        # one bit less would not have held the largest
+        # a smaller shift would not hold the largest
         assert max(map(abs, coefficients)) > 127 * step // 2
     else:
         assert found.coefficients == tuple(coefficients)
@@ -106,7 +106,7 @@ def test_a_step_that_is_too_long_is_refused():
         Scalars.of([128 << 24])
 
 
-def test_where_perturbations_are_and_what_moves():
+def test_positions_and_moves_of_a_step():
     layout = StepLayout(2, 3, (10, 4))
     assert layout.span == 2 * (10 + 3 * 4)
     assert layout.positions(100) == [(100, [110, 114, 118]), (122, [132, 136, 140])]

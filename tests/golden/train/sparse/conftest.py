@@ -1,4 +1,4 @@
-"""What the tests of sparse layers share."""
+"""Fixtures for tests of sparse layers."""
 
 import pytest
 import torch
@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    """Layers are drawn alike, whatever ran before."""
+    """Seed PyTorch, so that layers do not depend on earlier tests."""
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""NF4 of weights against bitsandbytes and against `golden.nf4.codec`."""
+"""NF4 of weights compared with bitsandbytes and with `golden.nf4.codec`."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_values_are_those_of_golden_nf4():
 
 
 def test_codes_around_every_threshold_are_those_of_golden_nf4():
-    # where bitsandbytes' reciprocal may round to the wrong side
+    # bitsandbytes' reciprocal may round to the wrong side here
     for scale in (1.0, 0.037, 3.3):
         middles = nf4.MIDPOINTS * np.float32(scale)
         near = np.concatenate([np.nextafter(middles, np.float32(side)) for side in (-9, 9)] + [middles])
@@ -75,7 +75,7 @@ def test_more_blocks_than_are_quantised_at_a_time(monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(whole, quantise(flat), strict=True))
 
 
-def test_zeros_come_back():
+def test_zeros_are_dequantised_to_zeros():
     codes, scales = quantise(torch.zeros(BLOCK))
     assert scales.tolist() == [0]
     assert not codes.any()
@@ -87,6 +87,6 @@ def test_unpacked_codes():
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_no_number_is_refused(value):
+def test_nan_and_infinity_are_refused(value):
     with pytest.raises(UserError, match="NaN or infinite"):
         quantise(torch.tensor([1, value]))

@@ -1,4 +1,4 @@
-"""A layer in two parts against the dense layer that it stands for."""
+"""A sparse layer compared with the dense layer of the same weights."""
 
 import copy
 
@@ -169,7 +169,7 @@ def test_a_saved_layer_comes_back(unpacked):
     assert torch.equal(other.values, sparse.values)
     for one in (other, copied):
         assert torch.equal(one(x), sparse(x))
-    # a copy prepares itself, not the layer it was copied from
+    # loading into a copy updates the copy, not the original layer
     copied.load_state_dict(SparseLinear(dense, indices_of(96 * 80), unpacked=unpacked).state_dict())
     assert torch.equal(other(x), sparse(x))
 
@@ -206,7 +206,7 @@ def test_no_worse_than_nf4_allows():
     dense, sparse = pair(256, 256)
     scales = sparse.scales.repeat_interleave(64).view(256, 256)
     error = (sparse.weight - dense.weight).abs().detach()
-    # half the widest gap; a sensitive weight's own rounding is far below
+    # half the widest gap; the rounding of a sensitive weight is much smaller
     assert (error <= 0.152 * scales + 2.0**-12).all()
     assert np.isclose(float((error / scales).mean()), 0.03, atol=0.02)
 

@@ -1,4 +1,4 @@
-"""Masks against sorting, squared gradients against formulas by hand, and what is refused."""
+"""Masks compared with sorting, squared gradients with formulas by hand, and refusals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Bytes by arithmetic against the tensors that are held, and the paper's figures."""
+"""Computed memory compared with that of tensors, and the paper's figures."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ class Llama(nn.Module):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("fraction", [0.001, 0.05])
-def test_what_is_held_is_what_arithmetic_says(fraction, bias):
+def test_measured_memory_is_the_computed_one(fraction, bias):
     module = nn.Sequential(
         nn.Embedding(50, 24), nn.Linear(24, 33, bias), nn.LayerNorm(33), nn.Linear(33, 7, bias)
     ).half()
@@ -86,7 +86,7 @@ def test_the_papers_figures_are_gigabytes_of_bare_codes():
     before, after = table["every parameter in 16 bits"], table["every parameter in 4 bits"]
     assert (before["paper"], round(before["GB"], 1), round(before["GiB"], 1)) == ("13.5 GiB", 13.5, 12.6)
     assert (after["paper"], round(after["GB"], 1), round(after["GiB"], 1)) == ("3.4 GiB", 3.4, 3.1)
-    # with all that they leave out
+    # with the parts that the figures leave out
     assert table["all parts, as they are sent"]["bytes"] == 4_018_799_936
     assert table["all parts, as they are sent"]["GiB"] == 3.743
     parts = list(table.values())[2:7]

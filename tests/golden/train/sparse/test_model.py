@@ -1,4 +1,4 @@
-"""Whole modules with sparse layers: replaced in place, tuned by zeroth order, merged back."""
+"""Modules with sparse layers: replaced in place, tuned by zeroth order, merged back."""
 
 import copy
 
@@ -116,7 +116,7 @@ def test_integers_return_to_the_bit():
 
 def test_unpacked_training_is_the_same_to_the_bit():
     task = Task()
-    # sparse layers do not return their dense weight: the same ones again, unpacked
+    # the packed layers, unpacked
     fast = copy.deepcopy(task.dense)
     params = sparsify(fast, task.mask, unpacked=True)
     packed = ZerothOrder(task.params, Gaussian(block=1 << 12), lr=1e-2)

@@ -1,4 +1,4 @@
-"""A layer through the hardware's `weight_path`: what the multipliers get against the layer's own weight."""
+"""A layer through the hardware's `weight_path`, compared with the layer's own weight."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_the_block_gives_the_layers_weight(inputs, outputs, scale, spec):
     chosen = layer.indices.numpy()
     assert (found[chosen] == Q4_12.from_float(exact[chosen] / 4096)).all()
     scales = layer.scales.double().numpy().repeat(64)[: len(exact)] * 4096
-    # its scale's rounding, its own, that of the level
+    # rounding of the scale, of the weight, of the level
     assert (np.abs(found - exact) <= 0.5 + 0.5 + (scales + 0.5) / 2**17).all()
 
 
@@ -58,7 +58,7 @@ def test_with_scales_in_q4_12_only_the_blocks_own_rounding_is_left():
     assert (np.abs(through(layer, WeightPathSpec()) - exact) <= 0.5 + scales / 2**17).all()
 
 
-def test_a_tuned_weight_arrives():
+def test_a_tuned_weight_is_streamed():
     layer = sparse_layer()
     before = through(layer, WeightPathSpec())
     with torch.no_grad():
@@ -69,12 +69,12 @@ def test_a_tuned_weight_arrives():
     assert (np.abs((after - before)[changed] - 3) <= 1).all()
 
 
-def test_what_q4_12_does_not_hold_is_refused():
+def test_weights_beyond_q4_12_are_refused():
     for scale in (200, 2000):
         with pytest.raises(UserError, match=r"beyond Q4\.12"):
             packet_of(sparse_layer(scale=scale), WeightPathSpec())
 
 
-def test_what_the_block_does_not_take_is_refused():
+def test_layers_that_do_not_fit_the_block_are_refused():
     with pytest.raises(UserError, match="an index is 0 to 1023"):
         packet_of(sparse_layer(), WeightPathSpec(index_bits=10))

@@ -1,4 +1,4 @@
-"""A transformer with prompts as its head."""
+"""The sentence classifier: a transformer with a head from prompts."""
 
 import builtins
 
@@ -22,7 +22,7 @@ def test_the_nearest_prompt_wins(classifier, task):
 
 
 def test_padding_changes_nothing(classifier, task):
-    losses = [classifier.loss(classifier.batch(task.tune, alike)) for alike in (1, 8, 64)]
+    losses = [classifier.loss(classifier.batch(task.tune, group)) for group in (1, 8, 64)]
     with torch.no_grad():
         logits = torch.cat([classifier(classifier.tokens([one])) for one in task.tune.sentences])
     expected = functional.cross_entropy(logits, torch.from_numpy(task.tune.labels))
@@ -31,7 +31,7 @@ def test_padding_changes_nothing(classifier, task):
     assert len(classifier.batch(task.tune, 8)) == len(task.tune)
 
 
-def test_right_counts(classifier, task):
+def test_accuracy_is_the_fraction_classified_correctly(classifier, task):
     with torch.no_grad():
         chosen = classifier(classifier.tokens(task.test.sentences)).argmax(1).numpy()
     assert classifier.accuracy(task.test) == pytest.approx(np.mean(chosen == task.test.labels))
@@ -56,11 +56,11 @@ def test_products_in_bfloat16(tiny_transformer, classifier, task):
     torch.testing.assert_close(exact, near, atol=0.3, rtol=0)
 
 
-def test_a_sentence_without_end_is_cut(classifier):
+def test_a_long_sentence_is_truncated(classifier):
     assert classifier.tokens(["film " * 1000])["input_ids"].shape == (1, 128)
 
 
-def test_minilm_knows_what_it_is_about():
+def test_minilm_classifies_topics():
     """The real model: prompts alone, without training, beside what everybody would say."""
     topics = TextClassifier(default_folder(), ("It is about animals.", "It is about cars."))
     texts = Texts(
@@ -69,7 +69,7 @@ def test_minilm_knows_what_it_is_about():
     assert topics.accuracy(texts) == 1
 
 
-def test_folders_that_hold_no_model(tmp_path, tiny_transformer):
+def test_folders_without_a_model_are_refused(tmp_path, tiny_transformer):
     with pytest.raises(UserError, match=r"no config\.json"):
         TextClassifier(tmp_path, ("a", "b"))
     (tmp_path / "config.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Zeroth order on a transformer."""
+"""Zeroth-order fine-tuning of a transformer."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def generic(tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "parameters"),
-    # of a pool that gives fewer numbers a cycle than the tile has lanes, weights of one row share theirs: docs/zo.md
+    # with a pool of fewer numbers per cycle than lanes, weights of a row share numbers: docs/zo.md
     [("mezo", ()), ("pezo-pool", ("pool.size=4064", "pool.p=32")), ("pezo-otf", ())],
 )
 def test_a_transformer_learns(classifier, task, method, parameters):
@@ -40,7 +40,7 @@ def test_a_step_sees_the_same_sentences_twice(classifier, task):
         assert closure() == classifier.loss(classifier.batch(task.tune[np.array([3, 1])]))
 
 
-def test_generic_text_and_the_task_ask_for_different_weights(classifier, task, generic):
+def test_generic_text_and_the_task_select_different_weights(classifier, task, generic):
     objective = TextObjective(classifier, task, generic)
     scores = [squared_gradients(classifier, objective.losses(kind)) for kind in ("generic", "task")]
     assert scores[0]["encoder.encoder.layer.0.attention.self.query"].any()
@@ -55,7 +55,7 @@ def test_the_sparse_method_tunes_a_few(classifier, task, generic):
     assert all(name.endswith(("values", "indices")) for name in result.tensors)
 
 
-def test_generic_text_that_is_not_there(classifier, task, tmp_path):
+def test_missing_generic_text_is_refused(classifier, task, tmp_path):
     with pytest.raises(UserError, match="needs generic text"):
         TextObjective(classifier, task).losses("generic")
     with pytest.raises(UserError, match="is missing"):

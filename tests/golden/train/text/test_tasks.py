@@ -84,7 +84,7 @@ def test_files_that_are_wrong(mine, name, text, says):
         text_task(f"csv:{mine}", shots=1)
 
 
-def test_bytes_that_are_no_text(mine):
+def test_files_of_another_encoding_are_refused(mine):
     (mine / "train.csv").write_bytes(b"0,\xff\xfe\n")
     with pytest.raises(UserError, match=r"train\.csv is not utf-8"):
         text_task(f"csv:{mine}")
@@ -115,7 +115,7 @@ def test_the_real_tasks(name, classes, tests):
         assert not set(task.tune.sentences) & set(task.test.sentences)
 
 
-def test_what_is_tested_is_not_drawn(kshot):
+def test_test_sentences_are_not_drawn(kshot):
     full = kshot / "text" / "sent-conv" / "TREC.train.all"
     lines = [f"{at % 6} {'Who , 13 ?' if at < 12 else f'What number is {at} ?'}" for at in range(60)]
     full.write_text("\n".join(lines) + "\n", encoding="latin-1")

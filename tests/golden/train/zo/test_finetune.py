@@ -1,4 +1,4 @@
-"""Fine-tuning by method: what is perturbed with what, and that it learns and repeats."""
+"""Zeroth-order runs by method: parameters, sources, convergence and reproducibility."""
 
 import numpy as np
 import pytest
@@ -42,18 +42,18 @@ def settings(method, **changes):
     [("mezo", "float"), ("pezo-pool", "golden"), ("pezo-otf", "golden"), ("pezo-otf", "float")],
 )
 def test_a_network_learns(objective, method, engine):
-    told = []
-    result = fine_tune(objective, settings(method, engine=engine), lambda *what: told.append(what), watch=50)
+    progress = []
+    result = fine_tune(objective, settings(method, engine=engine), lambda *what: progress.append(what), watch=50)
     assert result.engine == engine
     assert result.loss_after < 0.7 * result.loss_before
     assert result.accuracy_after > 0.85 > result.accuracy_before
     assert [step for step, _ in result.curve] == [0, 50, 100, 120]
-    assert [one[1] for one in told] == result.losses
+    assert [one[1] for one in progress] == result.losses
     assert result.trained_parameters == 6 * 32 + 32 + 32 * 2 + 2
     assert sum(one.size for one in result.tensors.values()) == result.trained_parameters
 
 
-def test_integers_where_there_are_any(objective):
+def test_integers_are_the_default_of_periodic_generators(objective):
     assert fine_tune(objective, settings("mezo", schedule=Schedule(1))).engine == "float"
     assert fine_tune(objective, settings("pezo-pool", schedule=Schedule(1))).engine == "golden"
 
@@ -82,7 +82,7 @@ def test_other_masks(objective, mask):
     assert result.trained_parameters == round(0.05 * 6 * 32) + round(0.05 * 32 * 2)
 
 
-def test_the_format_has_room():
+def test_the_format_lets_the_largest_weight_double():
     assert format_of(nn.Linear(3, 3)) == Format(4, 28)
     for largest, integer in ((3.9, 4), (4.0, 5), (13.0, 6), (100.0, 9)):
         layer = nn.Linear(1, 1)
@@ -90,7 +90,7 @@ def test_the_format_has_room():
         assert format_of(layer) == Format(integer, 32 - integer)
 
 
-def test_a_course_goes_through_all_samples():
+def test_a_schedule_uses_all_samples():
     schedule = Schedule(7, 4, seed=3)
     seen = list(schedule.indices(10))
     assert [len(one) for one in seen] == [4, 4, 2, 4, 4, 2, 4]
@@ -98,7 +98,7 @@ def test_a_course_goes_through_all_samples():
     assert all(np.array_equal(a, b) for a, b in zip(seen, schedule.indices(10), strict=True))
 
 
-def test_descend_stops_before_a_loss_that_is_none():
+def test_descend_stops_at_a_loss_that_is_not_finite():
     weight = nn.Parameter(torch.ones(4))
     optimiser = MeZO([weight], lr=0.1)
     losses = iter([1.0, 1.0, float("nan"), 1.0])
@@ -113,18 +113,18 @@ def test_descend_stops_before_a_loss_that_is_none():
 # -- sources ----------------------------------------------------------------------------------------------------------
 
 
-def test_kept_numbers_are_the_same():
-    weights, kept, own = torch.randn(1000), CachedPerturbations(Gaussian(3)), Gaussian(3)
+def test_cached_numbers_are_equal():
+    weights, cached, own = torch.randn(1000), CachedPerturbations(Gaussian(3)), Gaussian(3)
     a, b = weights.clone(), weights.clone()
     for position, offset, amount in ((0, 0, 0.5), (0, 0, -1.0), (5, 700, 0.25), (0, 0, 1.0), (5, 700, 2.0)):
-        kept.add_(a, position, offset, amount)
+        cached.add_(a, position, offset, amount)
         own.add_(b, position, offset, amount)
     assert torch.equal(a, b)
-    assert repr(kept) == repr(own)
-    assert kept.span(100_000) == own.span(100_000)
+    assert repr(cached) == repr(own)
+    assert cached.span(100_000) == own.span(100_000)
 
 
-def test_a_kept_source_resumes_the_state_of_the_plain_one():
+def test_a_cached_source_resumes_the_state_of_the_plain_one():
     state = ZerothOrder(nn.Linear(2, 2).parameters(), Gaussian(1)).state_dict()
     ZerothOrder(nn.Linear(2, 2).parameters(), CachedPerturbations(Gaussian(1))).load_state_dict(state)
 
@@ -171,6 +171,6 @@ def test_mistakes(changes, says):
 
 
 @pytest.mark.parametrize(("name", "value"), [("steps", 0), ("batch", 0)])
-def test_a_course_of_nothing(name, value):
+def test_an_empty_schedule_is_refused(name, value):
     with pytest.raises(UserError, match=f"{name} = 0"):
         Schedule(**{name: value})

@@ -1,4 +1,4 @@
-"""The optimisers: MeZO's formula by hand, resuming, convergence of every source, and what is refused."""
+"""The optimisers: MeZO's formula by hand, resuming, convergence with every source, and refusals."""
 
 import io
 import math
@@ -69,7 +69,7 @@ def test_training_converges(name, kind):
 
 
 @pytest.mark.parametrize("settings", [{"queries": 4, "lr": 2e-2}, {"differences": "one-sided", "lr": 5e-3}])
-def test_other_ways_to_see_the_loss_converge(settings):
+def test_other_differences_converge(settings):
     task = Task()
     start = task.now()
     run(task, PeZO(task.model.parameters(), POOL, **settings), 600 // settings.get("queries", 1))
@@ -175,9 +175,9 @@ def test_one_sided_differences_see_the_loss_once_more_and_keep_the_curvature():
         task = Task(dtype=torch.float64)
         optimiser = MeZO(task.model.parameters(), queries=3, differences=differences, eps=1e-2)
         before = task.now()
-        told = optimiser.step(task.loss)
+        loss = optimiser.step(task.loss)
         assert task.calls == {"central": 1 + 6, "one-sided": 1 + 4}[differences]
-        assert told == pytest.approx(before, abs=0 if differences == "one-sided" else 0.05)
+        assert loss == pytest.approx(before, abs=0 if differences == "one-sided" else 0.05)
         slopes[differences] = optimiser.slopes
     for central, one_sided in zip(*slopes.values(), strict=True):
         assert one_sided != pytest.approx(central, rel=1e-6)
@@ -230,7 +230,7 @@ def test_groups_have_rates_of_their_own_and_frozen_parameters_stay():
     moved = [(now - then).abs().max().item() for now, then in zip(task.model.parameters(), before, strict=True)]
     assert min(moved[:2]) > 1e-4
     assert moved[2:4] == [0, 0]
-    assert max(moved[4:]) < 1e-6  # restored, but for rounding
+    assert max(moved[4:]) < 1e-6  # restored up to rounding
     assert optimiser.position == math.ceil((12 * 24 + 24 + 24 * 3 + 3) / 32)
 
 
@@ -247,7 +247,7 @@ def test_pytorchs_schedulers_work():
 
 
 @pytest.mark.parametrize("kind", [None, Q4_28], ids=["floats", "integers"])
-def test_a_loss_that_is_none_leaves_everything_where_it_was(kind):
+def test_a_loss_that_is_not_finite_changes_nothing(kind):
     task = Task()
     optimiser = PeZO(task.model.parameters(), lr=1e-2, queries=2, format=kind)
     optimiser.step(task.loss)

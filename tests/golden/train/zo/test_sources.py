@@ -1,4 +1,4 @@
-"""Sources of perturbations against golden's integers, and the independent ones against their distributions."""
+"""Sources of perturbations compared with golden's integers, and independent ones with their distributions."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ SPECS = {
     "leap 4": on_the_fly("leap=4"),
     "power of two": on_the_fly("mode=pow2", "n=7", "urng.bits=6"),
     "constant": on_the_fly("mode=constant"),
-    # 15 generators of period 15: the joint period is no product
+    # 15 generators of period 15: the joint period is not the product
     "not coprime": ScaleSpec(urng=UrngSpec(n=15, bits=4)),
 }
 POSITIONS = [0, 12_345, 10**15 + 7]

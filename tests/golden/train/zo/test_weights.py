@@ -1,4 +1,4 @@
-"""Parameters as integers: bits that return, sums in any order, any number of steps as one short vector."""
+"""Integer parameters: restored bits, sums in any order, any number of steps as one short table."""
 
 import random
 
@@ -113,7 +113,7 @@ def test_a_thousand_steps_are_one_short_vector(name, largest):
     assert torch.equal(flat(weights), replayed)
 
 
-def test_sums_add_up():
+def test_sums_of_steps_can_be_added():
     """A server may add clients' sums, in any order, before it applies them."""
     source, made = SOURCES["otf8"], steps(30)
     parts = source.accumulate(made[:11]) + source.accumulate(made[11:])
@@ -125,7 +125,7 @@ def test_sums_add_up():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
-def test_the_model_sees_the_integers_values(dtype):
+def test_the_tensors_hold_the_integers_values(dtype):
     weights = IntegerWeights(tensors(dtype), SOURCES["pool"], Q4_28)
     weights.add(3, 0.25)
     for integers, tensor in zip(weights.integers, weights.tensors, strict=True):
