@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..cache import cache_folder, source_digest
+from ..cache import cached, digest_of, package_version, source_digest
 from ..datasets.dataset import Samples
 from ..errors import UserError
 from ..models.checkpoint import load_into, save_state
@@ -122,17 +121,16 @@ def pretrained(
     module : torch.nn.Sequential
         In evaluation mode.
     path : Path
-        The cached weights, in `cache_folder`; the name is a digest of network, samples, settings, this code and the
-        version of PyTorch.
+        The cached weights; the name has a digest of network, samples, settings, this code and PyTorch's version.
     """
-    digest = hashlib.sha256(repr((network, settings, source_digest(Path(__file__)), torch.__version__)).encode())
-    digest.update(samples.inputs.tobytes())
-    digest.update(samples.labels.tobytes())
-    path = cache_folder() / "pretrained" / f"{network.name}-{digest.hexdigest()[:16]}.safetensors"
-    if path.exists():
-        module = module_of(network)
-        load_into(module, path)
-        return module.eval(), path
-    module = pretrain(network, samples, settings, progress)
-    save_state(path, {name: one.numpy() for name, one in module.state_dict().items()}, {}, force=True)
-    return module, path
+
+    def make(path: Path) -> None:
+        state = pretrain(network, samples, settings, progress).state_dict()
+        save_state(path, {name: one.numpy() for name, one in state.items()}, {}, force=True)
+
+    code = (source_digest(Path(__file__)), package_version("torch"))
+    digest = digest_of(network, settings, *code, samples.inputs.tobytes(), samples.labels.tobytes())
+    path = cached("pretrained", f"{network.name}-{digest}.safetensors", make)
+    module = module_of(network)
+    load_into(module, path)
+    return module.eval(), path

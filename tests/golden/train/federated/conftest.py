@@ -17,7 +17,7 @@ from fabtune.golden.train.pretrain import Pretraining, pretrained
 
 
 class Digits:
-    """The digits network, pre-trained, on digits from a knocked camera."""
+    """The digits network, pre-trained, on digits with the drift "camera"."""
 
     def __init__(self):
         self.task = task_of("digits", drift="camera")
@@ -27,22 +27,22 @@ class Digits:
 
     @property
     def module(self):
-        """A copy."""
+        """Copy of the pre-trained module."""
         return copy.deepcopy(self._module)
 
     def run(self, stage=-1, transport=None, seed=0, **settings):
-        """A federation of ten clients; its outcome and its operations."""
+        """Run a federation of ten clients."""
         config = FederatedConfig(seed=seed, **settings)
         module = self.module
         owned = shards(self.task.tune, config.clients, 1.0, seed)
         return federate(module, cut_of(deployed(self.network), stage), config, owned, self.task.test, transport)
 
     def short(self, **settings):
-        """A config that takes no time."""
+        """Configuration of a federation that runs quickly."""
         return replace(FederatedConfig(rounds=2, steps=2, batch=8, rate=0.007), **settings)
 
 
 @pytest.fixture(scope="session")
-def digits(_own_cache):
-    """See `Digits`."""
+def digits():
+    """Instance of `Digits` for all tests."""
     return Digits()
