@@ -4,6 +4,7 @@ The source folder is the root of the project, so that links mean the same here a
 """
 
 import importlib.metadata
+import re
 from pathlib import Path
 
 import wavedrom
@@ -97,7 +98,13 @@ def complete(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] += ONLY_HERE.get(docname, "")
 
 
+def escape_stars(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Keep the star of a shape such as (n, *input_shape) from being read as the start of emphasis."""
+    lines[:] = [re.sub(r"([(,]\s*)\*([\w.]+)(?=[),])", r"\1\\*\2", line) for line in lines]
+
+
 def setup(app: Sphinx) -> None:
-    """Register the directive and what is appended."""
+    """Register the directive and the hooks."""
+    app.connect("autodoc-process-docstring", escape_stars)
     app.add_directive("wavedrom", Wavedrom)
     app.connect("source-read", complete)

@@ -13,8 +13,11 @@ from pathlib import Path
 import click
 import pytest
 from amaranth.hdl import Fragment
+from amaranth.lib.wiring import In
+from amaranth.sim import Simulator
 
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
 from fabtune.hw.top import TopWrapper
 from fabtune.hw.verilog import component
 from fabtune.scripts.cli import main
@@ -161,3 +164,102 @@ def test_examples_run(example, tmp_path, monkeypatch, capsys):
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
     assert f"]({example.name})" in (DOCS / "examples" / "index.md").read_text()
+
+
+LOAD_FC = 17
+"""Beats of the parameters of a layer of five inputs and three outputs: 32 lanes x 4 columns of 8, and the biases."""
+LOAD_ADAPTER = 18
+"""Beats of one adapter from 20 inputs to two classes: A as 32 lanes x 4 columns of 8, B one for each class."""
+SIMULATED = {
+    "urng": {},
+    "scale": {},
+    "pool": {},
+    "grng": {},
+    "pezo": {"gaps": [254, 254]},
+    "perturb": {},
+    "tile": {"preset": "pool"},
+    "sparse_add": {
+        "settings": ["lanes=8"],
+        "before": [
+            {"sparse_valid": 1, "sparse_index": 8},
+            {"sparse_valid": 1, "sparse_index": 10, "sparse_last": 1},
+            {},
+            {},
+        ],
+    },
+    "weight_path": {"undrawn": {"codes_sign": 1}},
+    "nf4_dequant": {},
+    "mac": {"settings": ["lanes=2"]},
+    "adapter": {
+        "settings": ["inputs=20", "classes=2", "batch=2"],
+        "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,
+        "gaps": [27, 9, 41, 13, 18],
+    },
+    "fc": {"settings": ["inputs=5", "outputs=3"], "before": [{"load_valid": 1}] * LOAD_FC, "gaps": [30]},
+    "softmax": {"settings": ["classes=2"], "gaps": [8]},
+    "celoss": {},
+    "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
+    "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},
+    "axi_registers": {},
+}
+"""Diagrams that are replayed: parameters of the block, inputs that are not drawn, cycles before the diagram begins, and
+cycles that each broken line leaves out. The others leave out more than a diagram can say."""
+
+
+def replay(wrapper, lanes, undrawn=(), before=(), gaps=()):
+    """Drive a block with a diagram's inputs; differences between its outputs and those that are drawn."""
+    levels = {lane["name"]: lane["wave"] for lane in lanes if lane["name"] != "cycle" and "p" not in lane["wave"]}
+    inputs = {name for name, member in wrapper.signature.members.items() if member.flow is In} - {wrapper.clock}
+    drawn_inputs, outputs = inputs & set(levels), set(levels) - inputs
+    idle = {name: int(name.endswith("ready")) for name in inputs} | {wrapper.reset: 1 - wrapper.reset_level}
+    gaps, wrong = iter(gaps), []
+
+    async def bench(context):
+        async def cycle(values, expected, where):
+            for name, value in values.items():
+                context.set(getattr(wrapper, name), value)
+            await context.delay(1e-6)
+            for name, level in expected.items():
+                got = context.get(getattr(wrapper, name))
+                if level in "01" and got != int(level):
+                    wrong.append(f"cell {where}: {name} is {got}, drawn {level}")
+            context.set(getattr(wrapper, wrapper.clock), 1)
+            await context.delay(1e-6)
+            context.set(getattr(wrapper, wrapper.clock), 0)
+
+        for values in before:
+            await cycle(idle | values, {}, "before")
+        now = {}
+        for cell in range(len(lanes[0]["wave"])):
+            drawn = {name: wave[cell] for name, wave in levels.items()}
+            now |= {name: level for name, level in drawn.items() if level not in ".|"}
+            values = idle | dict(undrawn) | {name: int(now[name] == "1") for name in drawn_inputs}
+            if "|" in drawn.values():
+                for _ in range(next(gaps)):
+                    await cycle(values, {}, cell)
+            else:
+                await cycle(values, {name: now[name] for name in outputs}, cell)
+
+    simulator = Simulator(wrapper)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return wrong
+
+
+def replayed(page, fence):
+    """Differences between a page's diagram and its block."""
+    how = dict(SIMULATED[page.stem])
+    spec = build(BLOCKS[page.stem], how.pop("settings", ()), how.pop("preset", None))
+    return replay(TopWrapper(component(spec), spec), json.loads(fence)["signal"], **how)
+
+
+@pytest.mark.parametrize(("page", "fence"), [one for one in timing_diagrams() if one.id in SIMULATED])
+def test_timing_diagrams_are_what_the_block_does(page, fence):
+    assert replayed(page, fence) == []
+
+
+def test_a_wrong_timing_diagram_is_seen():
+    page, fence = next(one.values for one in timing_diagrams() if one.id == "nf4_dequant")
+    late = fence.replace('"o_valid", "wave": "0...1...."', '"o_valid", "wave": "0....1..."')
+    assert late != fence
+    assert replayed(page, late) == ["cell 4: o_valid is 1, drawn 0"]
