@@ -13,6 +13,7 @@ from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..models.network import Layer, Stage, stages_of
+from . import latency
 from .forward import StageIntegers, forward
 from .images import frozen_image
 from .mapping import Mapping
@@ -20,10 +21,10 @@ from .products import product_of
 
 VALUES = 8
 """Parameters of a beat."""
-AROUND = 25
-"""Cycles of a sample's latency that no parameter changes: registers of the pipeline, waiting until it is empty."""
-BETWEEN = 21
-"""The same from when the outputs before have left."""
+ENTER = 1
+"""From a sample's first activation to the start of its way into the activation memory."""
+IDLE = 1
+"""State of the sequencer that waits for a sample."""
 LARGEST_BEATS = 1 << 16
 
 
@@ -118,12 +119,22 @@ class LayerBlockSpec(Spec):
     @property
     def latency(self) -> int:
         """Cycles from a sample's first activation to its first output: it enters, then its words are multiplied."""
-        return self._entry + self.mapping.stages[0].cycles + self.lanes.bit_length() - 1 + AROUND
+        start = latency.BUFFERED + IDLE + latency.STAGE_STATES
+        return ENTER + self._entry + start + self._word_to_outputs + latency.OUTPUT_READ
 
     @property
     def period(self) -> int:
-        """Cycles from a sample's first output to the next one's, where no side waits and a sample enters meanwhile."""
-        return max(self.given, 2) + self.mapping.stages[0].cycles + self.lanes.bit_length() - 1 + BETWEEN
+        """Cycles from a sample's first output to the next one's, where no side waits and a sample enters meanwhile.
+
+        The stage begins once the outputs before have been read.
+        """
+        return self.given + latency.STAGE_STATES + self._word_to_outputs
+
+    @property
+    def _word_to_outputs(self) -> int:
+        """Cycles from the stage's first word to the first read of its outputs."""
+        across = latency.across_latency(self.lanes)
+        return self.mapping.stages[0].cycles - 1 + latency.output_latency(across)
 
     def cycles(self, count: int) -> int | None:
         """Cycles of `count` samples at full speed, from the first activation to the last output.

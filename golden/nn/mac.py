@@ -16,9 +16,7 @@ from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, accumulator_width, narrow
 from ..rng.urng import BIT
 from .forward import PRODUCT_FRACTION
-
-NARROWING = 3
-"""Pipeline stages of a narrowing: halves, sum, saturation."""
+from .latency import across_latency, within_latency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +69,8 @@ class MacSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from the last word of a sum to its output.
-
-        Within: operands, product, sum. Across: operands, product, product, adder tree, sum, narrowing.
-        """
-        return 4 + self.lanes.bit_length() - 1 + NARROWING if self.across else 3
+        """Cycles from a sum's last word to the sum."""
+        return across_latency(self.lanes) if self.across else within_latency()
 
     @property
     def sum_format(self) -> Format:

@@ -1,56 +1,49 @@
-"""Memory of activations: any `lanes` neighbours in a read, a run of a few neighbours, or copies, in a write."""
+"""Activation memory: reads any `lanes` neighbours in a word, writes a run of a few neighbours, or one value in several rows."""
 
 import itertools
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.fixed import Q8_16
+from ...golden.nn import latency
 from ...golden.nn.mapping import Mapping
-
-VALUE = signed(Q8_16.width)
+from .interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
 class ActivationMemory(wiring.Component):
-    """One bank a lane. Reads any address, one word a cycle, `LATENCY` registers deep; what is read is rotated in place.
+    """One bank a lane. Any address is read, one word a cycle; a word that begins within a row of banks is rotated.
 
     Parameters
     ----------
     mapping : Mapping
-        Its lanes, columns, and the values that have room.
+        Its lanes, columns, row replicas, and the number of values.
 
     Attributes
     ----------
-    address, word
-        Of the first lane; the word follows `LATENCY` cycles later, its last rotation still to do: `odd` says whether
-        by one lane.
-    write, write_address, values
-        Element e of a run, where `write` has its bit set, goes to ``write_address + e``.
-    copy, value
-        Instead of a run, element e is `value` and goes to ``write_address + e - e * pitch``.
+    address : In, `activation_address`
+        Address of the word's first value.
+    word : Out, array of lanes Q8.16
+        The word, `LATENCY` cycles later, its last rotation still to be done: where `odd` is 1, lane i is at i + 1.
+    odd : Out, 1
+        The word is still to be rotated by one lane.
+    write : In, `ActivationWrite`
+        A write a cycle; reads see it `golden.nn.latency.ACTIVATION_WRITE` cycles later.
     """
 
-    LATENCY = 4
+    LATENCY = latency.ACTIVATION_READ
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
-        self.bits = (mapping.activation_values - 1).bit_length()
-        self.run = max(mapping.columns, mapping.row_replicas)
-        self.pitch = mapping.layout(0).pitch if mapping.row_replicas > 1 else 0
         super().__init__(
             {
-                "address": In(unsigned(self.bits)),
-                "word": Out(data.ArrayLayout(VALUE, mapping.lanes)),
+                "address": In(activation_address(mapping)),
+                "word": Out(data.ArrayLayout(ACTIVATION, mapping.lanes)),
                 "odd": Out(1),
-                "write": In(self.run),
-                "write_address": In(unsigned(self.bits)),
-                "values": In(data.ArrayLayout(VALUE, mapping.columns)),
-                "copy": In(1),
-                "value": In(VALUE),
+                "write": In(ActivationWrite(mapping)),
             }
         )
 
@@ -59,7 +52,9 @@ class ActivationMemory(wiring.Component):
         lanes = self.mapping.lanes
         low = exact_log2(lanes)
         rows = -(-self.mapping.activation_values // lanes)
-        banks = [memory.Memory(shape=VALUE, depth=rows, init=[], attrs={"ram_style": "block"}) for _ in range(lanes)]
+        banks = [
+            memory.Memory(shape=ACTIVATION, depth=rows, init=[], attrs={"ram_style": "block"}) for _ in range(lanes)
+        ]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
         self._read(m, banks, low)
@@ -71,7 +66,7 @@ class ActivationMemory(wiring.Component):
         row = self.address[low:]
         this, following = Signal.like(row), Signal.like(row)
         wrapped = Signal(lanes)
-        turn = [Signal(low, name=f"turn{stage}") for stage in range(4)]
+        turn = [Signal(low, name=f"turn{stage}") for stage in range(self.LATENCY)]
         m.d.sync += [
             this.eq(row),
             following.eq(row + 1),
@@ -89,40 +84,43 @@ class ActivationMemory(wiring.Component):
         for step, width in enumerate((-(-(low - 1) // 2), (low - 1) // 2)):
             unit = 1 << (high - width)
             select = turn[1 + step][high - width : high]
-            turned = [Signal(VALUE, name=f"turned{step}_{lane}") for lane in range(lanes)]
+            turned = [Signal(ACTIVATION, name=f"turned{step}_{lane}") for lane in range(lanes)]
             for lane, into in enumerate(turned):
                 m.d.sync += into.eq(Array(done[(lane + unit * by) % lanes] for by in range(1 << width))[select])
             done, high = turned, high - width
-        m.d.comb += [self.odd.eq(turn[3][0]), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
+        m.d.comb += [self.odd.eq(turn[-1][0]), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         """Two registers: rows of all elements, and which bank the run begins in; then for each bank its element."""
-        lanes, columns = len(banks), self.mapping.columns
-        first, row = self.write_address[:low], self.write_address[low:]
+        lanes, columns, given = len(banks), self.mapping.columns, self.write
+        elements = len(given.write)
+        first, row = given.address[:low], given.address[low:]
         begins, wrapped, turn = Signal(lanes), Signal(lanes), Signal(exact_log2(columns))
-        values, write, copy, value = Signal.like(self.values), Signal.like(self.write), Signal(), Signal(VALUE)
-        apart = self.pitch // lanes
-        rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(self.run)]
+        values, write = Signal.like(given.values), Signal.like(given.write)
+        replicate, value = Signal(), Signal(ACTIVATION)
+        rows_apart = self.mapping.layout(0).pitch // lanes
+        rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(elements)]
         m.d.sync += [
             begins.eq(Cat(first == lane for lane in range(lanes))),
             wrapped.eq(Cat(first > lane for lane in range(lanes - 1))),
             turn.eq(first),
-            values.eq(self.values),
-            write.eq(self.write),
-            copy.eq(self.copy),
-            value.eq(self.value),
+            values.eq(given.values),
+            write.eq(given.write),
+            replicate.eq(given.replicate),
+            value.eq(given.value),
         ]
         for element, pair in enumerate(rows):
+            back = element * rows_apart if self.mapping.row_replicas > 1 else 0
             for carry, one in enumerate(pair):
-                m.d.sync += one.eq(row + Mux(self.copy, carry - element * apart, carry))
+                m.d.sync += one.eq(row + Mux(given.replicate, carry - back, carry))
         for lane, bank in enumerate(banks):
             port = bank.write_port()
-            mine = [begins[(lane - element) % lanes] & write[element] for element in range(self.run)]
-            places = [Mux(wrapped[lane], *reversed(pair)) for pair in rows]
-            where = [Mux(own, place, 0) for own, place in zip(mine, places, strict=True)]
+            mine = [begins[(lane - element) % lanes] & write[element] for element in range(elements)]
+            addresses = [Mux(wrapped[lane], *reversed(pair)) for pair in rows]
+            where = [Mux(own, address, 0) for own, address in zip(mine, addresses, strict=True)]
             chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn]
             m.d.sync += [
                 port.en.eq(Cat(mine).any()),
                 port.addr.eq(reduce(or_, where)),
-                port.data.eq(Mux(copy, value, chosen)),
+                port.data.eq(Mux(replicate, value, chosen)),
             ]

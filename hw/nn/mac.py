@@ -1,4 +1,4 @@
-"""The multipliers: one a lane and column. Across the lanes they give sums, within a lane they accumulate."""
+"""The array of multipliers: one a lane and column. Across the lanes they give sums, within a lane they accumulate."""
 
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -6,120 +6,101 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q4_12, Q8_16, accumulator_width
+from ...golden.nn import latency
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ...golden.nn.mac import MacSpec
 from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
+from .interfaces import PARAMETER, PRODUCT, ArrayPort
 
-ACTIVATION, PARAMETER = signed(Q8_16.width), signed(Q4_12.width)
-PRODUCT = Q8_16.width + Q4_12.width
+assert RoundSaturate.LATENCY == latency.ROUNDING
 
 
 class MacArray(wiring.Component):
-    """Fixed latency, one word a cycle, no handshake.
+    """Multiply and add a word a cycle at a fixed latency, without handshake.
 
-    `x` and `w` must be registers: with the multiplier's and the accumulator's they make a DSP48E2.
+    The operand registers, the multiplier and its accumulator make one DSP48E2.
 
     Parameters
     ----------
     lanes, columns : int
+        Size of the array; `lanes` is a power of two.
     terms : int
-        Most products of a sum across.
+        Most products of a sum across the lanes.
     batch : int
-        Most products of a sum within.
-    together : int
+        Most products of a sum within a multiplier.
+    words_per_cycle : int
         Words of `x`, 1 or 2; with two the first half of the columns multiplies one, the second half the other.
 
     Attributes
     ----------
-    x, w
-        Word by word; lane by lane, a parameter for each column.
-    enable
-        The word counts.
-    within
-        Each product is added to its own multiplier's sum; `sums` has them while `complete`.
-    first, last
-        Of the words of a sum.
-    paired
-        Only with two words together: a sum across is of a column of the first half and its fellow of the second;
-        those of the second half are then their biases alone.
-    bias
-        Q4.12, of the first word's sum across.
-    valid, o, clipped
-        Sums across, narrowed to Q8.16, `latency` cycles after their last word.
+    port : In, `ArrayPort`
+        Operands and sums.
+    bias : In, array of columns Q4.12
+        Biases of a sum across, with its first word.
+    paired : In, 1
+        Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
+        the second half; those of the second half are then their biases alone.
+    clipped : Out, a bit for each column
+        The sum in `port.y` was clipped, in the cycle of `port.valid`.
     """
 
-    def __init__(self, lanes: int, columns: int, terms: int, batch: int, together: int = 1) -> None:
-        self.lanes, self.columns, self.together = lanes, columns, together
-        self.half = columns // together
+    def __init__(self, lanes: int, columns: int, terms: int, batch: int, words_per_cycle: int = 1) -> None:
+        self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
+        self.half = columns // words_per_cycle
         self.width = accumulator_width(Q8_16, Q4_12, terms) + 1
         self.within_width = accumulator_width(Q8_16, Q4_12, batch)
-        self.levels = exact_log2(lanes)
-        self.ahead = 2 + self.levels + (together == 2)
-        self.latency = self.ahead + 1 + RoundSaturate.LATENCY
+        self.latency = latency.across_latency(lanes, words_per_cycle)
+        self.interface = ArrayPort(lanes, columns, self.within_width, words_per_cycle)
         super().__init__(
             {
-                "x": In(data.ArrayLayout(ACTIVATION, lanes * together)),
-                "w": In(data.ArrayLayout(PARAMETER, lanes * columns)),
-                "enable": In(1),
-                "within": In(1),
-                "first": In(1),
-                "last": In(1),
-                **({"paired": In(1)} if together == 2 else {}),
+                "port": In(self.interface),
+                **({"paired": In(1)} if words_per_cycle == 2 else {}),
                 "bias": In(data.ArrayLayout(PARAMETER, columns)),
-                "valid": Out(1),
-                "o": Out(data.ArrayLayout(ACTIVATION, columns)),
                 "clipped": Out(columns),
-                "sums": Out(data.ArrayLayout(signed(self.within_width), lanes * columns)),
-                "complete": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        restart = delayed(m, ~self.within | self.first, 1, "restart")
-        move = delayed(m, self.enable, 1, "move")
-        m.d.comb += self.complete.eq(delayed(m, self.enable & self.within & self.last, 2, "complete"))
+        port = self.port
+        x = [self._operand(m, value, f"x{place}") for place, value in enumerate(port.x)]
+        w = [self._operand(m, value, f"w{place}") for place, value in enumerate(port.w)]
+        m.d.comb += [into.eq(value) for into, value in zip(port.operands, x, strict=True)]
+        flags = {name: getattr(port, name) for name in ("enable", "within", "first", "last")}
+        enable, within, first, last = (delayed(m, flag, latency.OPERANDS, name) for name, flag in flags.items())
+        restart = delayed(m, ~within | first, latency.PRODUCT, "restart")
+        move = delayed(m, enable, latency.PRODUCT, "move")
+        m.d.comb += port.complete.eq(delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete"))
         products: list[Value] = []
         for place in range(self.lanes * self.columns):
             lane, column = divmod(place, self.columns)
-            product = Signal(signed(PRODUCT), name=f"product{place}")
+            product = Signal(PRODUCT, name=f"product{place}")
             total = Signal(signed(self.within_width), name=f"total{place}")
-            m.d.sync += product.eq(self.x[column // self.half * self.lanes + lane] * self.w[place])
+            m.d.sync += product.eq(x[column // self.half * self.lanes + lane] * w[place])
             with m.If(move):
                 m.d.sync += total.eq(product + Mux(restart, 0, total))
-            m.d.comb += self.sums[place].eq(total)
-            products.append(total[:PRODUCT].as_signed())
-        ahead = self.ahead
-        used = self.enable & ~self.within
-        first = delayed(m, self.first, ahead, "first")
-        step, last = delayed(m, used, ahead, "step"), delayed(m, used & self.last, ahead, "last")
-        bias = delayed(m, self.bias, ahead, "bias")
-        valid = Signal()
-        m.d.sync += valid.eq(last)
-        m.d.comb += self.valid.eq(delayed(m, valid, RoundSaturate.LATENCY, "valid"))
+            m.d.comb += port.sums[place].eq(total)
+            products.append(total[: PRODUCT.width].as_signed())
         trees = [adder_tree(m, products[column :: self.columns], f"tree{column}") for column in range(self.columns)]
-        if self.together == 2:
-            trees = self._paired(m, trees)
-        clipped = []
-        for column, tree in enumerate(trees):
-            total = Signal(signed(self.width), name=f"sum{column}")
-            start = Cat(Value.cast(0)[:1].replicate(Q8_16.fraction), bias[column]).as_signed()
-            with m.If(step):
-                m.d.sync += total.eq(Mux(first, start, total) + tree)
-            m.submodules[f"narrow{column}"] = narrow = RoundSaturate(
-                self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16
-            )
-            m.d.comb += [narrow.i.eq(total), self.o[column].eq(narrow.o)]
-            clipped.append(narrow.clipped)
-        m.d.comb += self.clipped.eq(Cat(clipped))
+        before_sum = latency.PRODUCT + latency.ACCUMULATOR + exact_log2(self.lanes)
+        if self.words_per_cycle == 2:
+            trees = self._paired(m, trees, before_sum)
+            before_sum += latency.PAIR
+        self._sums(m, trees, (enable & ~within, first, last), before_sum)
         return m
 
-    def _paired(self, m: Module, trees: list[Value]) -> list[Value]:
-        """Behind another register: the second half's added to the first's, or all as they are."""
-        paired = delayed(m, self.paired, self.ahead - 1, "paired")
+    def _operand(self, m: Module, value: Value, name: str) -> Signal:
+        """An operand register; a reset would only cost routing, as `enable` has one."""
+        operand = Signal(value.shape(), name=name, reset_less=True)
+        m.d.sync += operand.eq(value)
+        return operand
+
+    def _paired(self, m: Module, trees: list[Value], before: int) -> list[Value]:
+        """Add the second half's trees to the first's, or pass all on, behind one more register."""
+        paired = delayed(m, self.paired, latency.OPERANDS + before, "paired")
         lower, upper = [], []
         for column, (own, fellow) in enumerate(zip(trees[: self.half], trees[self.half :], strict=True)):
             both = Signal(signed(len(own) + 1), name=f"both{column}")
@@ -129,9 +110,40 @@ class MacArray(wiring.Component):
             upper.append(rest)
         return lower + upper
 
+    def _sums(self, m: Module, trees: list[Value], flags: tuple[Value, Value, Value], before: int) -> None:
+        """Add the words of a sum across, bias first, and round it; `flags` (used, first, last) go beside the operands."""
+        used, first, last = flags
+        first = delayed(m, first, before, "sum_first")
+        step, last = delayed(m, used, before, "step"), delayed(m, used & last, before, "sum_last")
+        bias = delayed(m, self.bias, latency.OPERANDS + before, "bias")
+        summed = Signal()
+        m.d.sync += summed.eq(last)
+        m.d.comb += self.port.valid.eq(delayed(m, summed, RoundSaturate.LATENCY, "valid"))
+        for column, tree in enumerate(trees):
+            total = Signal(signed(self.width), name=f"sum{column}")
+            start = Cat(Value.cast(0)[:1].replicate(Q8_16.fraction), bias[column]).as_signed()
+            with m.If(step):
+                m.d.sync += total.eq(Mux(first, start, total) + tree)
+            rounding = RoundSaturate(self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
+            m.submodules[f"rounding{column}"] = rounding
+            m.d.comb += [
+                rounding.i.eq(total),
+                self.port.y[column].eq(rounding.o),
+                self.clipped[column].eq(rounding.clipped),
+            ]
+
 
 class Mac(wiring.Component):
-    """One word a cycle. All of the array waits while a sum is on offer and not taken."""
+    """RTL of `mac`: the array alone, one word a cycle. All of it waits while a sum is on offer and not taken.
+
+    Attributes
+    ----------
+    i : In stream
+        A word: ``x``, ``w``, across the lanes ``bias``, ``first``, ``last``.
+    o : Out stream
+        Sums of the words marked ``last``: ``y`` across the lanes in Q8.16, ``sum`` within them, exact. Latency:
+        `MacSpec.latency`.
+    """
 
     def __init__(self, spec: MacSpec) -> None:
         self.spec = spec
@@ -143,33 +155,27 @@ class Mac(wiring.Component):
         fields = {item.name: item for item in spec.streams()["i"].fields}
         given = {name: elements(getattr(self.i.payload, name), item) for name, item in fields.items()}
         array = MacArray(spec.lanes, spec.columns, spec.terms, spec.batch)
+        port = array.port
         move = Signal()
         m.submodules.array = EnableInserter(move)(array)
         m.d.comb += [
-            self.o.valid.eq(array.valid if spec.across else array.complete),
+            self.o.valid.eq(port.valid if spec.across else port.complete),
             move.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(move),
-            array.within.eq(not spec.across),
+            port.within.eq(not spec.across),
+            port.enable.eq(self.i.valid),
+            port.first.eq(given["first"][0]),
+            port.last.eq(given["last"][0]),
         ]
-        taken = Signal()
-        with m.If(move):
-            m.d.sync += taken.eq(self.i.valid)
-        m.d.comb += array.enable.eq(taken)
         # within, a column's parameter goes to all lanes
-        operands = {
-            "x": given["x"],
-            "w": given["w"] * (1 if spec.across else spec.lanes),
-            "bias": given.get("bias", []),
-        }
-        operands |= {name: given[name] for name in ("first", "last")}
-        for name, values in operands.items():
-            for number, value in enumerate(values):
-                port = getattr(array, name)
-                held = Signal(value.shape(), name=f"{name}{number}", reset_less=True)
-                with m.If(move):
-                    m.d.sync += held.eq(value)
-                m.d.comb += (port if name in ("first", "last") else port[number]).eq(held)
-        name, found = ("y", array.o) if spec.across else ("sum", array.sums)
+        operands = (
+            (port.x, given["x"]),
+            (port.w, given["w"] * (1 if spec.across else spec.lanes)),
+            (array.bias, given.get("bias", [])),
+        )
+        for into, values in operands:
+            m.d.comb += [into[number].eq(value) for number, value in enumerate(values)]
+        name, found = ("y", port.y) if spec.across else ("sum", port.sums)
         results = elements(getattr(self.o.payload, name), spec.streams()["o"].fields[0])
         m.d.comb += [result.eq(found[number]) for number, result in enumerate(results)]
         return m

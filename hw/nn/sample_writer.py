@@ -1,17 +1,17 @@
-"""A sample, as beats, to where the first stage reads it."""
+"""Sample writer: a sample, as beats, to where the first stage reads it in the activation memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.models.network import Convolution
 from ...golden.nn.mapping import Mapping
-from .pooling import VALUE
+from .interfaces import ACTIVATION, BEAT_BITS, BEATS, ActivationWrite
 
 BYTES_PER_BEAT = 16
 """Values of a beat where a value is a byte."""
 WORDS_PER_BEAT = 4
-"""Values of a beat in Q8.16."""
+"""Values of a beat in Q8.16, four bytes each."""
 
 
 def activation_of_byte(value: Value) -> Value:
@@ -20,54 +20,62 @@ def activation_of_byte(value: Value) -> Value:
 
 
 class SampleWriter(wiring.Component):
-    """For a convolution one value a cycle, with its replicas; for a vector as many as there are columns.
+    """Write one value a cycle, with its replicas, for a convolution; for a vector as many as there are columns.
+
+    Parameters
+    ----------
+    mapping : Mapping
 
     Attributes
     ----------
-    start, place, done
-        A sample begins, in this place of the activations' memory; its last value is written.
+    start : In, 1
+        A sample begins; the one before has been written.
+    buffer : In, 1
+        Buffer of the activation memory for it, in the cycle of `start`.
+    done : Out, 1
+        The sample's last value is written.
     i : In stream of beats
-    write, write_address, copy, value, values, ready
-        To the activations' memory.
+        The sample's image; ready only between `start` and `done`.
+    ready : In, 1
+        The activation memory takes `write` in this cycle.
+    write : Out, `ActivationWrite`
+        Stays until `ready`.
     """
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
         self.convolution = isinstance(mapping.network_stages[0].layer, Convolution)
-        self.bits = (mapping.activation_values - 1).bit_length()
-        self.run = max(mapping.columns, mapping.row_replicas)
         super().__init__(
             {
-                **dict.fromkeys(("start", "place", "ready"), In(1)),
-                **dict.fromkeys(("done", "copy"), Out(1)),
-                "i": In(stream.Signature(128)),
-                "write": Out(self.run),
-                "write_address": Out(self.bits),
-                "value": Out(VALUE),
-                "values": Out(data.ArrayLayout(VALUE, mapping.columns)),
+                "start": In(1),
+                "buffer": In(1),
+                "done": Out(1),
+                "i": In(BEATS),
+                "ready": In(1),
+                "write": Out(ActivationWrite(mapping)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        mapping = self.mapping
+        mapping, write = self.mapping, self.write
         per_beat = BYTES_PER_BEAT if mapping.byte_inputs else WORDS_PER_BEAT
         step = 1 if self.convolution else min(mapping.columns, per_beat)
-        part, beat = Signal(range(max(per_beat // step, 2))), Signal(128)
+        part, beat = Signal(range(max(per_beat // step, 2))), Signal(BEAT_BITS)
         held, ended = Signal(), Signal()
-        address = Signal(self.bits)
+        address = Signal.like(write.address)
         moves = Signal()
-        m.d.comb += [moves.eq(held & self.ready), self.write_address.eq(address), self.copy.eq(self.convolution)]
-        width = 128 // per_beat
+        m.d.comb += [moves.eq(held & self.ready), write.address.eq(address), write.replicate.eq(self.convolution)]
+        width = BEAT_BITS // per_beat
         now = [beat[at * width : (at + 1) * width] for at in range(step)]
-        shown = [activation_of_byte(one) if mapping.byte_inputs else one[: VALUE.width].as_signed() for one in now]
-        m.d.comb += [self.value.eq(shown[0]), *(self.values[at].eq(one) for at, one in enumerate(shown))]
+        values = [activation_of_byte(one) if mapping.byte_inputs else one[: ACTIVATION.width] for one in now]
+        m.d.comb += [write.value.eq(values[0]), *(write.values[at].eq(one) for at, one in enumerate(values))]
         mask = self._walk(m, moves, address, ended, step)
-        m.d.comb += [self.write.eq(Mux(held, mask, 0)), self.done.eq(moves & ended)]
+        m.d.comb += [write.write.eq(Mux(held, mask, 0)), self.done.eq(moves & ended)]
         last_part = part == per_beat // step - 1
         active = Signal()
         with m.If(self.start):
-            m.d.sync += [active.eq(1), held.eq(0), address.eq(self._origin(self.place))]
+            m.d.sync += [active.eq(1), held.eq(0), address.eq(self._origin())]
         with m.Elif(self.done):
             m.d.sync += [active.eq(0), held.eq(0)]
         with m.Elif(active & ~held):
@@ -77,11 +85,11 @@ class SampleWriter(wiring.Component):
             m.d.sync += [part.eq(part + 1), beat.eq(beat >> width * step), held.eq(~last_part)]
         return m
 
-    def _origin(self, place: Signal) -> Signal:
-        mapping, base = self.mapping, 0
-        if self.convolution:
-            base = self._padding * (mapping.layout(0).pitch + mapping.layout(0).column)
-        return Mux(place, base + mapping.sample_values, base)
+    def _origin(self) -> Value:
+        """Address of the sample's first value, behind the padding."""
+        layout = self.mapping.layout(0)
+        base = self._padding * (layout.pitch + layout.column)
+        return Mux(self.buffer, base + self.mapping.sample_values, base)
 
     @property
     def _padding(self) -> int:
@@ -92,7 +100,7 @@ class SampleWriter(wiring.Component):
     def _walk(self, m: Module, moves: Signal, address: Signal, ended: Signal, step: int) -> Signal:
         """The address after this one, the end, and which elements of the run are written."""
         mapping = self.mapping
-        mask = Signal(mapping.row_replicas if self.convolution else self.run)
+        mask = Signal(mapping.row_replicas if self.convolution else len(self.write.write))
         if not self.convolution:
             total = mapping.inputs
             left = Signal(range(total + step + 1))

@@ -1,82 +1,151 @@
-"""Walks the frozen network's stages: which activations meet which weights, and where the outputs go."""
+"""Sequencer of the forward engine: the address generator that walks the loops of the frozen network's stages."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.mapping import Mapping, StageMapping
 from ..primitives.pipeline import delayed
+from .interfaces import PoolControl, activation_address
 
 
-class Sequencer(wiring.Component):
-    """One word a cycle; between stages it waits until their outputs are written.
+class Loops:
+    """Registers of the running stage: turns, steps and flags of its loops, innermost first.
+
+    Parameters
+    ----------
+    mapping : Mapping
 
     Attributes
     ----------
-    start, image, done
-        A sample; in which place of the activations' memory it lies; its last output is written.
-    full, filled
-        For each stage whether its outputs still wait to be recorded; set for one cycle when they are complete.
-    issue, address, weight, bias
-        A word, from which it comes.
-    first, last, pool_first, pool_last
-        Of the words of a sum, and of the sums of a pool.
-    target, mask, relu
-        Of the output: where to, which columns are there, whether negative ones become zero.
-    begin, outbox
-        A stage begins; where its outputs are put for the record.
+    counters, limits : list of Signal
+        Turns left of each loop; turns of each loop less one.
+    begins, ends, single : Signal
+        A bit for each loop: it is in its first turn, in its last turn; it has a single turn.
+    jumps : list of Signal
+        Step of the activation memory's address when this loop is the innermost one that has not ended.
+    moves : list of Signal
+        Step of the output's address for the three outermost loops.
     """
 
-    COUNTERS = 7
+    COUNT = 7
+    INNER = 2
+    """Loops within a sum: runs of lanes, rows of the kernel."""
+    POOL = 4
+    """Loops within a pool: those of a sum, and the pool's columns and rows."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        address = activation_address(mapping)
+        turns = [max(stage.loops[j].count for stage in mapping.stages) for j in range(self.COUNT)]
+        self.counters = [Signal(range(most), name=f"counter{j}") for j, most in enumerate(turns)]
+        self.limits = [Signal(range(most), name=f"limit{j}") for j, most in enumerate(turns)]
+        self.begins, self.ends, self.single = (Signal(self.COUNT, name=name) for name in ("begins", "ends", "single"))
+        self.jumps = [Signal(address, name=f"jump{j}") for j in range(self.COUNT)]
+        self.moves = [Signal(address, name=f"move{j}") for j in range(self.COUNT - self.POOL)]
+
+    def load(self, m: Module, stage: StageMapping) -> None:
+        """Set the registers for a stage, in the module's current condition."""
+        counts = [loop.count for loop in stage.loops]
+        strides = [loop.stride for loop in stage.loops]
+        spans = [sum((counts[i] - 1) * strides[i] for i in range(j)) for j in range(self.COUNT)]
+        x, y, group = stage.targets
+        columns, rows = counts[4] - 1, counts[5] - 1
+        targets = (x, y - columns * x, group - columns * x - rows * y)
+        m.d.sync += [
+            *(limit.eq(count - 1) for limit, count in zip(self.limits, counts, strict=True)),
+            self.single.eq(sum((count == 1) << j for j, count in enumerate(counts))),
+            *(jump.eq(stride - span) for jump, stride, span in zip(self.jumps, strides, spans, strict=True)),
+            *(move.eq(step) for move, step in zip(self.moves, targets, strict=True)),
+        ]
+
+    def restart(self, m: Module) -> None:
+        """Begin all loops, in the module's current condition."""
+        m.d.sync += [counter.eq(limit) for counter, limit in zip(self.counters, self.limits, strict=True)]
+        m.d.sync += [self.begins.eq(~0), self.ends.eq(self.single)]
+
+    def step(self, m: Module) -> None:
+        """Take the next turn, in the module's current condition: whether a loop begins or ends is a register."""
+        for j, counter in enumerate(self.counters):
+            with m.If(self.ends[: j + 1].all()):
+                m.d.sync += [counter.eq(self.limits[j]), self.begins[j].eq(1), self.ends[j].eq(self.single[j])]
+            with m.Elif(self.ends[:j].all()):
+                m.d.sync += [counter.eq(counter - 1), self.begins[j].eq(0), self.ends[j].eq(counter == 1)]
+
+
+class Sequencer(wiring.Component):
+    """Issue one word a cycle; between stages wait until their outputs are written.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    drain : int
+        Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`.
+
+    Attributes
+    ----------
+    start : In, 1
+        Run all stages on a sample; only while none is run.
+    buffer : In, 1
+        Buffer of the activation memory in which the sample is; stays the same until `done`.
+    done : Out, 1
+        The last stage is complete, for one cycle; `start` may come in the cycle after.
+    full : In, a bit for each stage
+        Outputs of the sample before are still to be read: the stage waits.
+    filled : Out, a bit for each stage
+        The stage is complete, for one cycle.
+    enable : Out, 1
+        A word is issued.
+    address : Out, `activation_address`
+        Of the word's activations, in the cycle of `enable`.
+    weight : Out, range(weight_words)
+        Of the word's weights, in the cycle of `enable`.
+    bias : Out, range(groups)
+        Of the biases, in the cycle of `enable`.
+    first, last : Out, 1
+        First, last word of a sum, in the cycle of `enable`.
+    pool : Out, `PoolControl`
+        Of the sum to which the word belongs, in the cycle of `enable`.
+    relu : Out, 1
+        Negative outputs of the stage become 0; stays the same while the stage runs.
+    begin : Out, 1
+        A stage begins, for one cycle, before its first word.
+    output : Out, range(output_depth)
+        First address of the stage in the output memory, in the cycle of `begin`.
+    """
 
     def __init__(self, mapping: Mapping, drain: int) -> None:
         self.mapping, self.drain = mapping, drain
-        stages = mapping.stages
-        self.address_bits = (mapping.activation_values - 1).bit_length()
+        stages = len(mapping.stages)
         super().__init__(
             {
                 "start": In(1),
-                "image": In(1),
+                "buffer": In(1),
                 "done": Out(1),
-                "full": In(len(stages)),
-                "filled": Out(len(stages)),
-                "issue": Out(1),
-                "address": Out(unsigned(self.address_bits)),
+                "full": In(stages),
+                "filled": Out(stages),
+                "enable": Out(1),
+                "address": Out(activation_address(mapping)),
                 "weight": Out(range(mapping.weight_words)),
                 "bias": Out(range(mapping.groups)),
-                **dict.fromkeys(("first", "last", "pool_first", "pool_last", "relu", "begin"), Out(1)),
-                "target": Out(unsigned(self.address_bits)),
-                "mask": Out(mapping.columns),
-                "outbox": Out(range(mapping.output_depth)),
+                "first": Out(1),
+                "last": Out(1),
+                "pool": Out(PoolControl(mapping)),
+                "relu": Out(1),
+                "begin": Out(1),
+                "output": Out(range(mapping.output_depth)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stages, count = self.mapping.stages, self.COUNTERS
-        stage = Signal(range(len(stages)))
-        wide = [max(s.loops[j].count for s in stages) for j in range(count)]
-        counters = [Signal(range(w), name=f"counter{j}") for j, w in enumerate(wide)]
-        limits = [Signal(range(w), name=f"limit{j}") for j, w in enumerate(wide)]
-        jumps = [Signal(self.address_bits, name=f"jump{j}") for j in range(count)]
-        moves = [Signal(self.address_bits, name=f"move{j}") for j in range(3)]
-        last_mask = Signal(self.mapping.columns)
-        # each loop counts down; whether it begins, whether it ends, and whether it is a single turn are registers
-        begins, ends, single = Signal(count), Signal(count), Signal(count)
-        level, more = Signal(range(count)), Signal()
-        m.d.comb += more.eq(~ends.all())
-        for j in reversed(range(count)):
-            with m.If(~ends[j]):
-                m.d.comb += level.eq(j)
-
-        ready = Signal()
+        stages = self.mapping.stages
+        stage, ready = Signal(range(len(stages))), Signal()
         with m.Switch(stage):
             for number in range(len(stages)):
                 with m.Case(number):
                     m.d.comb += ready.eq(~self.full[number])
-        pause = Signal(range(self.drain + 1))
-        running = Signal()
-        group = Signal.like(self.weight)
+        loops, group, last_mask = Loops(self.mapping), Signal.like(self.weight), Signal.like(self.pool.mask)
+        pause, running = Signal(range(self.drain + 1)), Signal()
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += stage.eq(0)
@@ -85,20 +154,19 @@ class Sequencer(wiring.Component):
             with m.State("WAIT"), m.If(ready):
                 m.next = "BEGIN"
             with m.State("BEGIN"):
-                self._load(m, stage, limits, single, jumps, moves, last_mask, group)
+                with m.Switch(stage):
+                    for number in range(len(stages)):
+                        with m.Case(number):
+                            loops.load(m, stages[number])
+                            self._load(m, number, group, last_mask)
                 m.next = "FIRST"
             with m.State("FIRST"):
-                m.d.sync += [c.eq(limit) for c, limit in zip(counters, limits, strict=True)]
-                m.d.sync += [begins.eq(~0), ends.eq(single)]
+                loops.restart(m)
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += running.eq(1)
-                for j, c in enumerate(counters):
-                    with m.If(ends[: j + 1].all()):
-                        m.d.sync += [c.eq(limits[j]), begins[j].eq(1), ends[j].eq(single[j])]
-                    with m.Elif(ends[:j].all()):
-                        m.d.sync += [c.eq(c - 1), begins[j].eq(0), ends[j].eq(c == 1)]
-                with m.If(~more):
+                loops.step(m)
+                with m.If(loops.ends.all()):
                     m.d.sync += pause.eq(self.drain)
                     m.next = "DRAIN"
             with m.State("DRAIN"):
@@ -115,71 +183,54 @@ class Sequencer(wiring.Component):
                         m.next = "IDLE"
                     with m.Else():
                         m.next = "WAIT"
+        m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
+        self._issue(m, running, loops, group, last_mask)
+        return m
 
-        # one register later: flags of the word, and the addresses, which have followed the last step
-        chosen = delayed(m, level, 1, "level")
+    def _load(self, m: Module, number: int, group: Signal, last_mask: Signal) -> None:
+        """Set the addresses and the flags of a stage."""
+        own, columns = self.mapping.stages[number], self.mapping.columns
+        idle = own.groups * columns - own.channels
+        base = Mux(self.buffer, own.base + self.mapping.sample_values, own.base) if number == 0 else own.base
         m.d.sync += [
-            self.begin.eq(fsm.ongoing("BEGIN")),
-            self.issue.eq(running),
-            self.first.eq(begins[:2].all()),
-            self.last.eq(ends[:2].all()),
-            self.pool_first.eq(begins[2:4].all()),
-            self.pool_last.eq(ends[2:4].all()),
-            self.mask.eq(Mux(ends[6], last_mask, (1 << self.mapping.columns) - 1)),
+            last_mask.eq(((1 << columns) - 1) >> idle),
+            group.eq(own.weights),
+            self.weight.eq(own.weights),
+            self.bias.eq(own.biases),
+            self.address.eq(base),
+            self.pool.target.eq(own.target),
+            self.output.eq(own.output),
+            self.relu.eq(own.relu),
         ]
-        jump, move = Signal(self.address_bits), Signal(self.address_bits)
+
+    def _issue(self, m: Module, running: Signal, loops: Loops, group: Signal, last_mask: Signal) -> None:
+        """One register behind the loops: the word's flags, and the addresses, which follow the step before."""
+        count, outermost = loops.COUNT, loops.COUNT - 1
+        level = Signal(range(count))
+        for j in reversed(range(count)):
+            with m.If(~loops.ends[j]):
+                m.d.comb += level.eq(j)
+        chosen = delayed(m, level, 1, "level")
+        inner, pool = slice(loops.INNER), slice(loops.INNER, loops.POOL)
+        m.d.sync += [
+            self.enable.eq(running),
+            self.first.eq(loops.begins[inner].all()),
+            self.last.eq(loops.ends[inner].all()),
+            self.pool.first.eq(loops.begins[pool].all()),
+            self.pool.last.eq(loops.ends[pool].all()),
+            self.pool.mask.eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
+        ]
+        jump, move = Signal.like(self.address), Signal.like(self.address)
         for j in range(count):
             with m.If(chosen == j):
-                m.d.comb += jump.eq(jumps[j])
-                if j >= 4:
-                    m.d.comb += move.eq(moves[j - 4])
-        with m.If(self.issue):
-            m.d.sync += [self.address.eq(self.address + jump), self.target.eq(self.target + move)]
-            with m.If((chosen < 2) | (chosen == 6)):
+                m.d.comb += jump.eq(loops.jumps[j])
+                if j >= loops.POOL:
+                    m.d.comb += move.eq(loops.moves[j - loops.POOL])
+        with m.If(self.enable):
+            m.d.sync += [self.address.eq(self.address + jump), self.pool.target.eq(self.pool.target + move)]
+            with m.If((chosen < loops.INNER) | (chosen == outermost)):
                 m.d.sync += self.weight.eq(self.weight + 1)
             with m.Else():
                 m.d.sync += self.weight.eq(group)
-            with m.If(chosen == 6):
+            with m.If(chosen == outermost):
                 m.d.sync += [group.eq(self.weight + 1), self.bias.eq(self.bias + 1)]
-        return m
-
-    def _load(
-        self,
-        m: Module,
-        stage: Signal,
-        limits: list[Signal],
-        single: Signal,
-        jumps: list[Signal],
-        moves: list[Signal],
-        last_mask: Signal,
-        group: Signal,
-    ) -> None:
-        """Registers of a stage, from constants."""
-        with m.Switch(stage):
-            for number, own in enumerate(self.mapping.stages):
-                counts = [loop.count for loop in own.loops]
-                strides = [loop.stride for loop in own.loops]
-                spans = [sum((counts[i] - 1) * strides[i] for i in range(j)) for j in range(self.COUNTERS)]
-                x, y, g = own.targets
-                targets = (x, y - (counts[4] - 1) * x, g - (counts[4] - 1) * x - (counts[5] - 1) * y)
-                full = (1 << self.mapping.columns) - 1
-                left = own.channels - (own.groups - 1) * self.mapping.columns
-                with m.Case(number):
-                    m.d.sync += [
-                        *(limit.eq(n - 1) for limit, n in zip(limits, counts, strict=True)),
-                        single.eq(sum((n == 1) << j for j, n in enumerate(counts))),
-                        *(jump.eq(stride - span) for jump, stride, span in zip(jumps, strides, spans, strict=True)),
-                        *(move.eq(by) for move, by in zip(moves, targets, strict=True)),
-                        last_mask.eq(full >> (self.mapping.columns - left)),
-                        group.eq(own.weights),
-                        self.weight.eq(own.weights),
-                        self.bias.eq(own.biases),
-                        self.address.eq(
-                            Mux(self.image, own.base + self.mapping.sample_values, own.base)
-                            if number == 0
-                            else own.base
-                        ),
-                        self.target.eq(own.target),
-                        self.outbox.eq(own.output),
-                        self.relu.eq(own.relu),
-                    ]

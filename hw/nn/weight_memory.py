@@ -1,14 +1,11 @@
-"""Parameters in words as wide as the multipliers, written by the beat."""
+"""Weight memory: words of parameters as wide as the array, written by the beat."""
 
 from amaranth.hdl import Cat, Module, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from .mac import PARAMETER
-
-BEAT = 128
-"""Bits that are written at once, or a few times as many."""
+from .interfaces import BEAT_BITS, PARAMETER
 
 
 class WeightMemory(wiring.Component):
@@ -20,28 +17,34 @@ class WeightMemory(wiring.Component):
         Words.
     lanes, columns : int
         Parameters of a word.
-    together : int
-        Neighbouring beats, of one word, that can be written at once.
+    beats_per_write : int
+        Neighbouring beats, of one word, that can be written at once; a power of two.
 
     Attributes
     ----------
-    write, place, beats
-        An enable for each of the beats, and the number of any of them.
-    address, word
-        The word, one cycle later.
+    write : In, a bit for each beat
+        The beats that are written in this cycle.
+    index : In, range(depth * beats of a word)
+        Number of any of the beats.
+    beats : In, beats_per_write * 128
+        Eight parameters a beat, the first beat lowest.
+    address : In, range(depth)
+        Number of the word to read.
+    word : Out, array of lanes * columns Q4.12
+        The word at `address`, one cycle later; lane by lane, a parameter for each column.
     """
 
-    def __init__(self, depth: int, lanes: int, columns: int, together: int = 1) -> None:
-        self.depth, self.together = depth, together
+    def __init__(self, depth: int, lanes: int, columns: int, beats_per_write: int = 1) -> None:
+        self.depth, self.beats_per_write = depth, beats_per_write
         word = data.ArrayLayout(PARAMETER, lanes * columns)
-        self.slices = word.size // BEAT
+        self.slices = word.size // BEAT_BITS
         # a block RAM is 512 deep: of a wide core's short memory too much would lie idle
         self.style = "distributed" if columns > 4 and depth <= 128 else "block"
         super().__init__(
             {
-                "write": In(together),
-                "place": In(range(depth * self.slices)),
-                "beats": In(BEAT * together),
+                "write": In(beats_per_write),
+                "index": In(range(depth * self.slices)),
+                "beats": In(BEAT_BITS * beats_per_write),
                 "address": In(range(depth)),
                 "word": Out(word),
             }
@@ -49,17 +52,17 @@ class WeightMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        low, bits = exact_log2(self.together), exact_log2(self.slices)
+        low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
         parts = []
         for number in range(self.slices):
-            part = memory.Memory(shape=unsigned(BEAT), depth=self.depth, init=[], attrs={"ram_style": self.style})
+            part = memory.Memory(shape=unsigned(BEAT_BITS), depth=self.depth, init=[], attrs={"ram_style": self.style})
             m.submodules[f"beat{number}"] = part
             into, port = part.write_port(), part.read_port()
-            group, own = divmod(number, self.together)
+            group, own = divmod(number, self.beats_per_write)
             m.d.comb += [
-                into.en.eq(self.write[own] & (self.place[low:bits] == group)),
-                into.addr.eq(self.place[bits:]),
-                into.data.eq(self.beats.word_select(own, BEAT)),
+                into.en.eq(self.write[own] & (self.index[low:bits] == group)),
+                into.addr.eq(self.index[bits:]),
+                into.data.eq(self.beats.word_select(own, BEAT_BITS)),
                 port.addr.eq(self.address),
             ]
             parts.append(port.data)

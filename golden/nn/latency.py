@@ -1,0 +1,88 @@
+"""Registers and states of the array of multipliers and of the forward engine, by name, in cycles.
+
+The RTL takes its latencies from here, and the specs add up their cycle counts from the same names.
+"""
+
+from __future__ import annotations
+
+OPERANDS = 1
+"""Operand registers in front of the multipliers."""
+PRODUCT = 1
+"""Product register of a multiplier."""
+ACCUMULATOR = 1
+"""Accumulator of a multiplier; for a sum across the lanes it passes the product on."""
+PAIR = 1
+"""Register that joins two columns where the array takes two words at once."""
+SUM = 1
+"""Accumulator of a sum across the lanes."""
+ROUNDING = 3
+"""Rounding and saturation: halves, sum, saturation."""
+
+BUFFERED = 1
+"""From a sample's last write to the start of the sequencer, which waits for a sample."""
+STAGE_STATES = 3
+"""States of the sequencer before a stage runs: wait for room in the output memory, load its loops, begin them."""
+ISSUE = 1
+"""Register of a word's addresses."""
+BANK_ADDRESS = 1
+"""First register of a read of the activation memory: the row of each bank."""
+ACTIVATION_READ = BANK_ADDRESS + 3
+"""Read of the activation memory: row of each bank, banks, and the first two parts of a rotation."""
+ACTIVATION_WRITE = 3
+"""Write of the activation memory: row and first bank; address and data of each bank; banks."""
+PARAMETER_READ = 1
+"""Read of the weight memory, and of the bias memory."""
+POOLING = 2
+"""Largest of a pool, ReLU."""
+OUTPUT_WRITE = 1
+"""Write of the output memory."""
+OUTPUT_READ = 1
+"""Read of the output memory."""
+FILLED = 1
+"""Register of the forward engine's port `filled`."""
+READABLE = 2
+"""From `filled` of a stage to the first read of its outputs that is allowed."""
+DRAIN = 1
+"""State of the sequencer behind a stage's last word, before it counts down."""
+
+
+def across_latency(lanes: int, words_per_cycle: int = 1) -> int:
+    """Cycles from the last operands of a sum across the lanes to the rounded sum.
+
+    Parameters
+    ----------
+    lanes : int
+        Products of a column, a power of two; the adder tree has a register a level.
+    words_per_cycle : int
+        1 or 2.
+    """
+    levels = lanes.bit_length() - 1
+    return OPERANDS + PRODUCT + ACCUMULATOR + levels + PAIR * (words_per_cycle - 1) + SUM + ROUNDING
+
+
+def within_latency() -> int:
+    """Cycles from the last operands of a sum within each multiplier to the sum."""
+    return OPERANDS + PRODUCT + ACCUMULATOR
+
+
+def output_latency(across: int) -> int:
+    """Cycles from a sum's last word, as the sequencer counts it, to the first read of the output that finds it.
+
+    Parameters
+    ----------
+    across : int
+        Latency of the array: `across_latency`.
+    """
+    return ISSUE + ACTIVATION_READ + across + POOLING + OUTPUT_WRITE
+
+
+def drain_cycles(across: int) -> int:
+    """Cycles that the sequencer counts down behind a stage's last word.
+
+    It is the smallest number at which nothing reads an output too early: neither the reader of the output memory, which
+    may begin `READABLE` cycles after `filled`, nor the next stage.
+    """
+    outputs = output_latency(across) - (DRAIN + FILLED + READABLE)
+    written = ISSUE + ACTIVATION_READ + across + POOLING + ACTIVATION_WRITE
+    activations = written - (DRAIN + STAGE_STATES + 1 + ISSUE + BANK_ADDRESS)
+    return max(outputs, activations)

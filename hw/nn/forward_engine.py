@@ -1,0 +1,213 @@
+"""Forward engine: the frozen network, sample by sample, from beats of a sample to the outputs of every stage.
+
+It knows no adapters, no records and no host. To run inference with it:
+
+1. Send the beats of `golden.nn.images.frozen_image` through `load`, once; `loaded` follows the last one.
+2. For each sample, while ``sample.room`` is 1: set ``sample.start`` for a cycle, then send the beats of
+   `golden.nn.images.samples_image` through ``sample.beats`` until ``sample.done``. The sample is computed as soon as the
+   one before is; meanwhile the next one may come in.
+3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.nn import latency
+from ...golden.nn.mapping import Mapping
+from ..primitives.pipeline import delayed
+from .activation_memory import ActivationMemory
+from .interfaces import BEATS, PARAMETER, SampleInput, StageOutputs
+from .mac import MacArray
+from .output_memory import OutputMemory
+from .pooling import Pooling
+from .sample_buffers import SampleBuffers
+from .sample_writer import SampleWriter
+from .sequencer import Sequencer
+from .weight_memory import WeightMemory
+
+
+class ForwardEngine(wiring.Component):
+    """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
+
+    A word goes through the array in every cycle in which a stage runs. From a stage's last word to the next one's first
+    it takes `golden.nn.latency.drain_cycles` and a few states; see there.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+    array : MacArray, optional
+        The array, where another component shares it: one with more terms, sums within multipliers, or two words a
+        cycle. Without it the engine has one of its own, for no more than it needs.
+
+    Attributes
+    ----------
+    load : In stream of beats
+        The image of the frozen parameters, again and again; a beat a cycle, always ready. Not while a sample is
+        computed.
+    loaded : Out, 1
+        An image's last beat is there, for one cycle.
+    sample : In, `SampleInput`
+        Samples.
+    hold : In, 1
+        Start no further sample; one that is computed goes on.
+    running : Out, 1
+        A sample is computed; the array is in use. With `hold` set it does not rise any more from the next cycle on.
+    done : Out, 1
+        A sample's last stage is complete, for one cycle.
+    outputs : Out, `StageOutputs`
+        Outputs of all stages.
+    shared : In, `ArrayPort`, only with `array`
+        The array for another component, while no sample is computed: its sums' `valid` comes only then.
+    clipped : Out, range(columns + 1)
+        Number of sums across the lanes that were clipped in the cycle before, those of the port `shared` included.
+    """
+
+    def __init__(self, mapping: Mapping, array: MacArray | None = None) -> None:
+        self.mapping, self.has_port = mapping, array is not None
+        terms = max(stage.words for stage in mapping.stages) * mapping.lanes
+        self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
+        super().__init__(
+            {
+                "load": In(BEATS),
+                "loaded": Out(1),
+                "sample": In(SampleInput()),
+                "hold": In(1),
+                "running": Out(1),
+                "done": Out(1),
+                "outputs": Out(StageOutputs(mapping)),
+                **({"shared": In(self.array.interface)} if self.has_port else {}),
+                "clipped": Out(range(mapping.columns + 1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        mapping, array = self.mapping, self.array
+        m.submodules.array = array
+        m.submodules.activations = activations = ActivationMemory(mapping)
+        m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency))
+        m.submodules.buffers = buffers = SampleBuffers(mapping)
+        m.submodules.writer = writer = SampleWriter(mapping)
+        wiring.connect(m, wiring.flipped(self.sample.beats), writer.i)
+        m.d.comb += [
+            self.sample.room.eq(buffers.room),
+            self.sample.done.eq(writer.done),
+            buffers.enter.eq(self.sample.start),
+            buffers.arrived.eq(writer.done),
+            buffers.hold.eq(self.hold),
+            buffers.done.eq(sequencer.done),
+            writer.start.eq(self.sample.start),
+            writer.buffer.eq(buffers.into),
+            sequencer.start.eq(buffers.begin),
+            sequencer.buffer.eq(buffers.current),
+            sequencer.full.eq(self.outputs.full),
+            self.running.eq(buffers.running),
+            self.done.eq(sequencer.done),
+        ]
+        m.d.sync += self.outputs.filled.eq(sequencer.filled)
+        self._operands(m, activations, sequencer, buffers.running)
+        self._results(m, activations, writer, sequencer, buffers.running)
+        return m
+
+    def _operands(self, m: Module, activations: ActivationMemory, sequencer: Sequencer, running: Signal) -> None:
+        """Word, weights and bias reach the array together, `ACTIVATION_READ` cycles behind their addresses."""
+        mapping, port = self.mapping, self.array.port
+        read = activations.LATENCY
+        ahead = read - latency.PARAMETER_READ
+        weights, bias = self._parameters(m)
+        m.d.comb += [
+            activations.address.eq(sequencer.address),
+            weights.address.eq(delayed(m, sequencer.weight, ahead, "weight")),
+            bias.addr.eq(delayed(m, sequencer.bias, ahead, "bias")),
+        ]
+        x = [
+            Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
+            for lane in range(mapping.lanes)
+        ]
+        flags = {name: delayed(m, getattr(sequencer, name), read, name) for name in ("enable", "first", "last")}
+        own = {
+            "x": Cat(x).replicate(self.array.words_per_cycle),
+            "w": weights.word.as_value(),
+            **flags,
+            "within": 0,
+        }
+        for name, value in own.items():
+            into = Value.cast(getattr(port, name))
+            m.d.comb += into.eq(Mux(running, value, Value.cast(getattr(self.shared, name))) if self.has_port else value)
+        m.d.comb += self.array.bias.eq(Mux(running, bias.data.as_value(), 0) if self.has_port else bias.data)
+        if self.array.words_per_cycle == 2:
+            m.d.comb += self.array.paired.eq(~running)
+
+    def _parameters(self, m: Module) -> tuple[WeightMemory, memory.ReadPort]:
+        """The weight memory and a read port of the bias memory, filled beat by beat: all weights, then all biases."""
+        mapping = self.mapping
+        beats = mapping.weight_words * mapping.word_beats
+        m.submodules.weights = weights = WeightMemory(mapping.weight_words, mapping.lanes, mapping.columns)
+        m.submodules.biases = biases = memory.Memory(
+            shape=data.ArrayLayout(PARAMETER, mapping.columns), depth=mapping.groups, init=[]
+        )
+        store = biases.write_port()
+        index, of_biases, end = Signal(range(max(beats, mapping.groups))), Signal(), Signal()
+        m.d.comb += [
+            end.eq(index == Mux(of_biases, mapping.groups - 1, beats - 1)),
+            self.load.ready.eq(1),
+            self.loaded.eq(self.load.valid & of_biases & end),
+            weights.write.eq(self.load.valid & ~of_biases),
+            weights.index.eq(index),
+            weights.beats.eq(self.load.payload),
+            store.en.eq(self.load.valid & of_biases),
+            store.addr.eq(index),
+            store.data.eq(self.load.payload[: len(Value.cast(store.data))]),
+        ]
+        with m.If(self.load.valid):
+            m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]
+        return weights, biases.read_port()
+
+    def _results(
+        self,
+        m: Module,
+        activations: ActivationMemory,
+        writer: SampleWriter,
+        sequencer: Sequencer,
+        running: Signal,
+    ) -> None:
+        """Sums become outputs, which go to the next stage and into the output memory."""
+        mapping, port = self.mapping, self.array.port
+        m.submodules.pooling = pooling = Pooling(mapping)
+        m.submodules.memory = outputs = OutputMemory(mapping)
+        m.d.comb += [
+            pooling.control.eq(delayed(m, sequencer.pool, activations.LATENCY + self.array.latency, "pool")),
+            pooling.relu.eq(sequencer.relu),
+            pooling.valid.eq(port.valid & running),
+            pooling.sums.eq(port.y),
+            outputs.begin.eq(sequencer.begin),
+            outputs.first.eq(sequencer.output),
+            outputs.write.eq(pooling.write),
+            outputs.values.eq(pooling.o),
+            outputs.enable.eq(self.outputs.enable),
+            outputs.address.eq(self.outputs.address),
+            outputs.column.eq(self.outputs.column),
+            self.outputs.value.eq(outputs.value),
+        ]
+        # a stage's outputs come first, and a sample that comes in waits; a single stage has no next one
+        chained = len(mapping.stages) > 1
+        own, write = pooling.write if chained else 0, activations.write
+        m.d.comb += [
+            writer.ready.eq(~pooling.write if chained else 1),
+            write.write.eq(Mux(own, pooling.mask, writer.write.write)),
+            write.address.eq(Mux(own, pooling.address, writer.write.address)),
+            write.values.eq(Mux(own, pooling.o.as_value(), writer.write.values.as_value())),
+            write.replicate.eq(writer.write.replicate & ~own if chained else writer.write.replicate),
+            write.value.eq(writer.write.value),
+        ]
+        if self.has_port:
+            m.d.comb += [
+                self.shared.operands.eq(port.operands),
+                self.shared.valid.eq(port.valid & ~running),
+                self.shared.y.eq(port.y),
+                self.shared.complete.eq(port.complete),
+                self.shared.sums.eq(port.sums),
+            ]
+        m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in self.array.clipped), Value.cast(0)))

@@ -1,0 +1,191 @@
+"""Formats and interfaces of the forward engine and of what shares its array of multipliers.
+
+The directions of a `wiring.Signature` here are those of the side that asks: the user of the array, the source of
+samples, the writer of activations. The other side has the flipped one.
+"""
+
+from amaranth.hdl import Shape, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ...golden.axi.bus import BEAT
+from ...golden.fixed import Q4_12, Q8_16
+from ...golden.nn.mapping import Mapping
+
+ACTIVATION = signed(Q8_16.width)
+"""An activation in Q8.16."""
+PARAMETER = signed(Q4_12.width)
+"""A weight, bias or adapter parameter in Q4.12."""
+PRODUCT = signed(Q8_16.width + Q4_12.width)
+"""An activation times a parameter, 28 bits behind the point."""
+BEAT_BITS = 8 * BEAT
+"""Bits of a beat of the memory bus."""
+BEATS = stream.Signature(BEAT_BITS)
+"""A stream of beats of the memory bus."""
+
+
+def activation_address(mapping: Mapping) -> Shape:
+    """Return the shape of an address in the activation memory, which addresses single values."""
+    return unsigned((mapping.activation_values - 1).bit_length())
+
+
+def activations_per_write(mapping: Mapping) -> int:
+    """Return the most values that one write of the activation memory stores."""
+    return max(mapping.columns, mapping.row_replicas)
+
+
+class ArrayPort(wiring.Signature):
+    """A word's operands to the array of multipliers, and the sums that come back; no handshake.
+
+    Parameters
+    ----------
+    lanes, columns : int
+        Size of the array.
+    within_width : int
+        Bits of a sum within a multiplier.
+    words_per_cycle : int
+        Words of `x` that are taken at once, 1 or 2.
+
+    Attributes
+    ----------
+    x : Out, array of lanes * words_per_cycle Q8.16
+        Activations, word by word. The first half of the columns multiplies the first word.
+    w : Out, array of lanes * columns Q4.12
+        Parameters, lane by lane.
+    enable : Out, 1
+        The word counts.
+    within : Out, 1
+        Products are added up within each multiplier, not across the lanes.
+    first, last : Out, 1
+        First, last word of a sum.
+    operands : In, as x
+        The operand registers: `x` one cycle later.
+    valid : In, 1
+        `y` has sums across the lanes, `golden.nn.latency.across_latency` cycles after their last word.
+    y : In, array of columns Q8.16
+        Rounded sums across the lanes.
+    complete : In, 1
+        `sums` has sums within the multipliers, `golden.nn.latency.within_latency` cycles after their last word.
+    sums : In, array of lanes * columns integers, 28 bits behind the point
+        Exact sums within the multipliers; they stay until the next word.
+    """
+
+    def __init__(self, lanes: int, columns: int, within_width: int, words_per_cycle: int = 1) -> None:
+        x = data.ArrayLayout(ACTIVATION, lanes * words_per_cycle)
+        super().__init__(
+            {
+                "x": Out(x),
+                "w": Out(data.ArrayLayout(PARAMETER, lanes * columns)),
+                "enable": Out(1),
+                "within": Out(1),
+                "first": Out(1),
+                "last": Out(1),
+                "operands": In(x),
+                "valid": In(1),
+                "y": In(data.ArrayLayout(ACTIVATION, columns)),
+                "complete": In(1),
+                "sums": In(data.ArrayLayout(signed(within_width), lanes * columns)),
+            }
+        )
+
+
+class ActivationWrite(wiring.Signature):
+    """A write to the activation memory: a run of neighbours, or one value at the same column of several rows.
+
+    Attributes
+    ----------
+    write : Out, a bit for each element
+        The elements that are stored in this cycle.
+    address : Out, `activation_address`
+        Address of element 0. Element e goes to ``address + e``, with `replicate` to ``address + e - e * pitch``.
+    values : Out, array of columns Q8.16
+        The elements of a run.
+    replicate : Out, 1
+        All elements are `value`.
+    value : Out, Q8.16
+        The value to replicate.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        super().__init__(
+            {
+                "write": Out(activations_per_write(mapping)),
+                "address": Out(activation_address(mapping)),
+                "values": Out(data.ArrayLayout(ACTIVATION, mapping.columns)),
+                "replicate": Out(1),
+                "value": Out(ACTIVATION),
+            }
+        )
+
+
+class SampleInput(wiring.Signature):
+    """Samples into the forward engine, one after the other.
+
+    Attributes
+    ----------
+    start : Out, 1
+        A sample begins, for one cycle, while `room` is 1 and the sample before has been written.
+    room : In, 1
+        A buffer for a sample is free.
+    done : In, 1
+        The sample's last value is written, for one cycle; the next one may begin in the cycle after.
+    beats : Out stream of beats
+        The sample's image, `Mapping.sample_beats` beats; taken after `start`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"start": Out(1), "room": In(1), "done": In(1), "beats": Out(BEATS)})
+
+
+class StageOutputs(wiring.Signature):
+    """Outputs of the stages, as the forward engine gives them to a reader.
+
+    Outputs lie in the order of their computation: at address `StageMapping.output` + group * cells + cell, in the column
+    of their channel within the group.
+
+    Attributes
+    ----------
+    filled : Out, a bit for each stage
+        Its outputs are complete, for one cycle; they may be read from two cycles later on.
+    full : In, a bit for each stage
+        Its outputs are still to be read, from the cycle after `filled` on: the stage waits with the next sample's.
+        A reader that does not want a stage's outputs leaves the bit 0.
+    enable : In, 1
+        Read.
+    address : In, range(output_depth)
+    column : In, log2(columns) bits
+    value : Out, Q8.16
+        The value at `address` and `column` of the last cycle with `enable`, one cycle later; it stays until the next.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        super().__init__(
+            {
+                "filled": Out(len(mapping.stages)),
+                "full": In(len(mapping.stages)),
+                "enable": In(1),
+                "address": In(range(mapping.output_depth)),
+                "column": In(exact_log2(mapping.columns)),
+                "value": Out(ACTIVATION),
+            }
+        )
+
+
+class PoolControl(data.StructLayout):
+    """Control that travels from the sequencer to the pooling beside a word.
+
+    Attributes
+    ----------
+    first, last : 1
+        The sum is the first, the last of its pool.
+    target : `activation_address`
+        Address of the output in the activation memory.
+    mask : a bit for each column
+        Columns that have an output channel.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        super().__init__(
+            {"first": 1, "last": 1, "target": activation_address(mapping), "mask": unsigned(mapping.columns)}
+        )

@@ -1,0 +1,75 @@
+"""Output memory: the stages' outputs in the order of their computation, a bank a column, for a reader."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ...golden.nn.mapping import Mapping
+from .interfaces import ACTIVATION
+
+
+class OutputMemory(wiring.Component):
+    """Write the outputs of all columns at one address after the other; read one column.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        Its columns and the depth of the memory.
+
+    Attributes
+    ----------
+    begin : In, 1
+        A stage begins; its outputs are written from `first` on.
+    first : In, range(output_depth)
+        First address of the stage.
+    write : In, 1
+        Outputs of all columns.
+    values : In, array of columns Q8.16
+    enable : In, 1
+        Read.
+    address : In, range(output_depth)
+    column : In, log2(columns) bits
+    value : Out, Q8.16
+        The value at `address` and `column` of the last cycle with `enable`, one cycle later.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.depth = mapping.output_depth
+        super().__init__(
+            {
+                "begin": In(1),
+                "first": In(range(self.depth)),
+                "write": In(1),
+                "values": In(data.ArrayLayout(ACTIVATION, mapping.columns)),
+                "enable": In(1),
+                "address": In(range(self.depth)),
+                "column": In(exact_log2(mapping.columns)),
+                "value": Out(ACTIVATION),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        position, column = Signal.like(self.first), Signal.like(self.column)
+        with m.If(self.begin):
+            m.d.sync += position.eq(self.first)
+        with m.Elif(self.write):
+            m.d.sync += position.eq(position + 1)
+        with m.If(self.enable):
+            m.d.sync += column.eq(self.column)
+        found = []
+        for number, value in enumerate(self.values):
+            bank = memory.Memory(shape=ACTIVATION, depth=self.depth, init=[], attrs={"ram_style": "block"})
+            m.submodules[f"bank{number}"] = bank
+            port, into = bank.read_port(), bank.write_port()
+            m.d.comb += [
+                into.en.eq(self.write),
+                into.addr.eq(position),
+                into.data.eq(value),
+                port.en.eq(self.enable),
+                port.addr.eq(self.address),
+            ]
+            found.append(port.data)
+        m.d.comb += self.value.eq(Cat(found).word_select(column, ACTIVATION.width).as_signed())
+        return m
