@@ -1,6 +1,6 @@
 """Adapter trainer: the engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,6 @@ from ..lora.job_interfaces import JobSettings
 from ..lora.logit_writer import LogitWriter
 from ..lora.parameter_transfer import ParameterTransfer
 from ..lora.sample_scheduler import SampleScheduler
-from ..nn.sample_writer import SampleWriter
 from ..primitives.fifo import Fifo
 from .memory_system import MemorySystem, buses
 from .shell import Control
@@ -84,7 +83,6 @@ class AdapterTrainer(wiring.Component):
         self.samples = SampleScheduler(mapping, batch, cache_entries, Error, shared=ram_beats > 0)
         self.batches = BatchScheduler(mapping, batch)
         self.unpacker = BatchUnpacker(mapping, batch)
-        self.writer = SampleWriter(mapping.forward)
         self.logits = LogitWriter(mapping.logit_beats)
         self.transfer = ParameterTransfer(mapping)
         self.memory = MemorySystem(
@@ -102,7 +100,7 @@ class AdapterTrainer(wiring.Component):
         m = Module()
         engine, control, memory = self.engine, self.control, self.memory
         m.submodules.engine, m.submodules.samples, m.submodules.batches = engine, self.samples, self.batches
-        m.submodules.unpacker, m.submodules.writer, m.submodules.logits = self.unpacker, self.writer, self.logits
+        m.submodules.unpacker, m.submodules.logits = self.unpacker, self.logits
         m.submodules.transfer, m.submodules.memory = self.transfer, memory
         m.submodules.records = records = Fifo(32, RECORDS_AHEAD)
         raw, tune, infer = Signal(), Signal(), Signal()
@@ -115,26 +113,24 @@ class AdapterTrainer(wiring.Component):
         ]
         m.d.comb += [
             engine.raw.eq(raw),
-            engine.rate.eq(control.settings.rate),
-            engine.learn.eq(tune),
+            engine.batch.rate.eq(control.settings.rate),
+            engine.batch.learn.eq(tune),
             control.counts.saturations.eq(engine.clipped),
             control.counts.misses.eq(self.samples.missed),
-            self.monitor.valid.eq(engine.monitor),
-            self.monitor.beat.eq(engine.beat),
-            self.monitor.data.eq(engine.updated),
+            self.monitor.valid.eq(engine.updates.write),
+            self.monitor.beat.eq(engine.updates.address),
+            self.monitor.data.eq(engine.updates.beats),
         ]
-        running = Signal()
-        waiting = self._compute(m, running)
-        self._record(m, records, running, waiting)
+        self._record(m, records, self._compute(m))
         self._connect(m, records)
         self._memory(m)
         self._job(m, infer, raw)
         self._commands(m)
         return m
 
-    def _compute(self, m: Module, running: Signal) -> Value:
+    def _compute(self, m: Module) -> Value:
         """Compute loaded batches one after the other, between new samples; whether one waits."""
-        engine, loaded = self.engine, self.batches.loaded
+        engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
         waiting, busy, shown = Signal(2), Signal(), Signal()
         half, counts = Signal(), [Signal.like(loaded.count, name=f"count{number}") for number in range(2)]
         with m.If(loaded.valid):
@@ -144,76 +140,50 @@ class AdapterTrainer(wiring.Component):
                 m.d.sync += counts[0].eq(loaded.count)
         begin = Signal()
         m.d.comb += [
-            begin.eq((waiting != 0) & ~busy & shown & ~running),
-            engine.start.eq(begin),
-            engine.half.eq(half),
-            self.control.counts.batches.eq(engine.done),
-            self.monitor.done.eq(engine.done & engine.learn),
+            begin.eq((waiting != 0) & ~busy & shown & ~engine.running),
+            run.start.eq(begin),
+            run.half.eq(half),
+            self.control.counts.batches.eq(run.done),
+            self.monitor.done.eq(run.done & run.learn),
         ]
         over = (waiting == 0) & shown & self.memory.settled & self.batches.idle
         m.d.sync += [self.batches.free.eq(waiting != 2), self.samples.over.eq(over), shown.eq(self.logits.empty)]
         count = Signal.like(loaded.count)
-        m.d.sync += [waiting.eq(waiting + loaded.valid - engine.done), count.eq(Mux(half, counts[1], counts[0]))]
-        m.d.comb += engine.count.eq(count)
+        m.d.sync += [waiting.eq(waiting + loaded.valid - run.done), count.eq(Mux(half, counts[1], counts[0]))]
+        m.d.comb += run.count.eq(count)
         with m.If(begin):
             m.d.sync += busy.eq(1)
-        with m.If(engine.done):
+        with m.If(run.done):
             m.d.sync += [busy.eq(0), half.eq(~half)]
         with m.If(self.control.start):
             m.d.sync += half.eq(0)
         return waiting != 0
 
-    def _record(self, m: Module, records: Fifo, running: Signal, waiting: Value) -> None:
-        """Run new samples through the frozen network; while one runs the next one is read."""
-        engine, new, writer = self.engine, self.samples.new_sample, self.writer
-        buffers = self.mapping.forward.sample_buffers
-        held, arrived = Signal(2), Signal(2)
-        into, used, begin = Signal(), Signal(), Signal()
+    def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
+        """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read."""
+        engine, new = self.engine, self.samples.new_sample
         m.d.comb += [
-            engine.image_write.eq(writer.write),
-            engine.image_address.eq(writer.write_address),
-            engine.image_copy.eq(writer.copy),
-            engine.image_value.eq(writer.value),
-            engine.image_values.eq(writer.values),
-            writer.ready.eq(engine.image_ready),
-            writer.start.eq(new.start),
-            writer.place.eq(into if buffers == 2 else Const(0, 1)),
-            engine.base_image.eq(used if buffers == 2 else Const(0, 1)),
+            engine.hold.eq(waiting),
+            engine.sample.start.eq(new.start),
             records.i.valid.eq(new.start),
             records.i.payload.eq(new.record),
-            begin.eq((arrived != 0) & ~running & ~waiting),
-            engine.base_start.eq(begin),
         ]
         m.d.sync += [
-            new.ready.eq((held != buffers) & records.i.ready),
-            new.done.eq(writer.done),
+            new.ready.eq(engine.sample.room & records.i.ready),
+            new.done.eq(engine.sample.done),
             self.batches.recorded.eq(engine.record_done),
-            held.eq(held + new.start - engine.base_done),
-            arrived.eq(arrived + writer.done - begin),
-            into.eq(into ^ writer.done),
-            used.eq(used ^ engine.base_done),
-            running.eq((running | begin) & ~engine.base_done),
         ]
 
     def _connect(self, m: Module, records: Fifo) -> None:
         """The engine's memories and results; a record's write command goes out with its first beat."""
-        engine, rows, label, transfer = self.engine, self.unpacker.rows, self.batches.label, self.transfer
+        engine = self.engine
         wiring.connect(m, self.samples.batch, self.batches.batch)
         wiring.connect(m, self.batches.load, self.unpacker.load)
         wiring.connect(m, engine.logits, self.logits.i)
-        m.d.comb += [
-            engine.batch_write.eq(rows.enable),
-            engine.batch_address.eq(rows.address),
-            engine.batch_word.eq(rows.words),
-            engine.label_write.eq(label.enable),
-            engine.label_address.eq(label.address),
-            engine.label.eq(label.label),
-            engine.load.eq(transfer.parameters.kind),
-            engine.load_place.eq(transfer.parameters.address),
-            engine.load_data.eq(transfer.parameters.beat),
-            engine.a_place.eq(transfer.adapters.address),
-            transfer.adapters.beat.eq(engine.a_data),
-        ]
+        wiring.connect(m, self.unpacker.rows, engine.rows)
+        wiring.connect(m, self.batches.label, engine.labels)
+        wiring.connect(m, self.transfer.parameters, engine.parameters)
+        wiring.connect(m, self.transfer.adapters, engine.saved)
         # until a record's first beat is there, others may write
         port, announced = self.memory.records_write, Signal()
         m.d.comb += [
@@ -239,7 +209,7 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, self.transfer.write, memory.parameters_write)
         wiring.connect(m, self.logits.write, memory.logits_write)
         reads = (
-            (self.samples.sample_command, memory.new_samples_read, self.writer.i),
+            (self.samples.sample_command, memory.new_samples_read, self.engine.sample.beats),
             (self.batches.sample_command, memory.samples_read, self.unpacker.samples),
             (self.batches.record_command, memory.records_read, self.unpacker.records),
         )

@@ -1,4 +1,4 @@
-"""Walks a batch: forward sample by sample, backward tile by tile, and what each gradient does to its parameters."""
+"""Backward sequencer: walks a batch forward sample by sample, then backward row by row, and drains the gradients."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -6,9 +6,22 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
-from ..nn.mac import PARAMETER
+from ...golden.nn import latency
+from ..nn.interfaces import PARAMETER
 from ..primitives.pipeline import delayed
-from .update import RATE, VALUES, Updater
+from .engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
+from .update import Updater
+
+ISSUE = 1
+"""Register of a row's addresses and flags."""
+FETCH = 1
+"""Read of the batch memory, of A, of B, of the gradients at the hidden values."""
+HELD = 1
+"""Register that holds a row's gradients while they leave."""
+OPERANDS = 1
+"""Operand registers of the updaters."""
+CLIPPED = 2
+"""Registers of the counts of clipped values, behind an update's last beat."""
 
 
 class BackwardSequencer(wiring.Component):
@@ -18,156 +31,159 @@ class BackwardSequencer(wiring.Component):
     batch's samples of one row follow each other, so that each multiplier has the gradient of one parameter when the
     last has passed; while the next row is on its way the gradients leave, eight a cycle for each word of a row.
 
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+    width : int
+        Bits of a gradient's sum.
+
     Attributes
     ----------
-    start, half, count, learn, rate, done
-        A batch: in which half of the batch memory, samples, whether it ends after the logits, a sample's rate.
-    finished
-        Samples whose gradients are known.
-    enable, within, first, last, base
-        Flags of a row: for the multipliers, and whether it is a sample's base logits.
-    address, tile, dh
-        Where the row, its parameters and the gradient at its adapter are.
-    complete, sums, parameters
-        A tile's gradients; its parameters, as `tile` addresses them.
-    entry, b_value, db_value
-        Of B.
-    write, beat, o
-        Beats of the adapters' image that were updated: which of them, the number of the first.
-    clipped
-        How many values were clipped in this cycle.
+    batch : In, `BatchRun`
+        The batch.
+    finished : In, range(batch + 1)
+        Samples whose gradients at the hidden values are known.
+    enable, within, first, last : Out, 1
+        Flags of a row for the array, `FETCH` cycles before its operands.
+    base : Out, 1
+        The row is a sample's base logits, in the cycle of its address.
+    address : Out, range(2 * batch * sample_rows)
+        Row in the batch memory.
+    row : Out, range(adapter_rows)
+        Row of A: forward the word's, backward the one whose gradients leave.
+    hidden : Out, range(batch * adapters)
+        Gradient at the hidden values that is multiplied by the row.
+    complete : In, 1
+        `sums` has a row's gradients.
+    sums : In, array of lanes * columns integers of `width` bits
+        Gradients, stable in the cycle of `complete`.
+    parameters : In, array of lanes * columns Q4.12
+        Row `row` of A, one cycle later.
+    b : Out, `BRead`
+        Entries of B and their gradients.
+    updates : Out, `AdapterUpdates`
+        Updated beats, to be written.
+    clipped : Out, range(16 * words_per_cycle + 1)
+        Gradients and parameters that were clipped in the cycle before.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int, width: int) -> None:
-        self.mapping, self.batch, self.width = mapping, batch, width
+        self.mapping, self.most = mapping, batch
         self.entries = mapping.classes * mapping.adapters
-        values = mapping.lanes * mapping.columns
-        self.slices = mapping.forward.word_beats // mapping.words_per_cycle
-        self.updaters = [Updater(width) for _ in range(mapping.words_per_cycle)]
+        values, words = mapping.lanes * mapping.columns, mapping.words_per_cycle
+        self.slices = mapping.forward.word_beats // words
+        # the row of A follows the gradients that leave, and its parameters are there two registers later
+        self.period = self.slices + ISSUE + FETCH
+        self.updaters = [Updater(width) for _ in range(words)]
         super().__init__(
             {
-                **dict.fromkeys(("start", "half", "learn", "complete"), In(1)),
-                **dict.fromkeys(("done", "enable", "within", "first", "last", "base"), Out(1)),
-                "count": In(range(batch + 1)),
-                "rate": In(RATE),
+                "batch": In(BatchRun(batch)),
                 "finished": In(range(batch + 1)),
+                **dict.fromkeys(("enable", "within", "first", "last", "base"), Out(1)),
                 "address": Out(range(2 * batch * mapping.sample_rows)),
-                "tile": Out(range(max(mapping.adapter_rows, 2))),
-                "dh": Out(range(batch * mapping.adapters)),
+                "row": Out(range(max(mapping.adapter_rows, 2))),
+                "hidden": Out(range(batch * mapping.adapters)),
+                "complete": In(1),
                 "sums": In(data.ArrayLayout(signed(width), values)),
                 "parameters": In(data.ArrayLayout(PARAMETER, values)),
-                "entry": Out(range(self.entries)),
-                "b_value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
-                "db_value": In(data.ArrayLayout(signed(width), mapping.ranks)),
-                "write": Out(mapping.words_per_cycle),
-                "beat": Out(range(mapping.adapter_beats)),
-                "o": Out(data.ArrayLayout(PARAMETER, VALUES * mapping.words_per_cycle)),
-                "clipped": Out(range(2 * VALUES * mapping.words_per_cycle + 1)),
+                "b": Out(BRead(mapping, width)),
+                "updates": Out(AdapterUpdates(mapping)),
+                "clipped": Out(range(2 * VALUES * words + 1)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Make the state machine; longer than most, as its states share their counters."""
         m = Module()
-        mapping = self.mapping
+        mapping, run = self.mapping, self.batch
         rows = mapping.sample_rows
-        for number, updater in enumerate(self.updaters):
-            m.submodules[f"updater{number}"] = updater
-            m.d.comb += updater.rate.eq(self.rate)
-        clipped = [updater.clipped for updater in self.updaters]
-        m.d.comb += [
-            self.write.eq(Cat(updater.done for updater in self.updaters)),
-            self.o.eq(Cat(updater.o for updater in self.updaters)),
-            self.clipped.eq(sum(clipped[1:], clipped[0])),
-        ]
-        sample, row = Signal.like(self.count), Signal(range(rows))
+        sample, row = Signal.like(run.count), Signal(range(rows))
         last_sample, last_row = Signal(), Signal()
-        pace, pause = Signal(range(max(self.batch, self.slices + 4) + 1)), Signal(range(16))
-        origin, place = Signal.like(self.address), Signal.like(self.address)
-        dh, entry = Signal.like(self.dh), Signal(range(self.entries + 1))
+        # from a row's last turn here until its gradients have left; B's entries are fetched meanwhile
+        leave = ISSUE + FETCH + latency.within_latency() + HELD + self.slices - FETCH
+        settle = FETCH + OPERANDS + Updater.LATENCY + CLIPPED
+        pace, pause = Signal(range(max(self.most, leave) + 1)), Signal(range(settle))
+        origin, position = Signal.like(self.address), Signal.like(self.address)
+        hidden, entry = Signal.like(self.hidden), Signal(range(self.entries + 1))
         # of a row's samples there are more; it has taken as long as the gradients of the one before need to leave
         more, paced = Signal(), Signal()
         # backward, whether the sample is the last one is known a cycle ahead
-        ending, single, nearly = Signal(), Signal(), Signal.like(self.count)
+        ending, single, nearly = Signal(), Signal(), Signal.like(run.count)
         forward, backward, column = Signal(), Signal(), Signal()
-        final = Signal.like(self.count)
-        m.d.sync += [final.eq(self.count - 1), nearly.eq(final - 1), single.eq(final == 0)]
+        final = Signal.like(run.count)
+        m.d.sync += [final.eq(run.count - 1), nearly.eq(final - 1), single.eq(final == 0)]
         m.d.comb += [last_sample.eq(sample == final), last_row.eq(row == rows - 1)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), row.eq(0), entry.eq(0)]
-                m.d.sync += [
-                    place.eq(Mux(self.half, self.batch * rows, 0)),
-                    origin.eq(Mux(self.half, self.batch * rows, 0)),
-                ]
-                with m.If(self.start):
+                m.d.sync += [one.eq(Mux(run.half, self.most * rows, 0)) for one in (position, origin)]
+                with m.If(run.start):
                     m.next = "FORWARD"
             with m.State("FORWARD"):
                 m.d.comb += forward.eq(1)
-                m.d.sync += [place.eq(place + 1), row.eq(row + 1)]
+                m.d.sync += [position.eq(position + 1), row.eq(row + 1)]
                 with m.If(last_row):
                     m.d.sync += [row.eq(0), sample.eq(sample + 1)]
                     with m.If(last_sample):
                         m.d.sync += sample.eq(0)
-                        m.next = "HEAD"
-            with m.State("HEAD"):
-                m.d.sync += [place.eq(origin), pace.eq(0), paced.eq(0), more.eq(1), dh.eq(0), pause.eq(0)]
+                        m.next = "LOGITS"
+            with m.State("LOGITS"):
+                m.d.sync += [position.eq(origin), pace.eq(0), paced.eq(0), more.eq(1), hidden.eq(0), pause.eq(0)]
                 m.d.sync += ending.eq(single)
-                with m.If(self.finished == self.count):
+                with m.If(self.finished == run.count):
                     m.next = "BACKWARD"
-                    with m.If(~self.learn):
-                        m.d.comb += self.done.eq(1)
+                    with m.If(~run.learn):
+                        m.d.comb += run.done.eq(1)
                         m.next = "IDLE"
             with m.State("BACKWARD"):
                 m.d.comb += backward.eq(more)
                 with m.If(more):
-                    m.d.sync += [sample.eq(sample + 1), place.eq(place + rows), dh.eq(dh + mapping.adapters)]
-                    m.d.sync += [more.eq(~ending), ending.eq(sample == nearly)]
-                m.d.sync += [pace.eq(pace + 1), paced.eq(pace >= self.slices + 2)]
-                with m.If(paced & (~more | ending)):
                     m.d.sync += [
-                        pace.eq(0),
-                        paced.eq(0),
-                        more.eq(1),
-                        ending.eq(single),
-                        sample.eq(0),
-                        row.eq(row + 1),
-                        place.eq(origin + 1),
-                        origin.eq(origin + 1),
+                        sample.eq(sample + 1),
+                        position.eq(position + rows),
+                        hidden.eq(hidden + mapping.adapters),
                     ]
-                    m.d.sync += dh.eq(0)
-                    self._next_adapter(m, row, dh)
+                    m.d.sync += [more.eq(~ending), ending.eq(sample == nearly)]
+                # set one cycle before the last of the period
+                m.d.sync += [pace.eq(pace + 1), paced.eq(pace >= self.period - 2)]
+                with m.If(paced & (~more | ending)):
+                    m.d.sync += [pace.eq(0), paced.eq(0), more.eq(1), ending.eq(single), sample.eq(0)]
+                    m.d.sync += [row.eq(row + 1), position.eq(origin + 1), origin.eq(origin + 1), hidden.eq(0)]
+                    self._next_adapter(m, row, hidden)
                     with m.If(row == mapping.adapter_rows - 1):
                         m.next = "LEAVE"
             with m.State("LEAVE"):
-                # the last row's gradients leave before those of B
+                # the last row's gradients leave before those of B; the state begins behind its last turn
                 m.d.sync += pace.eq(pace + 1)
-                with m.If(pace == self.slices + 4):
+                with m.If(pace == leave - 2):
                     m.next = "COLUMNS"
             with m.State("COLUMNS"):
                 m.d.comb += column.eq(1)
-                m.d.sync += [entry.eq(entry + 1), pause.eq(15)]
+                m.d.sync += [entry.eq(entry + 1), pause.eq(settle - 1)]
                 with m.If(entry == self.entries - 1):
                     m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
-                    m.d.comb += self.done.eq(1)
+                    m.d.comb += run.done.eq(1)
                     m.next = "IDLE"
 
         first, last = self._ends(m, row)
-        draining = self._drain(m, column, entry)
+        leaving = self._drain(m, column, entry)
         m.d.sync += [
             self.enable.eq((forward & ~last_row) | backward),
             self.within.eq(backward),
             self.first.eq(Mux(backward, sample == 0, first)),
             self.last.eq(Mux(backward, ending, last)),
             self.base.eq(forward & last_row),
-            self.address.eq(place),
-            self.dh.eq(dh),
+            self.address.eq(position),
+            self.hidden.eq(hidden),
+            # backward, the parameters are read for what leaves
+            self.row.eq(Mux(forward, row, leaving)),
         ]
-        # backward, the parameters are read for what leaves
-        m.d.sync += self.tile.eq(Mux(forward, row, draining))
-        m.d.comb += self.entry.eq(entry)
+        m.d.comb += self.b.address.eq(entry)
         return m
 
     def _ends(self, m: Module, row: Signal) -> tuple[Signal, Signal]:
@@ -181,7 +197,7 @@ class BackwardSequencer(wiring.Component):
                 m.d.comb += last.eq(1)
         return first, last
 
-    def _next_adapter(self, m: Module, row: Signal, dh: Signal) -> None:
+    def _next_adapter(self, m: Module, row: Signal, hidden: Signal) -> None:
         """The adapter of the row after this one."""
         begin = 0
         for number, rows in enumerate(self.mapping.rows_per_adapter):
@@ -189,36 +205,51 @@ class BackwardSequencer(wiring.Component):
             for_next = [one for one in range(begin - rows - 1, begin - 1) if one >= 0]
             if number and for_next:
                 with m.If((row >= for_next[0]) & (row <= for_next[-1])):
-                    m.d.sync += dh.eq(number)
+                    m.d.sync += hidden.eq(number)
 
     def _drain(self, m: Module, column: Signal, entry: Signal) -> Signal:
-        """Holds a row's gradients and sends them to the updaters, a beat each a cycle; or those of B, to the first."""
-        mapping, slices = self.mapping, self.slices
+        """Hold a row's gradients and send them to the updaters, a beat each a cycle; or those of B, to the first.
+
+        Returns
+        -------
+        Signal
+            The row whose gradients leave, or will be next.
+        """
+        mapping, slices, words = self.mapping, self.slices, self.mapping.words_per_cycle
+        clipped = []
+        for number, updater in enumerate(self.updaters):
+            m.submodules[f"updater{number}"] = updater
+            m.d.comb += updater.rate.eq(self.batch.rate)
+            clipped.append(updater.clipped)
         held = Signal(self.sums.shape())
-        tile, part, busy = Signal(range(mapping.adapter_rows + 1)), Signal(range(slices)), Signal()
+        row, part, busy = Signal(range(mapping.adapter_rows + 1)), Signal(range(slices)), Signal()
         number = Signal(range(mapping.adapter_rows * slices + 1))
-        with m.If(self.start):
-            m.d.sync += [tile.eq(0), number.eq(0)]
+        with m.If(self.batch.start):
+            m.d.sync += [row.eq(0), number.eq(0)]
         with m.If(self.complete):
             m.d.sync += [held.eq(self.sums), busy.eq(1), part.eq(0)]
         with m.Elif(busy):
             m.d.sync += [part.eq(part + 1), number.eq(number + 1)]
             with m.If(part == slices - 1):
-                m.d.sync += [busy.eq(0), tile.eq(tile + 1)]
-        taken = delayed(m, column, 1, "column")
-        place = delayed(m, entry, 1, "entry")
-        beat = Signal.like(self.beat)
-        m.d.sync += beat.eq(Mux(taken, mapping.a_beats + place, number << exact_log2(mapping.words_per_cycle)))
-        m.d.comb += self.beat.eq(delayed(m, beat, Updater.LATENCY, "beat"))
-        for at in range(VALUES * mapping.words_per_cycle):
+                m.d.sync += [busy.eq(0), row.eq(row + 1)]
+        of_b, entry = delayed(m, column, FETCH, "of_b"), delayed(m, entry, FETCH, "entry")
+        address = Signal.like(self.updates.address)
+        m.d.sync += address.eq(Mux(of_b, mapping.a_beats + entry, number << exact_log2(words)))
+        m.d.comb += [
+            self.updates.address.eq(delayed(m, address, Updater.LATENCY, "address")),
+            self.updates.write.eq(Cat(updater.done for updater in self.updaters)),
+            self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
+            self.clipped.eq(sum(clipped[1:], clipped[0])),
+        ]
+        for at in range(VALUES * words):
             updater, into = self.updaters[at // VALUES], at % VALUES
-            starts = range(at, mapping.lanes * mapping.columns, VALUES * mapping.words_per_cycle)
+            starts = range(at, mapping.lanes * mapping.columns, VALUES * words)
             total = Array(held[start] for start in starts)[part]
             value = Array(self.parameters[start] for start in starts)[part]
             if at < VALUES:
-                b_value, db_value = (self.b_value[at], self.db_value[at]) if at < mapping.ranks else (0, 0)
-                total, value = Mux(taken, db_value, total), Mux(taken, b_value, value)
+                b_value, b_total = (self.b.value[at], self.b.gradient[at]) if at < mapping.ranks else (0, 0)
+                total, value = Mux(of_b, b_total, total), Mux(of_b, b_value, value)
             m.d.sync += [updater.sums[into].eq(total), updater.parameters[into].eq(value)]
         for at, updater in enumerate(self.updaters):
-            m.d.sync += updater.valid.eq(busy if at else busy | taken)
-        return tile
+            m.d.sync += updater.valid.eq(busy if at else busy | of_b)
+        return row

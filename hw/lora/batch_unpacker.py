@@ -9,7 +9,7 @@ from ...golden.fixed import Q8_16
 from ...golden.lora.mapping import SCALES, AdapterMapping, Word
 from ...golden.nf4.nf4_dequant import Nf4DequantSpec
 from ..nf4.nf4_dequant import Nf4Dequant
-from ..nn.pooling import VALUE
+from ..nn.interfaces import ACTIVATION
 from ..nn.sample_writer import BYTES_PER_BEAT, activation_of_byte
 from .job_interfaces import BatchLoad, BatchWrite
 
@@ -58,7 +58,7 @@ class BatchUnpacker(wiring.Component):
         m.d.comb += dequant.o.ready.eq(1)
         decoded = dequant.o.valid
         # a word that is whole waits here while decoded ones are written
-        assembled = [Signal(VALUE, name=f"assembled{lane}") for lane in range(mapping.lanes)]
+        assembled = [Signal(ACTIVATION, name=f"assembled{lane}") for lane in range(mapping.lanes)]
         full, recorded, turn = Signal(), Signal(), Signal()
         room, written = Signal(), Signal()
         m.d.comb += [room.eq(~full | ~decoded), written.eq(full & ~decoded)]
@@ -206,7 +206,7 @@ class BatchUnpacker(wiring.Component):
         """A beat's values at their place of the word; the first beat clears the rest."""
         for lane, into in enumerate(word):
             part = beat.word_select(lane % values, 128 // values)
-            value = activation_of_byte(part) if values == BYTES_PER_BEAT else part[: VALUE.width].as_signed()
+            value = activation_of_byte(part) if values == BYTES_PER_BEAT else part[: ACTIVATION.width].as_signed()
             with m.If(slot == lane // values):
                 m.d.sync += into.eq(value)
             with m.Elif(slot == 0):

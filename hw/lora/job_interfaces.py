@@ -9,7 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.lora.mapping import AdapterMapping
-from ..nn.pooling import VALUE
+from ..nn.interfaces import ACTIVATION
 
 ENTRY = data.StructLayout({"index": 24, "label": 8})
 """An entry of the order list: a sample's index and its label."""
@@ -209,7 +209,7 @@ class BatchWrite(wiring.Signature):
             {
                 "enable": Out(mapping.words_per_cycle),
                 "address": Out(range(2 * batch * mapping.sample_rows)),
-                "words": Out(data.ArrayLayout(VALUE, mapping.lanes * mapping.words_per_cycle)),
+                "words": Out(data.ArrayLayout(ACTIVATION, mapping.lanes * mapping.words_per_cycle)),
             }
         )
 

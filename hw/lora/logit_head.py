@@ -1,7 +1,7 @@
-"""The end of the network, sample by sample: logits, softmax, loss gradient, and what each adapter gets of it."""
+"""Logit head, the end of the network sample by sample: logits, softmax, loss gradient, each adapter's part of it."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib import data, fifo, memory, stream, wiring
+from amaranth.lib import data, fifo, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -11,96 +11,115 @@ from ...golden.nn.celoss import CelossSpec
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ...golden.nn.softmax import SoftmaxSpec
 from ..nn.celoss import Celoss
-from ..nn.mac import ACTIVATION, PARAMETER, PRODUCT
+from ..nn.interfaces import ACTIVATION, PARAMETER, PRODUCT
 from ..nn.softmax import Softmax
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
+from .engine_interfaces import LOGIT, BRead, HiddenGradientRead
+from .job_interfaces import LabelWrite
 
-LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
+LOGITS_WAITING = 64
+"""Logits that may wait for the softmax."""
+READ, MULTIPLY, SUM = 1, 1, 1
+"""Registers of a memory read, of a product, of a sum."""
+LABEL_READ = 2
+"""From a label's address to the label: the address's register, and the memory."""
+GRADIENT_PRODUCT = signed(2 * PARAMETER.width)
+"""A loss gradient times a parameter."""
 
 
 class LogitHead(wiring.Component):
-    """Follows the adapters' forward pass; three steps work on three samples at a time.
+    """Follow the adapters' forward pass; three steps work on three samples at a time.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
 
     Attributes
     ----------
-    start
+    start : In, 1
         A batch begins: whatever comes belongs to its samples in order.
-    half
-        Of the labels' memory: which batch.
-    h_valid, h
-        What an adapter passes on; adapters in order, sample by sample.
-    base_valid, base
-        A sample's base logits.
-    label_write, label_address, label
-        Labels of either batch.
-    finished
+    half : In, 1
+        Half of the labels' memory that has the batch's.
+    hidden_valid : In, 1
+        `hidden` has an adapter's hidden values; adapters in order, sample by sample.
+    hidden : In, array of ranks Q8.16
+    base_valid : In, 1
+        `base` has a sample's base logits; samples in order.
+    base : In, array of classes Q8.16
+    labels : In, `LabelWrite`
+        Labels of either half.
+    finished : Out, range(batch + 1)
         Samples of which all gradients are known.
-    dh_read, dh
-        Gradient of sample x adapters + adapter, one cycle later.
-    b_write, b_address, b_data, b_read, b_value, db_value
-        B, and the batch's gradient of it: word class x adapters + adapter; read one cycle later, between batches.
-    show, logits
-        Logits also go out there.
-    clipped
-        How many values were clipped in this cycle.
+    gradients : In, `HiddenGradientRead`
+        Gradients at the hidden values.
+    b_write : In, 1
+        Write `b_value` to entry `b_address` of B; between batches, or while the batch is updated.
+    b_address : In, range(classes * adapters)
+    b_value : In, array of ranks Q4.12
+    b_read : In, `BRead`
+        B, and the batch's gradient of it.
+    show : In, 1
+        Logits also go out through `logits`; stays the same during a batch.
+    logits : Out stream of logits
+        Logits of the tuned network, a sample after the other.
+    clipped : Out, range(ranks + 2)
+        Logits and gradients that were clipped in the cycle before.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
         self.mapping, self.batch = mapping, batch
         self.entries = mapping.classes * mapping.adapters
         self.sum_width = accumulator_width(Q8_16, Q4_12, batch)
-        ranks = mapping.ranks
-        b = data.ArrayLayout(PARAMETER, ranks)
         super().__init__(
             {
-                **dict.fromkeys(("start", "half", "h_valid", "base_valid", "label_write", "b_write", "show"), In(1)),
-                "h": In(data.ArrayLayout(ACTIVATION, ranks)),
+                **dict.fromkeys(("start", "half", "hidden_valid", "base_valid", "b_write", "show"), In(1)),
+                "hidden": In(data.ArrayLayout(ACTIVATION, mapping.ranks)),
                 "base": In(data.ArrayLayout(ACTIVATION, mapping.classes)),
-                "label_address": In(range(2 * batch)),
-                "label": In(8),
+                "labels": In(LabelWrite(batch)),
                 "finished": Out(range(batch + 1)),
-                "dh_read": In(range(batch * mapping.adapters)),
-                "dh": Out(b),
+                "gradients": In(HiddenGradientRead(mapping, batch)),
                 "b_address": In(range(self.entries)),
-                "b_data": In(b),
-                "b_read": In(range(self.entries)),
-                "b_value": Out(b),
-                "db_value": Out(data.ArrayLayout(signed(self.sum_width), ranks)),
+                "b_value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
+                "b_read": In(BRead(mapping, self.sum_width)),
                 "logits": Out(LOGIT),
-                "clipped": Out(range(ranks + 2)),
+                "clipped": Out(range(mapping.ranks + 2)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping = self.mapping
-        m.submodules.b = b = memory.Memory(shape=self.b_data.shape(), depth=self.entries, init=[])
-        m.submodules.h = h = memory.Memory(shape=self.h.shape(), depth=self.batch * mapping.adapters, init=[])
+        m.submodules.b = b = memory.Memory(shape=self.b_value.shape(), depth=self.entries, init=[])
+        m.submodules.h = h = memory.Memory(shape=self.hidden.shape(), depth=self.batch * mapping.adapters, init=[])
         store, h_in = b.write_port(), h.write_port()
-        m.d.comb += [store.en.eq(self.b_write), store.addr.eq(self.b_address), store.data.eq(self.b_data)]
+        m.d.comb += [store.en.eq(self.b_write), store.addr.eq(self.b_address), store.data.eq(self.b_value)]
         place = Signal(range(self.batch * mapping.adapters + 1))
-        m.d.comb += [h_in.en.eq(self.h_valid), h_in.addr.eq(place), h_in.data.eq(self.h)]
+        m.d.comb += [h_in.en.eq(self.hidden_valid), h_in.addr.eq(place), h_in.data.eq(self.hidden)]
         with m.If(self.start):
             m.d.sync += place.eq(0)
-        with m.Elif(self.h_valid):
+        with m.Elif(self.hidden_valid):
             m.d.sync += place.eq(place + 1)
 
-        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=len(Value.cast(self.logits.payload)), depth=64)
-        logit_clipped = self._logits(m, b, h, place, queue)
+        m.submodules.waiting = waiting = fifo.SyncFIFOBuffered(
+            width=len(Value.cast(self.logits.payload)), depth=LOGITS_WAITING
+        )
+        logit_clipped = self._logits(m, b, h, place, waiting)
         m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=mapping.classes))
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
-        given = self.logits.payload.shape()(queue.r_data)
+        given = self.logits.payload.shape()(waiting.r_data)
         both = softmax.i.ready & (self.logits.ready | ~self.show)
         m.d.comb += [
-            softmax.i.valid.eq(queue.r_rdy & (self.logits.ready | ~self.show)),
+            softmax.i.valid.eq(waiting.r_rdy & (self.logits.ready | ~self.show)),
             softmax.i.payload.logit.eq(given.logit),
             softmax.i.payload.last.eq(given.last),
-            self.logits.valid.eq(queue.r_rdy & softmax.i.ready & self.show),
+            self.logits.valid.eq(waiting.r_rdy & softmax.i.ready & self.show),
             self.logits.payload.eq(given),
-            queue.r_en.eq(both),
+            waiting.r_en.eq(both),
         ]
         self._labels(m, celoss)
         dh_clipped = self._gradients(m, b, h, celoss)
@@ -111,27 +130,30 @@ class LogitHead(wiring.Component):
         """One after the other as they are asked for."""
         m.submodules.labels = labels = memory.Memory(shape=unsigned(8), depth=2 * self.batch, init=[])
         store, fetch = labels.write_port(), labels.read_port()
-        place, fresh = Signal(range(self.batch + 1)), Signal(2)
+        place, fresh = Signal(range(self.batch + 1)), Signal(LABEL_READ)
         m.d.comb += [
-            store.en.eq(self.label_write),
-            store.addr.eq(self.label_address),
-            store.data.eq(self.label),
+            store.en.eq(self.labels.enable),
+            store.addr.eq(self.labels.address),
+            store.data.eq(self.labels.label),
             fetch.addr.eq(place + Mux(self.half, self.batch, 0)),
-            celoss.label.valid.eq(fresh[1]),
+            celoss.label.valid.eq(fresh[-1]),
             celoss.label.payload.label.eq(fetch.data),
         ]
-        m.d.sync += fresh.eq(Cat(1, fresh[0]))
+        m.d.sync += fresh.eq(Cat(1, fresh[:-1]))
         with m.If(self.start):
             m.d.sync += [place.eq(0), fresh.eq(0)]
         with m.Elif(celoss.label.valid & celoss.label.ready):
             m.d.sync += [place.eq(place + 1), fresh.eq(0)]
 
     def _logits(
-        self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, queue: fifo.SyncFIFOBuffered
+        self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, waiting: fifo.SyncFIFOBuffered
     ) -> Value:
         """Base logits + B h: a class takes as many cycles as there are adapters."""
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
+        before_sum = READ + MULTIPLY + exact_log2(ranks)
+        # by then a sample's last logit is in the FIFO, whose level decides on the next one
+        behind = before_sum + SUM + RoundSaturate.LATENCY
         m.submodules.bases = bases = memory.Memory(
             shape=unsigned(len(Value.cast(self.base))), depth=self.batch, init=[]
         )
@@ -141,19 +163,21 @@ class LogitHead(wiring.Component):
         b_port, h_port = b.read_port(), h.read_port()
         entry, number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
-        left, held = Signal(len(Value.cast(self.base))), Signal(4)
+        left, pause = Signal(len(Value.cast(self.base))), Signal(range(behind))
         issue, end = Signal(), Signal()
         m.d.comb += [
-            b_port.addr.eq(Mux(issue, entry, self.b_read)),
-            self.b_value.eq(b_port.data),
+            b_port.addr.eq(Mux(issue, entry, self.b_read.address)),
+            self.b_read.value.eq(b_port.data),
             h_port.addr.eq(origin + adapter),
             base.addr.eq(sample),
             end.eq(adapter == adapters - 1),
         ]
         with m.FSM():
             with m.State("WAIT"):
-                m.d.sync += [entry.eq(0), number.eq(0), adapter.eq(0), held.eq(8)]
-                room = queue.level < queue.depth - 2 * classes if queue.depth > 2 * classes else queue.level == 0
+                m.d.sync += [entry.eq(0), number.eq(0), adapter.eq(0), pause.eq(behind - 1)]
+                room = (
+                    waiting.level < waiting.depth - 2 * classes if waiting.depth > 2 * classes else waiting.level == 0
+                )
                 with m.If((bases_seen != sample) & (seen >= needed) & room):
                     m.next = "RUN"
                     m.d.sync += left.eq(base.data)
@@ -164,40 +188,40 @@ class LogitHead(wiring.Component):
                     m.d.sync += [sample.eq(sample + 1), needed.eq(needed + adapters), origin.eq(origin + adapters)]
                     m.next = "SETTLE"
             with m.State("SETTLE"):
-                m.d.sync += held.eq(held - 1)
-                with m.If(held == 0):
+                m.d.sync += pause.eq(pause - 1)
+                with m.If(pause == 0):
                     m.next = "WAIT"
-        products = [Signal(signed(PRODUCT), name=f"raise{rank}") for rank in range(ranks)]
+        products = [Signal(PRODUCT, name=f"logit_product{rank}") for rank in range(ranks)]
         m.d.sync += [p.eq(b_port.data[r] * h_port.data[r]) for r, p in enumerate(products)]
-        total, levels = adder_tree(m, products, "raised"), exact_log2(ranks)
-        step = delayed(m, issue, 2 + levels, "raise_step")
-        first = delayed(m, adapter == 0, 2 + levels, "raise_first")
-        last = delayed(m, issue & end, 2 + levels, "raise_last")
-        final = delayed(m, number == classes - 1, 3 + levels + RoundSaturate.LATENCY, "raise_final")
-        logit = Signal(signed(max(len(total), PRODUCT) + adapters.bit_length() + 1))
+        total = adder_tree(m, products, "logitd")
+        step = delayed(m, issue, before_sum, "logit_step")
+        first = delayed(m, adapter == 0, before_sum, "logit_first")
+        last = delayed(m, issue & end, before_sum, "logit_last")
+        final = delayed(m, number == classes - 1, behind, "logit_final")
+        logit = Signal(signed(max(len(total), PRODUCT.width) + adapters.bit_length() + 1))
         with m.If(step):
             m.d.sync += logit.eq(Mux(first, left[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
             with m.If(first):
                 m.d.sync += left.eq(left >> ACTIVATION.width)
-        m.submodules.narrow_logit = narrow = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
-        valid = delayed(m, last, 1 + RoundSaturate.LATENCY, "logit_valid")
+        m.submodules.logit_rounding = rounding = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
+        valid = delayed(m, last, SUM + RoundSaturate.LATENCY, "logit_valid")
         m.d.comb += [
-            narrow.i.eq(logit),
-            queue.w_en.eq(valid),
-            queue.w_data.eq(Cat(narrow.o, final)),
+            rounding.i.eq(logit),
+            waiting.w_en.eq(valid),
+            waiting.w_data.eq(Cat(rounding.o, final)),
         ]
         with m.If(self.base_valid):
             m.d.sync += bases_seen.eq(bases_seen + 1)
         with m.If(self.start):
             m.d.sync += [bases_seen.eq(0), sample.eq(0), needed.eq(adapters), origin.eq(0)]
-        return narrow.clipped & valid
+        return rounding.clipped & valid
 
     def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, celoss: Celoss) -> list[Value]:
-        """Gradients dh = B' g, narrowed, and dB, the batch's sum of g h'; an adapter takes a cycle a class."""
+        """Gradients dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class."""
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
-        m.submodules.db = db = memory.Memory(shape=self.db_value.shape(), depth=self.entries, init=[])
-        m.submodules.dhs = dhs = memory.Memory(shape=self.dh.shape(), depth=self.batch * adapters, init=[])
+        m.submodules.db = db = memory.Memory(shape=self.b_read.gradient.shape(), depth=self.entries, init=[])
+        m.submodules.dhs = dhs = memory.Memory(shape=self.gradients.value.shape(), depth=self.batch * adapters, init=[])
         gradients = [Signal(PARAMETER, name=f"gradient{number}") for number in range(classes)]
         b_port, h_port, old, new = b.read_port(), h.read_port(), db.read_port(), db.write_port()
         dh_port, dh_in = dhs.read_port(), dhs.write_port()
@@ -207,12 +231,12 @@ class LogitHead(wiring.Component):
         m.d.comb += [
             b_port.addr.eq(entry),
             h_port.addr.eq(origin + adapter),
-            old.addr.eq(Mux(issue, entry, self.b_read)),
-            self.db_value.eq(old.data),
+            old.addr.eq(Mux(issue, entry, self.b_read.address)),
+            self.b_read.gradient.eq(old.data),
             end.eq(number == classes - 1),
             fresh.eq(sample == 0),
-            dh_port.addr.eq(self.dh_read),
-            self.dh.eq(dh_port.data),
+            dh_port.addr.eq(self.gradients.address),
+            self.gradients.value.eq(dh_port.data),
         ]
         given = celoss.o
         with m.FSM():
@@ -236,31 +260,34 @@ class LogitHead(wiring.Component):
                         m.next = "COLLECT"
         gradient = Signal(PARAMETER)
         m.d.sync += gradient.eq(Array(gradients)[number])
-        beginning, over = delayed(m, number == 0, 2, "dh_first"), delayed(m, issue & end, 2, "dh_last")
-        step, place = delayed(m, issue, 2, "db_step"), delayed(m, entry, 2, "db_place")
-        first_sample = delayed(m, fresh, 2, "db_first")
+        beginning, over = (
+            delayed(m, number == 0, READ + MULTIPLY, "dh_first"),
+            delayed(m, issue & end, READ + MULTIPLY, "dh_last"),
+        )
+        step, place = delayed(m, issue, READ + MULTIPLY, "db_step"), delayed(m, entry, READ + MULTIPLY, "db_place")
+        first_sample = delayed(m, fresh, READ + MULTIPLY, "db_first")
         clipped = []
         before = Signal.like(old.data)
         m.d.sync += before.eq(old.data)
         sums = []
-        valid = delayed(m, over, 1 + RoundSaturate.LATENCY, "dh_valid")
+        valid = delayed(m, over, SUM + RoundSaturate.LATENCY, "dh_valid")
         for rank in range(ranks):
-            lower, outer = Signal(signed(32), name=f"lower{rank}"), Signal(signed(PRODUCT), name=f"outer{rank}")
-            total = Signal(signed(32 + classes.bit_length()), name=f"dh_sum{rank}")
+            lower, outer = Signal(GRADIENT_PRODUCT, name=f"lower{rank}"), Signal(PRODUCT, name=f"outer{rank}")
+            total = Signal(signed(GRADIENT_PRODUCT.width + classes.bit_length()), name=f"dh_sum{rank}")
             m.d.sync += [
                 lower.eq(b_port.data[rank] * gradient),
                 outer.eq(h_port.data[rank] * gradient),
                 total.eq(Mux(beginning, 0, total) + lower),
             ]
             sums.append(Mux(first_sample, 0, before[rank]) + outer)
-            m.submodules[f"narrow_dh{rank}"] = narrow = RoundSaturate(len(total), Q4_12.fraction, Q4_12)
-            m.d.comb += [narrow.i.eq(total), dh_in.data[rank].eq(narrow.o)]
-            clipped.append(narrow.clipped & valid)
+            m.submodules[f"dh_rounding{rank}"] = rounding = RoundSaturate(len(total), Q4_12.fraction, Q4_12)
+            m.d.comb += [rounding.i.eq(total), dh_in.data[rank].eq(rounding.o)]
+            clipped.append(rounding.clipped & valid)
         written = Signal.like(new.data)
         m.d.sync += [written[rank].eq(total) for rank, total in enumerate(sums)]
         m.d.comb += [
-            new.en.eq(delayed(m, step, 1, "db_write")),
-            new.addr.eq(delayed(m, place, 1, "db_address")),
+            new.en.eq(delayed(m, step, SUM, "db_write")),
+            new.addr.eq(delayed(m, place, SUM, "db_address")),
             new.data.eq(written),
         ]
         at, done = Signal(range(self.batch * adapters + 1)), Signal(range(adapters + 1))

@@ -1,4 +1,4 @@
-"""Makes the record of a sample: the stages' outputs, block by block, through NF4 or as they are, in beats."""
+"""Record packer: a sample's record from the stages' outputs, block by block, in NF4 or in Q8.16, as beats."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
@@ -9,43 +9,31 @@ from ...golden.fixed import Q8_16
 from ...golden.lora.mapping import SCALES, ZERO_CODE, AdapterMapping
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
 from ..nf4.nf4_quant import Nf4Quant
-from ..nn.pooling import VALUE
-
-BEAT = stream.Signature(128)
+from ..nn.interfaces import ACTIVATION, BEAT_BITS, BEATS, StageOutputs
 
 
 class RecordPacker(wiring.Component):
-    """Reads the outbox stage by stage as they are filled; one value a cycle, and one cycle from stage to stage.
+    """Read the stages' outputs as they are filled, one value a cycle, and one cycle from stage to stage.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
 
     Attributes
     ----------
-    raw
-        The record is in Q8.16, four bytes a value.
-    filled, full
-        A stage's outputs are complete; they still wait to be read.
-    done
-        A record's last beat is taken.
-    read, read_address, read_column, value
-        The outbox.
+    raw : In, 1
+        The record is in Q8.16, four bytes a value; stays the same during a record.
+    outputs : In, `StageOutputs`
+        From the forward engine; of all stages.
+    done : Out, 1
+        The record's last beat is made; it is on offer from the next cycle on.
     o : Out stream of beats
+        `AdapterMapping.record_beats` or `raw_beats` beats a record: the codes, then the scales; or the values.
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
         self.mapping = mapping
-        stages = len(mapping.forward.stages)
-        super().__init__(
-            {
-                "raw": In(1),
-                "filled": In(stages),
-                "full": Out(stages),
-                "done": Out(1),
-                "read": Out(1),
-                "read_address": Out(range(mapping.forward.output_depth)),
-                "read_column": Out(exact_log2(mapping.columns)),
-                "value": In(VALUE),
-                "o": Out(BEAT),
-            }
-        )
+        super().__init__({"raw": In(1), "outputs": In(StageOutputs(mapping.forward)), "done": Out(1), "o": Out(BEATS)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -57,10 +45,10 @@ class RecordPacker(wiring.Component):
         self._fetch(m, valid, last, advance)
         m.d.comb += [
             quant.i.valid.eq(valid & ~self.raw),
-            quant.i.payload.value.eq(self.value),
+            quant.i.payload.value.eq(self.outputs.value),
             quant.i.payload.last.eq(last),
             words.i.valid.eq(valid & self.raw),
-            words.i.payload.value.eq(self.value),
+            words.i.payload.value.eq(self.outputs.value),
             words.i.payload.last.eq(last),
             advance.eq(~valid | Mux(self.raw, words.i.ready, quant.i.ready)),
             codes.i.valid.eq(quant.o.valid),
@@ -79,7 +67,7 @@ class RecordPacker(wiring.Component):
         mapping = self.mapping
         columns = mapping.columns
         stage = Signal(range(len(mapping.forward.stages)))
-        start, group, address = (Signal.like(self.read_address, name=name) for name in ("start", "group", "address"))
+        start, group, address = (Signal.like(self.outputs.address, name=name) for name in ("start", "group", "address"))
         column = Signal(exact_log2(columns))
         count, length = Signal(range(max(c for c, _ in mapping.blocks) + 1)), Signal(range(longest_of(mapping) + 1))
         block, place = Signal.like(count), Signal.like(length)
@@ -87,8 +75,14 @@ class RecordPacker(wiring.Component):
         ended, over, wrapped = Signal(), Signal(), Signal()
         vector = Signal()
         clear = Signal(len(mapping.forward.stages))
-        m.d.sync += self.full.eq((self.full & ~clear) | self.filled)
-        m.d.comb += [self.read.eq(advance), self.read_address.eq(address), self.read_column.eq(column)]
+        full = Signal(len(mapping.forward.stages))
+        m.d.sync += full.eq((full & ~clear) | self.outputs.filled)
+        m.d.comb += [
+            self.outputs.full.eq(full),
+            self.outputs.enable.eq(advance),
+            self.outputs.address.eq(address),
+            self.outputs.column.eq(column),
+        ]
         with m.If(advance):
             m.d.sync += valid.eq(0)
         with m.FSM() as fsm:
@@ -107,7 +101,7 @@ class RecordPacker(wiring.Component):
                                 over.eq(blocks == 1),
                                 vector.eq(blocks * values == own.channels and blocks == 1),
                             ]
-                            with m.If(self.full[number]):
+                            with m.If(full[number]):
                                 m.next = "READ"
                 m.d.sync += [block.eq(0), place.eq(0), column.eq(0), wrapped.eq(0)]
             with m.State("READ"), m.If(advance):
@@ -138,11 +132,27 @@ class RecordPacker(wiring.Component):
 
 
 class WordPacker(wiring.Component):
-    """Where a record's words end: after the last lane, with the last block that has room, and with a tensor."""
+    """Find where a record's words end: after the last lane, with the last block that has room, and with a tensor.
 
-    def __init__(self, mapping: AdapterMapping, member: dict) -> None:
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    item : Shape
+        An item of the stream `i`, with a bit `last` on a block's last one.
+
+    Attributes
+    ----------
+    i : In stream of items
+        The items of a record, one after the other.
+    o : Out stream of beats
+        Each word begins on a beat of its own.
+    done : Out, 1
+        The record's last beat is made, for one cycle; it is on offer from the next cycle on.
+    """
+
+    def __init__(self, mapping: AdapterMapping, item: data.StructLayout) -> None:
         self.mapping = mapping
-        super().__init__({**member, "o": Out(BEAT), "done": Out(1)})
+        super().__init__({"i": In(stream.Signature(item)), "o": Out(BEATS), "done": Out(1)})
 
     def _close(self, m: Module, taken: Signal) -> tuple[Signal, Signal, Signal]:
         """The lane of the value on offer, whether it closes its word, and whether it ends the record."""
@@ -174,16 +184,16 @@ class WordPacker(wiring.Component):
 
 
 class CodePacker(WordPacker):
-    """Codes to beats of 32, the first lowest, then all scales."""
+    """Pack NF4 codes into beats of 32, the first lowest, then all scales of the record. Ports: see `WordPacker`."""
 
     def __init__(self, mapping: AdapterMapping) -> None:
-        layout = data.StructLayout({"code": unsigned(4), "scale": unsigned(Q8_16.width - 1), "last": 1})
-        super().__init__(mapping, {"i": In(stream.Signature(layout))})
+        scale = unsigned(Q8_16.width - 1)
+        super().__init__(mapping, data.StructLayout({"code": unsigned(4), "scale": scale, "last": 1}))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping = self.mapping
-        word, offered, flush = Signal(128), Signal(), Signal()
+        word, offered, flush = Signal(BEAT_BITS), Signal(), Signal()
         taken = Signal()
         lane, close, final = self._close(m, taken)
         m.submodules.scales = scales = memory.Memory(
@@ -223,16 +233,15 @@ class CodePacker(WordPacker):
 
 
 class ValuePacker(WordPacker):
-    """Values to beats of four, each in 32 bits; words filled up with zeros."""
+    """Pack values into beats of four, each in 32 bits; words are filled up with zeros. Ports: see `WordPacker`."""
 
     def __init__(self, mapping: AdapterMapping) -> None:
-        layout = data.StructLayout({"value": VALUE, "last": 1})
-        super().__init__(mapping, {"i": In(stream.Signature(layout))})
+        super().__init__(mapping, data.StructLayout({"value": ACTIVATION, "last": 1}))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping = self.mapping
-        word, offered, fill, ends = Signal(128), Signal(), Signal(), Signal()
+        word, offered, fill, ends = Signal(BEAT_BITS), Signal(), Signal(), Signal()
         taken, free = Signal(), Signal()
         lane, close, final = self._close(m, taken)
         left = Signal(range(mapping.lanes // 4))
@@ -266,5 +275,5 @@ class ValuePacker(WordPacker):
 
 
 def longest_of(mapping: AdapterMapping) -> int:
-    """Values of the longest block."""
+    """Return the number of values of the longest block."""
     return max(length for _, length in mapping.blocks)

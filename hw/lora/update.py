@@ -1,23 +1,23 @@
-"""Parameters less rate times gradient, a beat of eight a cycle."""
+"""Updater: parameters less learning rate times gradient, a beat of eight a cycle."""
 
-from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q4_12
-from ...golden.lora.adapters import BATCH_GRADIENT, MAXIMUM_RATE, NOISE_BITS
+from ...golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from ...golden.nn.forward import PRODUCT_FRACTION
-from ..nn.mac import PARAMETER
+from ..nn.interfaces import PARAMETER
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
+from .engine_interfaces import RATE, VALUES
 
-VALUES = 8
-"""Of a beat."""
-RATE = unsigned(MAXIMUM_RATE.bit_length())
+OPERAND, PRODUCT, STEP = 1, 1, 1
+"""Registers of the rounded gradient, of its product with the rate, and of the difference."""
 
 
 class Updater(wiring.Component):
-    """Fixed latency, no handshake.
+    """Round the gradients, multiply them by the rate, subtract, and round the parameters; no handshake.
 
     Parameters
     ----------
@@ -26,17 +26,23 @@ class Updater(wiring.Component):
 
     Attributes
     ----------
-    valid, sums, parameters
-        A beat.
-    rate
-        Constant meanwhile.
-    done, o
-        The updated beat, `LATENCY` cycles later.
-    clipped
-        How many values were clipped in this cycle, of gradients or parameters.
+    valid : In, 1
+        `sums` and `parameters` are there.
+    sums : In, array of 8 integers of `width` bits, 28 bits behind the point
+        Gradients.
+    parameters : In, array of 8 Q4.12
+        Parameters before the update.
+    rate : In, `RATE` bits
+        Learning rate, 18 fraction bits; stays the same from `LATENCY` cycles before to `LATENCY` cycles after a beat.
+    done : Out, 1
+        `o` has a beat: `LATENCY` cycles after `valid`.
+    o : Out, array of 8 Q4.12
+        Parameters after the update.
+    clipped : Out, range(17)
+        Gradients and parameters that were clipped in the cycle before.
     """
 
-    LATENCY = 3 + 2 + 1 + 3
+    LATENCY = RoundSaturate.LATENCY + OPERAND + PRODUCT + STEP + RoundSaturate.LATENCY
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -55,12 +61,11 @@ class Updater(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        found = RoundSaturate.LATENCY
         rate = Signal(signed(len(self.rate) + 1))
         m.d.sync += rate.eq(self.rate)
-        old = delayed(m, self.parameters, found + 2, "old")
-        gradient_valid = delayed(m, self.valid, found, "gradient_valid")
-        m.d.comb += self.done.eq(delayed(m, gradient_valid, self.LATENCY - found, "done"))
+        old = delayed(m, self.parameters, RoundSaturate.LATENCY + OPERAND + PRODUCT, "old")
+        rounded = delayed(m, self.valid, RoundSaturate.LATENCY, "rounded")
+        m.d.comb += self.done.eq(delayed(m, rounded, self.LATENCY - RoundSaturate.LATENCY, "done"))
         clipped_gradients, clipped = [], []
         for at in range(VALUES):
             m.submodules[f"gradient{at}"] = gradient = RoundSaturate(
@@ -69,7 +74,8 @@ class Updater(wiring.Component):
             m.d.comb += gradient.i.eq(self.sums[at])
             operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{at}")
             product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{at}")
-            stepped = Signal(signed(47), name=f"stepped{at}")
+            width = max(PARAMETER.width + NOISE_BITS, len(product)) + 1
+            stepped = Signal(signed(width), name=f"stepped{at}")
             m.d.sync += [
                 operand.eq(gradient.o),
                 product.eq(operand * rate),
@@ -77,7 +83,7 @@ class Updater(wiring.Component):
             ]
             m.submodules[f"parameter{at}"] = parameter = RoundSaturate(len(stepped), NOISE_BITS, Q4_12)
             m.d.comb += [parameter.i.eq(stepped), self.o[at].eq(parameter.o)]
-            clipped_gradients.append(gradient.clipped & gradient_valid)
+            clipped_gradients.append(gradient.clipped & rounded)
             clipped.append(parameter.clipped & self.done)
         count = Signal.like(self.clipped)
         m.d.comb += count.eq(sum(clipped_gradients[1:], clipped_gradients[0]) + sum(clipped[1:], clipped[0]))

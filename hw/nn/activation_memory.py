@@ -1,4 +1,4 @@
-"""Activation memory: reads any `lanes` neighbours in a word, writes a run of a few neighbours, or one value in several rows."""
+"""Activation memory: reads `lanes` neighbours at any address; writes a few neighbours, or one value in several rows."""
 
 import itertools
 from functools import reduce

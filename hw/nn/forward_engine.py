@@ -4,7 +4,7 @@ It knows no adapters, no records and no host. To run inference with it:
 
 1. Send the beats of `golden.nn.images.frozen_image` through `load`, once; `loaded` follows the last one.
 2. For each sample, while ``sample.room`` is 1: set ``sample.start`` for a cycle, then send the beats of
-   `golden.nn.images.samples_image` through ``sample.beats`` until ``sample.done``. The sample is computed as soon as the
+   `golden.nn.images.samples_image` through ``sample.beats`` until ``sample.done``. It is computed as soon as the
    one before is; meanwhile the next one may come in.
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """

@@ -141,8 +141,8 @@ class SampleInput(wiring.Signature):
 class StageOutputs(wiring.Signature):
     """Outputs of the stages, as the forward engine gives them to a reader.
 
-    Outputs lie in the order of their computation: at address `StageMapping.output` + group * cells + cell, in the column
-    of their channel within the group.
+    Outputs lie in the order of their computation: at address `StageMapping.output` + group * cells + cell, in the
+    column of their channel within its group.
 
     Attributes
     ----------

@@ -73,7 +73,9 @@ class MacArray(wiring.Component):
         enable, within, first, last = (delayed(m, flag, latency.OPERANDS, name) for name, flag in flags.items())
         restart = delayed(m, ~within | first, latency.PRODUCT, "restart")
         move = delayed(m, enable, latency.PRODUCT, "move")
-        m.d.comb += port.complete.eq(delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete"))
+        m.d.comb += port.complete.eq(
+            delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete")
+        )
         products: list[Value] = []
         for place in range(self.lanes * self.columns):
             lane, column = divmod(place, self.columns)
@@ -111,7 +113,7 @@ class MacArray(wiring.Component):
         return lower + upper
 
     def _sums(self, m: Module, trees: list[Value], flags: tuple[Value, Value, Value], before: int) -> None:
-        """Add the words of a sum across, bias first, and round it; `flags` (used, first, last) go beside the operands."""
+        """Add the words of a sum across, bias first, and round it; `flags` (used, first, last) go with operands."""
         used, first, last = flags
         first = delayed(m, first, before, "sum_first")
         step, last = delayed(m, used, before, "step"), delayed(m, used & last, before, "sum_last")

@@ -1,6 +1,6 @@
 """Output reader: a stage's outputs as a stream, channel by channel, row by row."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,7 +32,9 @@ class OutputReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         stage, columns, outputs = self.mapping.stages[self.number], self.mapping.columns, self.outputs
-        group, address = (Signal(outputs.address.shape(), init=stage.output, name=name) for name in ("group", "address"))
+        group, address = (
+            Signal(outputs.address.shape(), init=stage.output, name=name) for name in ("group", "address")
+        )
         cell, column, channel = Signal(range(stage.cells)), Signal.like(outputs.column), Signal(range(stage.channels))
         full, reading, advance = Signal(), Signal(), Signal()
         m.d.comb += [

@@ -1,0 +1,166 @@
+"""Interfaces of the adapter engine and of its backward half."""
+
+from amaranth.hdl import signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.lora.adapters import MAXIMUM_RATE
+from ...golden.lora.mapping import AdapterMapping
+from ..nn.interfaces import ACTIVATION, BEAT_BITS, PARAMETER
+
+VALUES = BEAT_BITS // PARAMETER.width
+"""Parameters of a beat."""
+RATE = MAXIMUM_RATE.bit_length()
+"""Bits of a learning rate, which is not negative."""
+LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
+"""A stream of logits in Q8.16, with a flag on a sample's last one."""
+
+
+class BatchRun(wiring.Signature):
+    """A batch in the batch memory, as it is given to the engine.
+
+    Parameters
+    ----------
+    batch : int
+        Most samples of a batch.
+
+    Attributes
+    ----------
+    start : Out, 1
+        Compute the batch; only while none is computed.
+    half : Out, 1
+        Its half of the batch memory.
+    count : Out, range(batch + 1)
+        Its samples, 1 or more.
+    learn : Out, 1
+        Update the adapters; else stop at the logits.
+    rate : Out, `RATE` bits
+        Learning rate of a sample, 18 fraction bits.
+    done : In, 1
+        The batch is computed, for one cycle; `start` may come in the cycle after. All others stay the same until then.
+    """
+
+    def __init__(self, batch: int) -> None:
+        super().__init__(
+            {
+                "start": Out(1),
+                "half": Out(1),
+                "count": Out(range(batch + 1)),
+                "learn": Out(1),
+                "rate": Out(RATE),
+                "done": In(1),
+            }
+        )
+
+
+class AdapterWrite(wiring.Signature):
+    """A write of parameters A or B, between batches.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Attributes
+    ----------
+    a : Out, words_per_cycle
+        The beats of `beats` that are written to A.
+    b : Out, 1
+        The first beat is written to B.
+    address : Out, range(adapter_beats)
+        Number of the beat in A or in B; of several neighbours that of any.
+    beats : Out, 128 * words_per_cycle
+        Eight parameters a beat.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        words = mapping.words_per_cycle
+        super().__init__(
+            {
+                "a": Out(words),
+                "b": Out(1),
+                "address": Out(range(mapping.adapter_beats)),
+                "beats": Out(BEAT_BITS * words),
+            }
+        )
+
+
+class AdapterUpdates(wiring.Signature):
+    """Beats of the adapters' image that an update changes.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Attributes
+    ----------
+    write : Out, words_per_cycle
+        The beats of `beats` that are there in this cycle.
+    address : Out, range(adapter_beats)
+        Number of the first beat in the image.
+    beats : Out, array of 8 * words_per_cycle Q4.12
+        Updated parameters.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        words = mapping.words_per_cycle
+        super().__init__(
+            {
+                "write": Out(words),
+                "address": Out(range(mapping.adapter_beats)),
+                "beats": Out(data.ArrayLayout(PARAMETER, VALUES * words)),
+            }
+        )
+
+
+class BRead(wiring.Signature):
+    """A read of an entry of B and of its gradient; entry class * adapters + adapter.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    sum_width : int
+        Bits of a gradient.
+
+    Attributes
+    ----------
+    address : Out, range(classes * adapters)
+        Only while no logits are computed.
+    value : In, array of ranks Q4.12
+        The entry, one cycle later.
+    gradient : In, array of ranks integers, 28 bits behind the point
+        The batch's gradient of it, one cycle later.
+    """
+
+    def __init__(self, mapping: AdapterMapping, sum_width: int) -> None:
+        super().__init__(
+            {
+                "address": Out(range(mapping.classes * mapping.adapters)),
+                "value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
+                "gradient": In(data.ArrayLayout(signed(sum_width), mapping.ranks)),
+            }
+        )
+
+
+class HiddenGradientRead(wiring.Signature):
+    """A read of the gradient at an adapter's hidden values; entry sample * adapters + adapter.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+
+    Attributes
+    ----------
+    address : Out, range(batch * adapters)
+    value : In, array of ranks Q4.12
+        The gradient, one cycle later.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        super().__init__(
+            {
+                "address": Out(range(batch * mapping.adapters)),
+                "value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
+            }
+        )
