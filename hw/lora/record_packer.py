@@ -214,8 +214,9 @@ class CodePacker(WordPacker):
         with m.If(taken):
             fresh = Signal()
             m.d.comb += fresh.eq(lane == 0)
-            for at in range(mapping.lanes):
-                with m.If(lane == at):
+            # a narrow word is padded to the end of its beat
+            for at in range(BEAT_BITS // 4):
+                with m.If(lane == at if at < mapping.lanes else 0):
                     m.d.sync += word.word_select(at, 4).eq(self.i.payload.code)
                 with m.Elif(fresh):
                     m.d.sync += word.word_select(at, 4).eq(ZERO_CODE)
