@@ -1,10 +1,11 @@
-"""The demo's report: one HTML file with its plots inside."""
+"""What the demo found, and its report: one HTML file with its plots inside."""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -19,63 +20,87 @@ from matplotlib.axes import Axes
 
 from .. import __version__
 from ..boards.board import BOARDS
-from ..golden.registry import BLOCKS
+from ..boards.estimate.estimate import Estimate
+from ..golden.cores.instantft import InstantftSpec
 from ..golden.rng.grng import GrngSpec
-from ..golden.rng.pezo import PezoSpec
 from ..golden.rng.scale import ScaleSpec, expected_modulus
 from ..golden.rng.statistics import autocorrelation, modulus
-from ..golden.settings import build
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result
-from ..golden.zo.tile import TileSpec
 from ..sim.verify import Verdict
-from .demo_adapters import Core
+from .demo_adapters import AdapterRuns
+from .demo_zeroth import STEPS, ZerothOrder, generators
+from .tables.options import Rows
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
 CYCLES = 1 << 14
+"""Cycles whose numbers are plotted."""
 
 
-def render(
-    tile: TileSpec,
-    history: list[tuple[int, float, float]],
-    verdicts: dict[str, Verdict],
-    table: dict[str, Any],
-    facts: dict[str, Any],
-    emitted: dict[str, list[str]],
-    adapters: dict[tuple[str, str], Result],
-    adapters_table: list[dict[str, Any]],
-    core: Core,
-) -> str:
-    """The page.
+@dataclass(frozen=True)
+class DemoResult:
+    """Everything that the demo found.
 
     Parameters
     ----------
-    tile : TileSpec
-        The hardware that the weights went through.
-    history : list of (step, loss, accuracy)
-        Of the fine-tuning.
+    zeroth_order : ZerothOrder
     verdicts : dict of str to Verdict
-        What was verified.
+        The RTL of zeroth order against golden, by what was verified.
+    adapters : AdapterRuns
+    core : InstantftSpec
+        The core that fine-tuned with adapters.
+    estimate : Estimate
+        Of the core.
     table : dict
-        As `tables.pezo.pezo_6` gives it.
-    facts : dict
-        Accuracies and sizes.
-    emitted : dict of str to list of str
-        File names by folder.
-    adapters : dict of (method, engine) to Result
-        Of the fine-tuning with adapters.
-    adapters_table : list of dict
-        The same as rows.
-    core : Core
-        That fine-tuned.
+        See `pezo_6`.
+    files : dict of str to dict of str to str
+        Text of the emitted files by folder and name.
     """
+
+    zeroth_order: ZerothOrder
+    verdicts: dict[str, Verdict]
+    adapters: AdapterRuns
+    core: InstantftSpec
+    estimate: Estimate
+    table: Rows
+    files: dict[str, dict[str, str]]
+
+    def facts(self) -> dict[str, Any]:
+        """Accuracies (fractions of held-out images right), comparisons, cycles and resources by name."""
+        undrifted, before, after = self.zeroth_order.accuracies
+        results, comparison = self.adapters.results, self.adapters.comparison
+        verdicts = self.verdicts.values()
+        equal = comparison.mismatches == 0
+        return {
+            "accuracy_undrifted": undrifted,
+            "accuracy_before": before,
+            "accuracy_after": after,
+            "weights": len(self.zeroth_order.weights),
+            "steps": STEPS,
+            "instantft_accuracy_before": results["instantft", "golden"].accuracy_before,
+            "instantft_accuracy_after": results["instantft", "rtl"].accuracy_after,
+            "instantft_cycles": comparison.cycles,
+            "instantft_ms_at_200_mhz": comparison.facts["ms_at_200_mhz"],
+            "instantft_batches_compared": comparison.batches_compared,
+            "instantft_mismatches": comparison.mismatches,
+            "instantft_bit_exact": equal,
+            "instantft_kv260": self.estimate.resources,
+            "bit_exact": equal and all(verdict.passed for verdict in verdicts),
+            "compared": sum(verdict.compared for verdict in verdicts),
+            "mismatches": sum(verdict.mismatches for verdict in verdicts),
+            "cycles": sum(verdict.cycles for verdict in verdicts),
+        }
+
+
+def render(found: DemoResult) -> str:
+    """Write the page as HTML with its plots inside."""
+    zeroth_order, adapters = found.zeroth_order, found.adapters
     drawn = {
         NAMES[name]: np.ldexp(spec.draw(0, CYCLES).astype(np.float64), -spec.fraction_bits)
-        for name, spec in ((name, build(BLOCKS["pezo"], [], name)) for name in NAMES)
-        if isinstance(spec, PezoSpec)
+        for name, spec in generators().items()
     }
     plots = {
-        "Accuracy and loss over steps": _plot(lambda axes: _accuracy(axes, history)),
+        "Accuracy and loss over steps": _plot(lambda axes: _accuracy(axes, zeroth_order.history)),
         "Distribution of the scaled numbers": _plot(lambda axes: _distribution(axes, drawn)),
         "Autocorrelation of a lane": _plot(lambda axes: _correlation(axes, drawn)),
         "Modulus of a cycle's 31 numbers over a Gaussian's": _plot(_modulus),
@@ -85,15 +110,17 @@ def render(
     )
     return template.render(
         version=__version__,
-        tile=tile,
-        verdicts=verdicts,
-        table=table,
-        facts=facts,
-        emitted=emitted,
+        tile=zeroth_order.tile,
+        verdicts=found.verdicts,
+        table=found.table,
+        facts=found.facts(),
+        emitted={folder: list(texts) for folder, texts in found.files.items()},
         plots=plots,
-        adapters=adapters_table,
-        adapters_plot=_plot(lambda axes: _epochs(axes, adapters)),
-        core=core,
+        adapters=adapters.rows(),
+        adapters_plot=_plot(lambda axes: _epochs(axes, adapters.results)),
+        comparison=adapters.comparison,
+        core=found.core,
+        estimate=found.estimate,
         device=BOARDS["kv260"].resources,
     )
 

@@ -20,10 +20,10 @@ def command(output: Path | None, simulator: str, force: bool, as_json: bool) -> 
     """Fine-tune on drifted digits, send the weights through the RTL, emit, estimate, and write a report."""
     from rich.console import Console
 
-    from ..demo import demo, summary
+    from ..demo import run, summary
     from ..outputs import OutputFolder
 
     folder = OutputFolder(output or Path("build/demo"), force, default=output is None)
-    result = demo(folder, simulator, Console(stderr=True))
+    result = run(folder, simulator, Console(stderr=True))
     show_json(result) if as_json else click.echo(summary(result))
     sys.exit(0 if result["bit_exact"] else 1)

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from fabtune.scripts.cli import main
+from fabtune.scripts.demo import summary
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
 
@@ -31,6 +32,11 @@ def test_the_demo_from_end_to_end(tmp_path):
     assert "NOT EQUAL" not in page
     for folder in ("pezo_pool", "pezo_otf8", "pezo_otf14", "tile", "instantft"):
         assert (output / folder / "synth_ooc.tcl").exists()
+
+    lines = summary(facts).splitlines()
+    assert len(lines) <= 8
+    assert lines[-1].startswith(f"report: {output / 'report.html'}")
+    assert f"{facts['instantft_cycles']:,} cycles" in "".join(lines)
 
     again = CliRunner().invoke(main, ["demo", "-o", str(output)])
     assert again.exit_code == 2
