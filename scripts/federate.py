@@ -13,6 +13,8 @@ from rich.console import Console
 
 from ..golden.models.network import deployed
 from ..golden.models.sequential import deployed_module
+from ..golden.train.adapters.cost_model import cost
+from ..golden.train.adapters.methods import METHODS
 from ..golden.train.federated.configuration import FederatedConfig
 from ..golden.train.federated.cost_model import cut_of, stage_of
 from ..golden.train.federated.defaults import FederatedRates, federated_rates
@@ -96,7 +98,10 @@ def experiment_of(request: Request, console: Console) -> FederatedExperiment:
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     if module is None:
         module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
-    return FederatedExperiment(deployed(network), deployed_module(network, module), owned, task.test, config, stage)
+    plain = deployed(network)
+    backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
+    start = deployed_module(network, module)
+    return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops)
 
 
 def run(request: Request, console: Console) -> dict[str, Any]:

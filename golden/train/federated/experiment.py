@@ -11,8 +11,6 @@ from torch import nn
 
 from ...datasets.dataset import Samples
 from ...models.network import Network
-from ..adapters.cost_model import cost
-from ..adapters.methods import METHODS
 from .configuration import LARGEST_STEPS, FederatedConfig
 from .cost_model import cut_of, memory_bytes, part_flops, step_flops
 from .fedavg import fedavg
@@ -50,6 +48,8 @@ class FederatedExperiment:
         Configuration of FedSPZO.
     stage : int
         Layer with weights at which FedSPZO cuts the model, see `cut_of`.
+    backward_flops : int
+        Operations of one sample's backward pass through the whole network, for FedAvg's figures.
     """
 
     network: Network
@@ -58,6 +58,7 @@ class FederatedExperiment:
     test: Samples
     config: FederatedConfig
     stage: int
+    backward_flops: int
 
     def fedspzo(
         self, transport: Transport | None = None, progress: RoundProgress | None = None
@@ -82,9 +83,8 @@ class FederatedExperiment:
         """Run FedAvg with FedSPZO's steps; its figures also have ``backward_flops``."""
         config = replace(self.config, rate=rate)
         result = fedavg(copy.deepcopy(self.module), config, self.owned, self.test, progress)
-        flops = cost(self.network, METHODS["ft-all"])
-        figures = _figures(result, config, (0, flops.forward_flops))
-        figures["backward_flops"] = result.curve[-1].evaluations[1] * flops.backward_flops
+        figures = _figures(result, config, part_flops(self.network, 0))
+        figures["backward_flops"] = result.curve[-1].evaluations[1] * self.backward_flops
         return result, figures
 
     def _zeroth_order(
