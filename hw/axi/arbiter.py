@@ -1,109 +1,122 @@
-"""One reader or writer, several who ask."""
+"""Arbiters: several requesters share one reader or one writer, in fixed order of rank."""
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.hdl import Cat, Module, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.bus import BEAT
 from ..primitives.fifo import Fifo
 from .axi_read import beats_read
 from .bursts import command
+from .memory_port import BEATS, ReadPort, WritePort
 
-BEATS = stream.Signature(128)
-_COMMANDS = 16
-"""That a reader may be given ahead."""
+_OUTSTANDING = 16
+"""Depth of the FIFO of read commands whose beats have not all come."""
+
+
+def _grant(m: Module, commands: Sequence[stream.Interface], granted: stream.Interface, free: Value) -> Value:
+    """Pass on, while `free`, the command of the highest rank; the number of its requester."""
+    number = Signal(range(max(len(commands), 2)))
+    m.d.comb += granted.valid.eq(Cat(each.valid for each in commands).any() & free)
+    for rank, each in reversed(list(enumerate(commands))):
+        higher = Cat(other.valid for other in commands[:rank]).any()
+        m.d.comb += each.ready.eq(free & granted.ready & ~higher)
+        with m.If(each.valid):
+            m.d.comb += [granted.payload.eq(each.payload), number.eq(rank)]
+    return number
 
 
 class ReadArbiter(wiring.Component):
-    """Commands in order of rank, the first one's first; what comes goes to whoever asked for it.
+    """Pass read commands on in order of rank, and route the beats that come back to their requester.
+
+    The priority is fixed: a requester waits as long as one before it in `names` has a command. No cycle is lost between
+    commands. A command that waits at `command` is replaced when one of higher rank arrives: the payload is stable only
+    while the set of requesters is.
 
     Parameters
     ----------
     names : sequence of str
+        The requesters, the highest rank first.
 
     Attributes
     ----------
-    NAME_read, NAME_beats
-        Of each who asks: its commands, and the beats that they bring.
-    command, i
-        Of the reader.
+    NAME_read : In, `ReadPort`, for each of `names`
+        A requester's commands, and their beats in order. `beats.valid` comes in the cycle of `i.valid`.
+    command : Out, stream of ``address`` (32 bits), ``beats`` (16 bits)
+        The reader's commands. `valid` in the cycle of the requester's, unless 17 commands wait for beats.
+    i : In, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
+        The beats of all commands in order, as `AxiRead` and `CacheRam` give them.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
-        members = {f"{name}_read": In(command(32)) for name in names}
-        members |= {f"{name}_beats": Out(BEATS) for name in names}
-        super().__init__({**members, "command": Out(command(32)), "i": In(beats_read(128))})
+        ports = {f"{name}_read": In(ReadPort()) for name in names}
+        super().__init__({**ports, "command": Out(command(32)), "i": In(beats_read(8 * BEAT))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.turns = turns = Fifo(unsigned((len(self.names) - 1).bit_length() or 1), _COMMANDS)
-        asked = [getattr(self, f"{name}_read") for name in self.names]
+        ports = [getattr(self, f"{name}_read") for name in self.names]
+        m.submodules.requesters = requesters = Fifo(unsigned((len(ports) - 1).bit_length() or 1), _OUTSTANDING)
         m.d.comb += [
-            self.command.valid.eq(Cat(ask.valid for ask in asked).any() & turns.i.ready),
-            turns.i.valid.eq(self.command.valid & self.command.ready),
-            turns.o.ready.eq(self.i.valid & self.i.ready & self.i.payload.last),
+            requesters.i.payload.eq(_grant(m, [port.command for port in ports], self.command, requesters.i.ready)),
+            requesters.i.valid.eq(self.command.valid & self.command.ready),
+            requesters.o.ready.eq(self.i.valid & self.i.ready & self.i.payload.last),
         ]
-        for number, ask in reversed(list(enumerate(asked))):
-            with m.If(ask.valid):
-                m.d.comb += [self.command.payload.eq(ask.payload), turns.i.payload.eq(number)]
-        free = self.command.ready & turns.i.ready
-        for number, ask in enumerate(asked):
-            m.d.comb += ask.ready.eq(free & ~Cat(before.valid for before in asked[:number]).any())
-        for number, name in enumerate(self.names):
-            beats = getattr(self, f"{name}_beats")
-            mine = turns.o.valid & (turns.o.payload == number)
-            m.d.comb += [beats.payload.eq(self.i.payload.data), beats.valid.eq(self.i.valid & mine)]
-            with m.If(mine):
-                m.d.comb += self.i.ready.eq(beats.ready)
+        for number, port in enumerate(ports):
+            selected = requesters.o.valid & (requesters.o.payload == number)
+            m.d.comb += [port.beats.payload.eq(self.i.payload.data), port.beats.valid.eq(self.i.valid & selected)]
+            with m.If(selected):
+                m.d.comb += self.i.ready.eq(port.beats.ready)
         return m
 
 
 class WriteArbiter(wiring.Component):
-    """A command in order of rank, the first one's first, then its beats, then the next command.
+    """Pass on a write command in order of rank, then all of its beats, then the next command.
+
+    The priority is fixed: a requester waits as long as one before it in `names` has a command. A command takes a cycle
+    beside its beats. A command that waits at `command` is replaced when one of higher rank arrives.
 
     Parameters
     ----------
     names : sequence of str
+        The requesters, the highest rank first.
 
     Attributes
     ----------
-    NAME_write, NAME_data
-        Of each who asks: its commands, and their beats.
-    command, o
-        Of the writer.
-    idle
-        No beats of a command are missing.
+    NAME_write : In, `WritePort`, for each of `names`
+        A requester's commands and their beats, which are taken after their command.
+    command : Out, stream of ``address`` (32 bits), ``beats`` (16 bits)
+        The writer's commands. `valid` in the cycle of the requester's, while `idle`.
+    o : Out, stream of 128 bits
+        The beats of all commands in order. `valid` in the cycle of the requester's.
+    idle : Out(1)
+        High while no beat of an accepted command is missing.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
-        members = {f"{name}_write": In(command(32)) for name in names}
-        members |= {f"{name}_data": In(BEATS) for name in names}
-        super().__init__({**members, "command": Out(command(32)), "o": Out(BEATS), "idle": Out(1)})
+        ports = {f"{name}_write": In(WritePort()) for name in names}
+        super().__init__({**ports, "command": Out(command(32)), "o": Out(BEATS), "idle": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        asked = [getattr(self, f"{name}_write") for name in self.names]
-        turn, left = Signal(len(self.names)), Signal.like(self.command.payload.beats)
-        m.d.comb += [self.idle.eq(~turn.any()), self.command.valid.eq(self.idle & Cat(a.valid for a in asked).any())]
-        for number, ask in reversed(list(enumerate(asked))):
-            m.d.comb += ask.ready.eq(self.idle & self.command.ready & ~Cat(a.valid for a in asked[:number]).any())
-            with m.If(ask.valid):
-                m.d.comb += self.command.payload.eq(ask.payload)
-            with m.If(ask.valid & ask.ready):
-                m.d.sync += [turn.eq(1 << number), left.eq(ask.payload.beats)]
-        for number, name in enumerate(self.names):
-            beats = getattr(self, f"{name}_data")
-            with m.If(turn[number]):
+        ports = [getattr(self, f"{name}_write") for name in self.names]
+        selected, left = Signal(len(ports)), Signal.like(self.command.payload.beats)
+        m.d.comb += self.idle.eq(~selected.any())
+        _grant(m, [port.command for port in ports], self.command, self.idle)
+        for number, port in enumerate(ports):
+            with m.If(port.command.valid & port.command.ready):
+                m.d.sync += [selected.eq(1 << number), left.eq(port.command.payload.beats)]
+            with m.If(selected[number]):
                 m.d.comb += [
-                    self.o.valid.eq(beats.valid),
-                    self.o.payload.eq(beats.payload),
-                    beats.ready.eq(self.o.ready),
+                    self.o.valid.eq(port.beats.valid),
+                    self.o.payload.eq(port.beats.payload),
+                    port.beats.ready.eq(self.o.ready),
                 ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += left.eq(left - 1)
             with m.If(left == 1):
-                m.d.sync += turn.eq(0)
+                m.d.sync += selected.eq(0)
         return m

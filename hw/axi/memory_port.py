@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .arbiter import BEATS
+from ...golden.axi.bus import BEAT
 from .bursts import command
+
+BEATS = stream.Signature(8 * BEAT)
+"""Stream of beats of 128 bits."""
 
 
 class ReadPort(wiring.Signature):

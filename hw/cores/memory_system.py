@@ -14,7 +14,7 @@ from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
 from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
-from ..axi.memory_port import Fault, ReadPort, WritePort
+from ..axi.memory_port import BEATS, Fault, ReadPort, WritePort
 from ..primitives.fifo import Fifo
 
 FIFO_DEPTH = 4
@@ -126,30 +126,28 @@ class MemorySystem(wiring.Component):
             return
         m.submodules[name] = arbiter = ReadArbiter(names)
         for each in names:
-            port = getattr(self, f"{each}_read")
-            wiring.connect(m, wiring.flipped(port.command), getattr(arbiter, f"{each}_read"))
-            beats_read = getattr(arbiter, f"{each}_beats")
+            port, shared = getattr(self, f"{each}_read"), getattr(arbiter, f"{each}_read")
             if each in self.buffered:
-                m.submodules[f"{each}_beats"] = fifo = Fifo(128, FIFO_DEPTH)
-                wiring.connect(m, beats_read, fifo.i)
-                beats_read = fifo.o
-            wiring.connect(m, beats_read, wiring.flipped(port.beats))
+                m.submodules[f"{each}_beats"] = fifo = Fifo(BEATS.payload_shape, FIFO_DEPTH)
+                wiring.connect(m, wiring.flipped(port.command), shared.command)
+                wiring.connect(m, shared.beats, fifo.i)
+                wiring.connect(m, fifo.o, wiring.flipped(port.beats))
+            else:
+                wiring.connect(m, wiring.flipped(port), shared)
         wiring.connect(m, arbiter.command, commands)
         wiring.connect(m, beats, arbiter.i)
 
     def _write_arbiter(self, m: Module, names: Sequence[str]) -> WriteArbiter:
         arbiter = WriteArbiter(names)
         for each in names:
-            port = getattr(self, f"{each}_write")
-            wiring.connect(m, wiring.flipped(port.command), getattr(arbiter, f"{each}_write"))
-            wiring.connect(m, wiring.flipped(port.beats), getattr(arbiter, f"{each}_data"))
+            wiring.connect(m, wiring.flipped(getattr(self, f"{each}_write")), getattr(arbiter, f"{each}_write"))
         return arbiter
 
     def _writers(self, m: Module, port: int, names: Sequence[str], write: AxiWrite) -> Value:
         """An arbiter and FIFOs between requesters and a writer; whether nothing waits there."""
         m.submodules[f"writers{port}"] = arbiter = self._write_arbiter(m, names)
         m.submodules[f"commands{port}"] = commands = Fifo(write.command.payload.shape(), FIFO_DEPTH)
-        m.submodules[f"beats{port}"] = beats = Fifo(128, FIFO_DEPTH)
+        m.submodules[f"beats{port}"] = beats = Fifo(BEATS.payload_shape, FIFO_DEPTH)
         wiring.connect(m, arbiter.command, commands.i)
         wiring.connect(m, arbiter.o, beats.i)
         wiring.connect(m, commands.o, write.command)

@@ -43,7 +43,7 @@ class Monitor:
         return bool(valid and ready)
 
 
-def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, after=None):
+def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, after=None, always_ready=()):
     """Give words to input streams and take words from output streams, all at once.
 
     Parameters
@@ -59,6 +59,8 @@ def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, after=None):
         Values of other inputs.
     after : dict of str to (str, int), optional
         For a source the stream, and the number of its transfers, that it waits for before its first word.
+    always_ready : sequence of str
+        Sinks that do not stall.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def drive(dut, sources, sinks, stall=0.0, seed=1, wires=None, after=None):
 
         async def bench(ctx):
             for cycle in range(LIMIT):
-                ready = rng.random() >= stall
+                ready = rng.random() >= stall or name in always_ready
                 ctx.set(port.ready, ready)
                 valid, payload = (await ctx.tick().sample(port.valid, port.payload))[2:]
                 if monitor.transfer(valid, ready, plain(payload)):
