@@ -1,4 +1,4 @@
-"""Amaranth ports from a golden spec: one definition of every stream, in `Spec.streams`."""
+"""Amaranth ports from the streams of a golden spec."""
 
 from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -9,19 +9,19 @@ from ..golden.fixed import Format
 
 
 def members(spec: Spec) -> dict[str, Member]:
-    """Ports of a block: a stream each, plain wires for a sideband."""
+    """Ports of a block, by name: a stream interface for each stream of the spec, a plain payload for a sideband."""
     return {name: member(port) for name, port in spec.streams().items()}
 
 
 def member(port: Stream) -> Member:
-    """One port."""
+    """Port of one stream or sideband, with its direction."""
     flow = In if port.direction == "in" else Out
     shape = layout(port)
     return flow(shape) if port.follows else flow(stream.Signature(shape))
 
 
 def layout(port: Stream) -> data.StructLayout:
-    """A port's payload: its fields, the first lowest; several lanes make an array."""
+    """Layout of a payload: the fields of a stream, the first in the lowest bits; several lanes are an array."""
     return data.StructLayout({item.name: _field(item) for item in port.fields})
 
 
@@ -30,12 +30,12 @@ def _field(item: Field) -> Shape | data.ArrayLayout:
 
 
 def shape(number: Format) -> Shape:
-    """Amaranth's shape of a fixed-point format."""
+    """Shape of a fixed-point format: signed or unsigned, of its width."""
     return signed(number.width) if number.signed else unsigned(number.width)
 
 
 def withheld(m: Module, load: wiring.PureInterface) -> Value:
-    """Whether a load keeps the output back: from its first bit to the one marked last, gaps between them included."""
+    """Tell whether a load withholds the output: from its first bit to the one marked last, gaps included."""
     loading = Signal()
     with m.If(load.valid):
         m.d.sync += loading.eq(~load.payload.last)
@@ -43,5 +43,5 @@ def withheld(m: Module, load: wiring.PureInterface) -> Value:
 
 
 def elements(lanes: Value, item: Field) -> list[Value]:
-    """The lanes of a field, whether it is an array or, with one lane, a plain number."""
+    """Lanes of a field as a list, whether it is an array or, with one lane, a plain number."""
     return [lanes] if item.lanes == 1 else [lanes[j] for j in range(item.lanes)]

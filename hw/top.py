@@ -1,9 +1,9 @@
-"""The outer wrapper of an emitted block: conventional names for its wires, and which of them carry what.
+"""Top module of an emitted block: conventional port names, and which fields of a stream each port carries.
 
-Plain blocks have ``clk``, ``rst`` and for a stream ``x`` the wires ``x_valid``, ``x_ready`` and one per
-field. A core has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``,
-``s_axis_*`` for what enters, ``m_axis_*`` for what leaves. Each number takes as many whole bytes as the widest
-of its stream needs; a field called `last` or `user` becomes ``tlast`` or ``tuser``.
+A plain block has ``clk``, ``rst`` and for a stream ``x`` the ports ``x_valid``, ``x_ready`` and one per field. A core
+has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``, ``s_axis_*`` for inputs,
+``m_axis_*`` for outputs. There each lane takes as many whole bytes as the widest field of its stream needs; a field
+called `last` or `user` becomes ``tlast`` or ``tuser``.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _BYTE = 8
 
 @dataclass(frozen=True)
 class Wire:
-    """One port of the top module and the fields it carries, the first lowest.
+    """Port of the top module that carries fields of a stream, the first in the lowest bits.
 
     Parameters
     ----------
     name : str
-        In the Verilog.
+        Name in the Verilog.
     fields : tuple of str
-        Of the spec's stream.
+        Names of fields of the spec's stream.
     align : int
-        Each lane takes a multiple of this many bits, sign-extended.
+        Width of a lane is a multiple of this many bits; the number in it is sign-extended.
     """
 
     name: str
@@ -41,17 +41,17 @@ class Wire:
     align: int = 1
 
     def room(self, field: Field) -> int:
-        """Bits that a lane of a field takes."""
+        """Width of a lane of a field in the port."""
         return -(-field.format.width // self.align) * self.align
 
     def width(self, stream: Stream) -> int:
-        """Bits of the port."""
+        """Width of the port that carries these fields of a stream."""
         return sum(item.lanes * self.room(item) for item in stream.fields if item.name in self.fields)
 
 
 @dataclass(frozen=True)
 class Port:
-    """The wires of one stream; a sideband has neither `valid` nor `ready`."""
+    """Ports of the top module that make up one stream; a sideband has neither `valid` nor `ready`."""
 
     wires: tuple[Wire, ...]
     valid: str = ""
@@ -59,7 +59,7 @@ class Port:
 
 
 def plain_port(name: str, stream: Stream) -> Port:
-    """``x_valid``, ``x_ready``, ``x_<field>``; a sideband of one field is just ``x``."""
+    """Name a plain block's stream ``x``: ``x_valid``, ``x_ready``, ``x_FIELD``; a sideband of one field is ``x``."""
     if stream.follows:
         return _sideband(name, stream)
     return Port(
@@ -68,7 +68,7 @@ def plain_port(name: str, stream: Stream) -> Port:
 
 
 def axis_port(name: str, stream: Stream) -> Port:
-    """The same stream as AXI4-Stream; `i` and `o` are the main ones and need no suffix."""
+    """Name a core's stream as AXI4-Stream: ``s_axis_x_*`` or ``m_axis_x_*``; `i` and `o` have no suffix."""
     if stream.follows:
         return _sideband(name, stream)
     prefix = "s_axis" if stream.direction == "in" else "m_axis"
@@ -83,7 +83,7 @@ def axis_port(name: str, stream: Stream) -> Port:
 
 
 def ports_of(spec: Spec) -> dict[str, Port]:
-    """The wires of each of a spec's streams."""
+    """Ports of each of a spec's streams, by the stream's name."""
     named = axis_port if spec.core else plain_port
     return {name: named(name, stream) for name, stream in spec.streams().items()}
 
@@ -94,7 +94,7 @@ def _sideband(name: str, stream: Stream) -> Port:
 
 
 def _lanes(value: Any, field: Field) -> list[Value]:
-    """The lanes of a field, also where the block has one number of that many bits."""
+    """Lanes of a field, also where the block has all of them as one number."""
     if field.lanes == 1 or not isinstance(value, Value):
         return elements(value, field)
     width = field.format.width
@@ -102,14 +102,28 @@ def _lanes(value: Any, field: Field) -> list[Value]:
 
 
 class TopWrapper(wiring.Component):
-    """A top module around a block.
+    """Connects the ports of a block to those of a top module with conventional names.
 
     Parameters
     ----------
     block : Component
-        With the ports of `spec`.
+        The block, with the streams, buses and wires of `spec` as ports.
     spec : Spec
-        Says whether this is a core.
+        Streams, buses and wires, and whether the block is a core.
+
+    Attributes
+    ----------
+    clk, rst : In(1), of a plain block
+        Clock, and synchronous reset, active high.
+    aclk, aresetn : In(1), of a core
+        Clock, and synchronous reset, active low.
+    STREAM ports
+        For each of `spec.streams()` the ports of `plain_port` or, of a core, `axis_port`: valid and payload in the
+        stream's direction, ready against it; combinational from and to the block.
+    BUS ports
+        For each of `spec.buses` the pins of `axi.pins` with the prefix given there.
+    WIRE ports
+        Each of `spec.wires` (out) and `spec.input_wires` (in), as the block has it.
     """
 
     def __init__(self, block: wiring.Component, spec: Spec) -> None:

@@ -1,4 +1,4 @@
-"""From a spec to Verilog: the component, its port names, and the text that every reader accepts."""
+"""Verilog of a block: build its component from the spec, name its ports, write text that every reader accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .top import Port, TopWrapper
 
 @dataclass(frozen=True)
 class Emitted:
-    """A block as text.
+    """Emitted block.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class Emitted:
     verilog, rtlil : str
         The same design, for other tools and for Yosys.
     ports : dict of str to Port
-        Which wires carry each of the spec's streams.
+        Ports of the top module that carry each of the spec's streams.
     clock, reset : str
-        Names of those two wires.
+        Names of those two ports.
     reset_level : int
         The level at which the reset acts.
     """
@@ -112,6 +112,9 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 yosys.WIDEN,
                 # a wire with an initial value and without its register would stay
                 "setattr -unset init w:* t:$*dff* %co1:+[Q] %d",
+                "opt_clean -purge",
+                # bits without a driver, of unnamed wires: the named ones of `WIDEN` stay whole
+                "splitnets -driver w:$*",
                 "opt_clean -purge",
                 yosys.SIGN_PRODUCTS,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",

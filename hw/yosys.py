@@ -1,4 +1,4 @@
-"""Yosys in a child process: an error inside it would end ours."""
+"""Run Yosys in a child process, because an error inside it ends the process; and passes that Yosys lacks."""
 
 import subprocess
 import sys
@@ -9,29 +9,28 @@ from typing import Any
 from ..golden.errors import UserError
 
 WIDEN = "widen"
-"""Gives the operands of each operator one width, so that no reader of the Verilog has to extend one silently."""
+"""Pass: give the operands of each operator one width, so that no reader of the Verilog extends one implicitly."""
 ORDER = "order"
-"""Puts the top module's ports into the order that follows."""
+"""Pass: put the top module's ports into the order of the names that follow."""
 SIGN_PRODUCTS = "sign_products"
-"""Gives each signed product a signed wire of its own: slang objects to one that is assigned to an unsigned wire.
+"""Pass: give each signed product a signed wire of its own: slang objects to one that is assigned to an unsigned wire.
 
 The operands keep their widths, which are those of a DSP.
 """
 UNUSED_INPUTS = "unused_inputs"
-"""Reads those bits of the top module's inputs that nothing reads by a wire called ``unused``.
+"""Pass: connect the bits of the top module's inputs that nothing reads to a wire called ``unused``.
 
-Such bits fill a lane up, or are an address within a word or an identifier. By the wire's name Verilator knows that they
-are left over on purpose.
+Such bits pad a lane, or are an address within a word or an identifier. Verilator does not warn of a wire of that name.
 """
 
 
 class YosysError(UserError):
-    """Yosys's own first error, in one line.
+    """First error of Yosys, in one line.
 
     Attributes
     ----------
     log : str
-        All that it said.
+        Complete output.
     """
 
     def __init__(self, log: str) -> None:
@@ -45,9 +44,14 @@ class YosysError(UserError):
 
 
 def run(commands: Iterable[str], folder: Path) -> None:
-    """Run Yosys commands in order, in a folder; they read and write files there by themselves.
+    """Run Yosys commands in order.
 
-    Two commands are ours: `WIDEN` and `ORDER`.
+    Parameters
+    ----------
+    commands : iterable of str
+        Commands of Yosys, and passes of this module: `WIDEN`, `SIGN_PRODUCTS`, `ORDER`, `UNUSED_INPUTS`.
+    folder : Path
+        Working directory, in which the commands read and write files.
 
     Raises
     ------
@@ -98,7 +102,7 @@ def _widen(design: Any) -> None:
                 _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
             elif kind in _SHIFTS and cell.getPort(y).size() < cell.getPort(a).size():
                 shifts += 1
-                # by this name Verilator knows that its upper bits are left over on purpose
+                # Verilator does not warn of the upper bits of a wire of this name
                 _result_on(module, cell, f"shifted_unused_{shifts}", cell.getPort(a).size())
             else:
                 continue

@@ -1,4 +1,4 @@
-"""`axi_read`: reads of any length from an AXI4 bus."""
+"""`axi_read`: parameters and streams of the AXI4 read manager."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class AxiReadSpec(Spec):
     Parameters
     ----------
     data, address : int
-        Bits.
+        Width of a beat and of a byte address, in bits.
     burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of this.
+        Most beats of a burst, a power of two. Bursts end at multiples of it.
     depth : int
-        Beats of the FIFO, a power of two, at least two bursts.
+        Depth of the FIFO in beats, a power of two, at least two bursts.
     """
 
     name: ClassVar[str] = "axi_read"
@@ -44,16 +44,16 @@ class AxiReadSpec(Spec):
             raise UserError(f"a FIFO of {self.depth} beats: give a power of two, at least two bursts of {self.burst}")
 
     def streams(self) -> dict[str, Stream]:
-        """Commands, and the beats that they ask for."""
+        """Streams: `command` takes transfers, `o` gives their beats; `last` marks the final one of a command."""
         last = Field("last", Format(1, 0, False))
         return {"command": command_stream(self.address), "o": Stream("out", (data_field(self.data), last))}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Not from the inputs alone.
+        """Refuse: the output depends on the content of a memory.
 
         Raises
         ------
         UserError
-            Always: what comes out is what the memory holds.
+            Always.
         """
         raise UserError("axi_read gives what a memory holds, which no capture has: use fabtune verify axi_read")

@@ -1,4 +1,4 @@
-"""`axi_write`: writes of any length to an AXI4 bus."""
+"""`axi_write`: parameters and streams of the AXI4 write manager."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class AxiWriteSpec(Spec):
     Parameters
     ----------
     data, address : int
-        Bits.
+        Width of a beat and of a byte address, in bits.
     burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of this.
+        Most beats of a burst, a power of two. Bursts end at multiples of it.
     depth : int
-        Beats of the FIFO, a power of two, at least two bursts.
+        Depth of the FIFO in beats, a power of two, at least two bursts.
     outstanding : int
         Most bursts without a response, a power of two.
     """
 
     name: ClassVar[str] = "axi_write"
-    summary: ClassVar[str] = "writes of any length to an AXI4 bus, a burst announced once all of it is here"
+    summary: ClassVar[str] = "writes of any length to an AXI4 bus, a burst issued once all of it is buffered"
     core: ClassVar[bool] = True
     buses: ClassVar[dict[str, str]] = {"bus": "m_axi_gmem"}
     wires: ClassVar[tuple[str, ...]] = ("idle", "error", "error_address")
@@ -48,15 +48,15 @@ class AxiWriteSpec(Spec):
                 raise UserError(f"{number} {what}: give a power of two from {least} up")
 
     def streams(self) -> dict[str, Stream]:
-        """Commands, and the beats that they write."""
+        """Streams: `command` takes transfers, `i` takes their beats."""
         return {"command": command_stream(self.address), "i": Stream("in", (data_field(self.data),))}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """No stream comes out.
+        """Refuse: the output is the content of a memory.
 
         Raises
         ------
         UserError
-            Always: what it does is in a memory.
+            Always.
         """
         raise UserError("axi_write fills a memory, which no capture has: use fabtune verify axi_write")

@@ -1,7 +1,7 @@
-"""AXI4 buses as streams inside the core, and the conventional pins that they become at its edge.
+"""AXI4 buses: interfaces of streams inside a core, and the conventional pins that they become at its edge.
 
-Inside, a channel is a stream whose payload has named fields; what is the same in every transfer (size, burst kind,
-cache, protection, identifier) exists only as a constant pin.
+Inside, a channel is a stream whose payload has named fields. What is equal in every transfer (size, burst type, cache,
+protection, identifier) exists only as a constant pin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Direction = Literal["in", "out"]
 
 
 class Response(IntEnum):
-    """What a subordinate answers."""
+    """Response codes of AXI4."""
 
     OKAY = 0
     EXOKAY = 1
@@ -32,24 +32,26 @@ def _stream(**fields: int) -> stream.Signature:
 
 
 class _Bus(wiring.Signature):
-    """A signature that is equal to another of its kind with the same members."""
+    """Signature that is equal to another of its kind with the same members."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.members == other.members
 
 
 class Read(_Bus):
-    """The read half of AXI4, as the manager sees it.
+    """Read channels of AXI4, as the manager sees them.
 
     Parameters
     ----------
     address, data : int
-        Bits.
+        Width of a byte address and of a beat, in bits.
 
     Members
     -------
-    ar : Out stream of ``address``, ``length`` (beats - 1)
-    r : In stream of ``data``, ``response``, ``last``
+    ar : Out, stream of ``address``, ``length`` (8 bits)
+        Bursts: byte address of the first beat, number of beats less one.
+    r : In, stream of ``data``, ``response`` (2 bits), ``last`` (1 bit)
+        Beats of the bursts in order, with their `Response`; `last` marks a burst's final one.
     """
 
     def __init__(self, address: int = 32, data: int = 128) -> None:
@@ -59,18 +61,21 @@ class Read(_Bus):
 
 
 class Write(_Bus):
-    """The write half of AXI4, as the manager sees it.
+    """Write channels of AXI4, as the manager sees them.
 
     Parameters
     ----------
     address, data : int
-        Bits.
+        Width of a byte address and of a beat, in bits.
 
     Members
     -------
-    aw : Out stream of ``address``, ``length`` (beats - 1)
-    w : Out stream of ``data``, ``strobe``, ``last``
-    b : In stream of ``response``
+    aw : Out, stream of ``address``, ``length`` (8 bits)
+        Bursts: byte address of the first beat, number of beats less one.
+    w : Out, stream of ``data``, ``strobe`` (1 bit per byte), ``last`` (1 bit)
+        Beats of the bursts in order; `last` marks a burst's final one.
+    b : In, stream of ``response`` (2 bits)
+        `Response` to each burst, in order.
     """
 
     def __init__(self, address: int = 32, data: int = 128) -> None:
@@ -89,14 +94,18 @@ class Lite(_Bus):
     Parameters
     ----------
     address : int
-        Bits of a byte address.
+        Width of a byte address, in bits.
 
     Members
     -------
-    aw, ar : Out stream of ``address``
-    w : Out stream of ``data``, ``strobe``
-    b : In stream of ``response``
-    r : In stream of ``data``, ``response``
+    aw, ar : Out, stream of ``address``
+        Byte address of the word to write, and to read.
+    w : Out, stream of ``data`` (32 bits), ``strobe`` (4 bits)
+        Word to write, and which of its bytes.
+    b : In, stream of ``response`` (2 bits)
+        `Response` to each write, in order.
+    r : In, stream of ``data`` (32 bits), ``response`` (2 bits)
+        Word of each read, in order, and its `Response`.
     """
 
     def __init__(self, address: int = 8) -> None:
@@ -113,18 +122,18 @@ class Lite(_Bus):
 
 @dataclass(frozen=True)
 class Pin:
-    """One port of the emitted top module.
+    """Port of the emitted top module that belongs to a bus.
 
     Parameters
     ----------
     name : str
-        In the Verilog.
+        Name in the Verilog.
     direction : "in" or "out"
-        Of the top module.
+        Direction, as seen from the top module.
     width : int
-        Bits.
+        Number of bits.
     value : Value, int or None
-        What an output carries, or what an input drives; None for an input that is ignored.
+        Signal or constant that drives an output, or signal that an input drives; None for an input that is ignored.
     """
 
     name: str
@@ -134,18 +143,18 @@ class Pin:
 
 
 _NAMES = {"address": "addr", "length": "len", "strobe": "strb", "response": "resp"}
-"""Where AXI abbreviates a field."""
+"""Abbreviations of AXI for the names of fields."""
 
 
 def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
-    """The pins of a component's bus.
+    """List the pins of a component's bus.
 
     Parameters
     ----------
     bus : interface of `Read`, `Write` or `Lite`
-        As the component has it: a manager's ``Out(Read())``, a subordinate's ``In(Lite())``.
+        The component's port: a manager's ``Out(Read())``, a subordinate's ``In(Lite())``.
     prefix : str
-        ``m_axi_gmem0`` gives ``m_axi_gmem0_araddr`` and so on; the two halves of a bus may share it.
+        Prefix of the names: ``m_axi_gmem0`` gives ``m_axi_gmem0_araddr`` and so on; `Read` and `Write` may share it.
     """
     signature = bus.signature
     full = not isinstance(signature.flip() if _flipped(signature) else signature, Lite)
@@ -156,7 +165,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
         against: Direction = "in" if member.flow is Out else "out"
         start = f"{prefix}_{channel}"
         if full and channel != "w":
-            # one identifier, so that everything stays in order; what comes back need not be looked at
+            # one identifier, so that everything stays in order; the one that comes back is ignored
             found.append(Pin(f"{start}id", along, 1, 0 if along == "out" else None))
         for field, _ in port.payload.shape():
             value = Value.cast(port.payload[field])
@@ -168,12 +177,12 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
 
 
 def members(pins: Iterable[Pin]) -> dict[str, Member]:
-    """Ports of a component with these pins."""
+    """Members of a component that has these pins as ports."""
     return {pin.name: (Out if pin.direction == "out" else In)(pin.width) for pin in pins}
 
 
 def wire_up(m: Module, pins: Iterable[Pin], wires: Mapping[str, Value]) -> None:
-    """Connect the pins to what they stand for."""
+    """Connect the top module's ports, by name, to the signals and constants of their pins."""
     for pin in pins:
         if pin.direction == "out":
             m.d.comb += wires[pin.name].eq(pin.value)

@@ -9,12 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
+from ...golden.axi.bus import BEAT
 from ..axi.arbiter import ReadArbiter, WriteArbiter
 from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
 from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
-from ..axi.memory_port import BEATS, Fault, ReadPort, WritePort
+from ..axi.memory_port import Fault, ReadPort, WritePort
 from ..primitives.fifo import Fifo
 
 FIFO_DEPTH = 4
@@ -128,7 +129,7 @@ class MemorySystem(wiring.Component):
         for each in names:
             port, shared = getattr(self, f"{each}_read"), getattr(arbiter, f"{each}_read")
             if each in self.buffered:
-                m.submodules[f"{each}_beats"] = fifo = Fifo(BEATS.payload_shape, FIFO_DEPTH)
+                m.submodules[f"{each}_beats"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
                 wiring.connect(m, wiring.flipped(port.command), shared.command)
                 wiring.connect(m, shared.beats, fifo.i)
                 wiring.connect(m, fifo.o, wiring.flipped(port.beats))
@@ -147,7 +148,7 @@ class MemorySystem(wiring.Component):
         """An arbiter and FIFOs between requesters and a writer; whether nothing waits there."""
         m.submodules[f"writers{port}"] = arbiter = self._write_arbiter(m, names)
         m.submodules[f"commands{port}"] = commands = Fifo(write.command.payload.shape(), FIFO_DEPTH)
-        m.submodules[f"beats{port}"] = beats = Fifo(BEATS.payload_shape, FIFO_DEPTH)
+        m.submodules[f"beats{port}"] = beats = Fifo(8 * BEAT, FIFO_DEPTH)
         wiring.connect(m, arbiter.command, commands.i)
         wiring.connect(m, arbiter.o, beats.i)
         wiring.connect(m, commands.o, write.command)

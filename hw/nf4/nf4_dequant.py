@@ -1,4 +1,4 @@
-"""RTL of `nf4_dequant`: a DSP a lane, which rounds too: product plus half a step, then a tie's last bit cleared."""
+"""RTL of `nf4_dequant`: level times scale in one DSP a lane, rounded half to even."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -11,7 +11,24 @@ from ..primitives.mux_tree import mux_tree
 
 
 class Nf4Dequant(wiring.Component):
-    """One word a cycle, latency 4. All stages wait while the last one is full and not taken."""
+    """NF4 codes to Q8.16, one word of lanes a cycle, `spec.latency` (4) cycles later.
+
+    Each lane is one DSP, which rounds too: product plus half a step, then the last bit of a tie cleared. All stages
+    wait while the last one is full and not taken.
+
+    Parameters
+    ----------
+    spec : Nf4DequantSpec
+        Number of lanes and of scales in a word, width of the tag.
+
+    Attributes
+    ----------
+    i : In, stream of ``code`` (lanes of 4 bits), ``scale`` (scales of U7.16), ``select`` (lanes), ``tag``
+        Codes, the scales of their blocks and for each lane the index of its scale. `select` only with two scales or
+        more, `tag` only where it has bits. `ready` while the stages move.
+    o : Out, stream of ``value`` (lanes of Q8.16), ``tag``
+        Level times scale, rounded half to even, and the tag of the word.
+    """
 
     def __init__(self, spec: Nf4DequantSpec) -> None:
         self.spec = spec

@@ -1,4 +1,4 @@
-"""RTL of `nf4_quant`: a circular memory, two DSPs for the thresholds, fifteen comparators."""
+"""RTL of `nf4_quant`: a circular buffer, two DSPs for the thresholds, fifteen comparators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
@@ -18,10 +18,23 @@ _DELAY = 4
 
 
 class Nf4Quant(wiring.Component):
-    """A value a cycle in; 25 cycles after a block's last one its codes, one a cycle.
+    """Blocks of Q8.16 values to NF4 codes, one value a cycle in and one code a cycle out.
 
-    In the steady state a block of n takes n cycles, or 16 where it is shorter. Values are taken, and thresholds worked
-    out, while a code is on offer and not taken, as far as there is room.
+    The first code is valid 25 cycles after the last value of its block. In the steady state a block of n takes n
+    cycles, or 16 where it is shorter. Values are taken, and thresholds computed, while a code is on offer and not
+    taken, as far as the buffer and the FIFO have room.
+
+    Parameters
+    ----------
+    spec : Nf4QuantSpec
+        Length of the longest block.
+
+    Attributes
+    ----------
+    i : In, stream of ``value`` (Q8.16), ``last`` (1 bit)
+        Values of a block; `last` marks the final one.
+    o : Out, stream of ``code`` (4 bits), ``scale`` (U7.16), ``last`` (1 bit)
+        Codes of the same block in order, each with the block's largest magnitude.
     """
 
     def __init__(self, spec: Nf4QuantSpec) -> None:

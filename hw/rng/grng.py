@@ -1,4 +1,4 @@
-"""RTL of `grng`: eight shift registers, and between them and the number nothing but combinational logic."""
+"""RTL of `grng`: eight LFSRs, and combinational logic from them to the number."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -8,9 +8,19 @@ from ..ports import members
 
 
 class Grng(wiring.Component):
-    """One number a cycle, valid from the first cycle after reset and held while the sink is not ready.
+    """Gaussian random numbers from eight LFSRs, one a cycle.
 
-    The path from the registers to the number is not pipelined, as published; to go faster, register `o`.
+    The path from the registers to the number is combinational, as published; register `o` for a faster clock.
+
+    Parameters
+    ----------
+    spec : GrngSpec
+        Seeds, and the form of the logic: "tree", "select" or "sum".
+
+    Attributes
+    ----------
+    o : Out, stream of ``number`` (Q3.5)
+        The number. `valid` is always 1; held while `ready` is low.
     """
 
     def __init__(self, spec: GrngSpec) -> None:

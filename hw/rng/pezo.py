@@ -1,4 +1,4 @@
-"""RTL of `pezo`: the two generators behind one stream, and the array's way back to a mark."""
+"""RTL of `pezo`: either of the two generators behind one stream, and replay from a mark."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -11,11 +11,29 @@ from .urng import Urng
 
 
 class Pezo(wiring.Component):
-    """Numbers, and on the fly their factor, one word a cycle.
+    """Random numbers of PeZO, from a pool in block RAM or made on the fly, one word a cycle.
 
-    With `replay` the word after this transfer is the one at the mark, with `mark` the word after it becomes the mark (a
-    replay wins). From the pool both are free. The array on the fly goes round its load ring once for either, and
-    once after reset: no word comes in those cycles, and a load waits for them.
+    From the pool a replay or a mark costs no cycle. On the fly the generators' state goes once round a shift register
+    for either, and once after reset, in `spec.replay_cycles` cycles: no word is valid in these cycles, and a load
+    waits.
+
+    Parameters
+    ----------
+    spec : PezoSpec
+        Strategy, numbers in a word, whether words can be replayed.
+
+    Attributes
+    ----------
+    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
+        Bits of a new state; `last` marks the final one. `ready` is low in the cycles of a replay or a mark.
+    scan : Out, ``bit`` (1 bit)
+        Bit of the old state, in the cycle of each transfer at `load`.
+    o : Out, stream of ``number`` (lanes), and on the fly ``scale``
+        Numbers and, on the fly, their common factor, in the formats of `spec.streams`.
+    replay : In, ``bit`` (1 bit), only where `spec.can_replay`
+        Sampled with a transfer at `o`: the next word is the one at the mark. Wins over `mark`.
+    mark : In, ``bit`` (1 bit), only where `spec.can_replay`
+        Sampled with a transfer at `o`: the next word becomes the mark.
     """
 
     def __init__(self, spec: PezoSpec) -> None:

@@ -1,4 +1,4 @@
-"""RTL of `pool`: the row on offer belongs to the address in the register; a second address is the mark."""
+"""RTL of `pool`: rows of random numbers in block RAM, addressed by a counter or an LFSR."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
@@ -8,11 +8,28 @@ from ..ports import elements, members, withheld
 
 
 class Pool(wiring.Component):
-    """p numbers a cycle out of block RAM.
+    """Stored random numbers, a row of p a cycle out of block RAM, replays included.
 
-    Valid from the first cycle after reset, one row a cycle, replays included: with `replay` the row after this
-    transfer is the one at the mark, with `mark` the row after it becomes the mark (a replay wins). A load withdraws
-    the row on offer; the row loaded is the mark.
+    The row on offer belongs to the address in the register; a second register holds the address of the mark. A load
+    withdraws the row on offer; the row that was loaded becomes the mark.
+
+    Parameters
+    ----------
+    spec : PoolSpec
+        Rows, numbers in a row, their format, order of the addresses.
+
+    Attributes
+    ----------
+    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
+        Bits of a new address, the highest first; `last` marks the final one. `ready` is always 1.
+    scan : Out, ``bit`` (1 bit)
+        Highest bit of the address, which the next transfer at `load` drops.
+    o : Out, stream of ``number`` (p lanes of `spec.format`)
+        The row. `valid` from the first cycle after reset and held while `ready` is low.
+    replay : In, ``bit`` (1 bit)
+        Sampled with a transfer at `o`: the next row is the one at the mark. Wins over `mark`.
+    mark : In, ``bit`` (1 bit)
+        Sampled with a transfer at `o`: the next row becomes the mark.
     """
 
     def __init__(self, spec: PoolSpec) -> None:

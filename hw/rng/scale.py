@@ -1,4 +1,4 @@
-"""RTL of `scale`: a reference generator and its table; the factor on offer belongs to the state in the register."""
+"""RTL of `scale`: a reference generator and a table of factors in front of a register."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import memory, wiring
@@ -8,10 +8,24 @@ from ..ports import members, withheld
 
 
 class Scale(wiring.Component):
-    """The factor of each cycle.
+    """Scale factor of each word of `urng`, looked up by the state of a reference generator; one a cycle.
 
-    One factor a cycle, valid from the first cycle after reset. A load withdraws it until its last bit; the state that
-    falls out at `scan` is the one of the factor last on offer.
+    The state in the register belongs to the factor on offer. A load withdraws the factor until the bit marked last; the
+    state that leaves at `scan` is that of the factor last on offer.
+
+    Parameters
+    ----------
+    spec : ScaleSpec
+        Generator, format and table of factors.
+
+    Attributes
+    ----------
+    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
+        Bits of the reference generator's new state; `last` marks the final one. `ready` is always 1.
+    scan : Out, ``bit`` (1 bit)
+        Bit of the old state, in the cycle of each transfer at `load`; where all factors are equal, `load`'s own bit.
+    o : Out, stream of ``scale`` (`spec.format`, unsigned)
+        The factor. `valid` from the first cycle after reset and held while `ready` is low.
     """
 
     def __init__(self, spec: ScaleSpec) -> None:

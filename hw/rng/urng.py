@@ -1,4 +1,4 @@
-"""RTL of `urng`: the rotation is wiring, and a load takes the two spare inputs of each feedback LUT."""
+"""RTL of `urng`: a ring of LFSRs whose state can be loaded and read serially."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
@@ -8,11 +8,26 @@ from ..ports import elements, members, withheld
 
 
 class Urng(wiring.Component):
-    """n maximal-length LFSRs in a ring.
+    """Uniform random numbers from a ring of n maximal-length LFSRs, one word of n numbers a cycle.
 
-    One word of n numbers a cycle, valid from the first cycle after reset and held while the sink is not ready. For a
-    load the array is a shift register: each bit taken moves it by one and shows at `scan` the bit that falls out.
-    A load is like a reset: it withdraws the word on offer, and no other comes before the bit marked last.
+    The rotation of the ring is wiring. While a state is loaded the registers form one shift register; the load takes
+    the two spare inputs of each feedback LUT. A load is like a reset: it withdraws the word on offer, and no other is
+    valid before the bit marked last.
+
+    Parameters
+    ----------
+    spec : UrngSpec
+        Number and width of the registers, seeds, bits per step.
+
+    Attributes
+    ----------
+    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
+        Bits of a new state, in the order of `spec.chain`; `last` marks the final one. `ready` is always 1.
+    scan : Out, ``bit`` (1 bit)
+        Bit that the shift register drops, in the cycle of each transfer at `load`.
+    o : Out, stream of ``number`` (n lanes of Q1.(bits - 1))
+        The registers: each integer y represents y + 1/2 last places. `valid` from the first cycle after reset and held
+        while `ready` is low.
     """
 
     def __init__(self, spec: UrngSpec) -> None:

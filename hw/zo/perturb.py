@@ -1,4 +1,4 @@
-"""RTL of `perturb`: one rounder a number, one adder and one saturation a weight."""
+"""RTL of `perturb`: one rounding a number, one adder and one saturation a weight."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -10,9 +10,23 @@ from ..primitives.rounding import saturate
 
 
 class Perturb(wiring.Component):
-    """A tile of lanes.
+    """Perturbed weights, one word of lanes a cycle: w + sign * eps * scale * number.
 
-    One word a cycle. Latency 1; 2 where a factor comes with the numbers, as its product has a register of its own.
+    One rounding a number, one adder and one saturation a weight. The latency is `spec.latency`: 1, or 2 where a factor
+    comes with the numbers, as its product has a register of its own.
+
+    Parameters
+    ----------
+    spec : PerturbSpec
+        Lanes, numbers, their formats, eps, rounding and overflow, width of the tag.
+
+    Attributes
+    ----------
+    i : In, stream of ``weight`` (lanes of Q4.12), ``number`` (n lanes), ``scale``, ``sign`` (2 bits), ``tag``
+        Weights and random numbers; lane j takes number j mod n. `scale` only where the spec has a format for it, `tag`
+        only where it has bits. `sign` bit 0: perturb at all; bit 1: subtract.
+    o : Out, stream of ``weight`` (lanes of Q4.12), ``tag``
+        The perturbed weights and the tag of the word.
     """
 
     def __init__(self, spec: PerturbSpec) -> None:

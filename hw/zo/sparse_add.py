@@ -1,4 +1,4 @@
-"""RTL of `sparse_add`: one adder, which the lane that a correction names is brought to, and its sum back."""
+"""RTL of `sparse_add`: corrections by index, through one adder, into a stream of weight lanes."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -13,17 +13,37 @@ from ..primitives.rounding import saturate
 
 
 class Corrections(wiring.Component):
-    """The sparse stream, checked, each correction with what is known of its place; one a cycle.
+    """Check sparse corrections and relate each to the beat that comes next; one a cycle.
 
-    Ports
-    -----
-    i : In stream, corrections
-    valid, lane, value, last : Out, the next correction
-    rising : Out, its index is above all before it in its packet
-    here : Out, it belongs to the beat that is next; not, it belongs to a later one
-    closing : Out, no other one belongs to the same beat
-    take : In, it is used or dropped
-    skip : In, the beat that is next goes without it
+    A beat may use its first correction `spec.lead` cycles after that has entered.
+
+    Parameters
+    ----------
+    spec : SparseAddSpec
+        Lanes, width of an index, depth of the FIFO.
+
+    Attributes
+    ----------
+    i : In, stream of ``index``, ``value`` (Q4.12), ``last``
+        Corrections, as `SparseAdd` has them.
+    valid : Out(1)
+        There is a next correction, which the outputs below describe. Held until `take`.
+    lane : Out(spec.lane_bits)
+        Lane of its weight in the beat.
+    value : Out(signed(16))
+        Its Q4.12 value.
+    last : Out(1)
+        It is the final one of its packet.
+    rising : Out(1)
+        Its index is above all before it in its packet; if not, it is out of order.
+    here : Out(1)
+        It belongs to the beat that comes next, or to one before; if not, to a later one.
+    closing : Out(1)
+        No other correction belongs to the same beat.
+    take : In(1)
+        The correction is used or dropped; the next one may be valid in the next cycle.
+    skip : In(1)
+        The next beat passes without a correction.
     """
 
     def __init__(self, spec: SparseAddSpec) -> None:
@@ -93,7 +113,28 @@ class Corrections(wiring.Component):
 
 
 class SparseAdd(wiring.Component):
-    """One beat and one correction a cycle, latency 2. All stages wait while the last one is full and not taken."""
+    """Add sparse corrections to a dense stream of weights, one beat and one correction a cycle.
+
+    The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. There is one adder: the lane
+    that a correction names is multiplexed to it, and its sum back. All stages wait while the last one is full and not
+    taken.
+
+    Parameters
+    ----------
+    spec : SparseAddSpec
+        Lanes, width of an index, depth of the FIFO, width of the tag.
+
+    Attributes
+    ----------
+    i : In, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``tag``
+        Beats of weights; `last` marks a packet's final one. `tag` only where it has bits.
+    sparse : In, stream of ``index`` (`spec.index_bits`), ``value`` (Q4.12), ``last`` (1 bit)
+        Corrections of the same packet in ascending order of index, at least one a packet. `index` counts weights from
+        the packet's first.
+    o : Out, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``error`` (1 bit), ``tag``
+        Corrected weights, saturated. `error` with `last`: a correction of the packet was out of order or beyond its
+        end, and was dropped.
+    """
 
     def __init__(self, spec: SparseAddSpec) -> None:
         self.spec = spec

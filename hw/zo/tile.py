@@ -1,4 +1,4 @@
-"""RTL of `tile`: the generator beside the weights, one word of each into the lanes."""
+"""RTL of `tile`: a generator of random numbers and the perturbation of weight lanes."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -10,7 +10,27 @@ from .perturb import Perturb
 
 
 class Tile(wiring.Component):
-    """Weights in, perturbed weights out, one word a cycle between a generator's replays."""
+    """Weights in, perturbed weights out, one word a cycle except in the cycles of the generator's replays.
+
+    The generator stands beside the weights, and a word of each goes into the lanes.
+
+    Parameters
+    ----------
+    spec : TileSpec
+        Generator and lanes.
+
+    Attributes
+    ----------
+    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
+        Bits of the generator's new state, as `Pezo` has it.
+    scan : Out, ``bit`` (1 bit)
+        Bit of the generator's old state, in the cycle of each transfer at `load`.
+    i : In, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``user`` (3 bits)
+        Weights of a pass; `last` marks its final word. `user` bits 1:0 are the sign of `Perturb`; bit 2, sampled with
+        `last`: replay the pass's numbers, else the next word becomes the mark.
+    o : Out, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit)
+        Perturbed weights, `spec.latency` cycles later.
+    """
 
     def __init__(self, spec: TileSpec) -> None:
         self.spec = spec

@@ -1,4 +1,4 @@
-"""RTL of `weight_path`: dequantiser, corrections, perturbation, one behind the other."""
+"""RTL of `weight_path`: dequantiser, sparse corrections and perturbation in a row."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -13,7 +13,27 @@ from .sparse_add import SparseAdd
 
 
 class WeightPath(wiring.Component):
-    """One beat a cycle, and one more for each further correction in it."""
+    """Dequantise weights, correct some of them and perturb them, one beat a cycle.
+
+    A beat with k corrections takes max(k, 1) cycles. The latency is `spec.latency`, the sum of the three parts'.
+
+    Parameters
+    ----------
+    spec : WeightPathSpec
+        Lanes, scales in a beat, width of an index, formats of the numbers.
+
+    Attributes
+    ----------
+    codes : In, stream of ``code`` (lanes of 4 bits), ``scale`` (U7.16), ``select``, ``sign`` (2 bits), ``last`` (1 bit)
+        NF4 weights as `Nf4Dequant` takes them, and the sign of their perturbation as `Perturb` takes it; `last` marks a
+        packet's final beat.
+    sparse : In, stream of ``index`` (`spec.index_bits`), ``value`` (Q4.12), ``last`` (1 bit)
+        Corrections of the packet, as `SparseAdd` takes them.
+    u : In, stream of ``number`` (lanes), and with a factor ``scale``
+        Random numbers; one word for each beat that is perturbed, none for others.
+    o : Out, stream of ``weight`` (lanes of Q4.12), ``last`` (1 bit), ``error`` (1 bit)
+        The weights. `error` with `last`: a correction of the packet was out of order or beyond its end and was dropped.
+    """
 
     def __init__(self, spec: WeightPathSpec) -> None:
         self.spec = spec
