@@ -98,13 +98,15 @@ def complete(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] += ONLY_HERE.get(docname, "")
 
 
-def escape_stars(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Keep the star of a shape such as (n, *input_shape) from being read as the start of emphasis."""
+def prepare_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Keep two things from being read as markup: the star of a shape such as (n, *input_shape), a property's colon."""
     lines[:] = [re.sub(r"([(,]\s*)\*([\w.]+)(?=[),])", r"\1\\*\2", line) for line in lines]
+    if what in ("property", "attribute", "data"):
+        lines.insert(0, "")  # napoleon takes what stands before a colon in the first line for a type
 
 
 def setup(app: Sphinx) -> None:
     """Register the directive and the hooks."""
-    app.connect("autodoc-process-docstring", escape_stars)
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=400)  # before napoleon
     app.add_directive("wavedrom", Wavedrom)
     app.connect("source-read", complete)
