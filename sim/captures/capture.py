@@ -1,7 +1,7 @@
-"""Captures of strangers, read into integers: arrays, a logic analyser's table, a memory's words.
+"""Parse third-party captures (NPZ, CSV, readmemh) into integers.
 
-A capture holds what a block's wires carried, one word a transfer. Whatever does not read as such is refused
-with the place where it stands; nothing is guessed and nothing is filled in.
+A capture holds what a block's wires carried, one word a transfer. Anything else is refused with file and line or array;
+nothing is guessed and nothing is filled in.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def read_capture(path: Path, spec: Spec, ports: dict[str, Port]) -> dict[str, Wo
     spec : Spec
         The block.
     ports : dict of str to Port
-        Its wires, from `Emitted.ports`.
+        The wires of its streams, from `Emitted.ports`.
 
     Returns
     -------
     dict of str to Words
-        Every stream that the file holds; all fields of it, at least one word, at least one output.
+        Each stream in the file, with all its fields; at least one word, at least one output.
 
     Raises
     ------
     UserError
-        With file, line or array, and what to do.
+        If the file cannot be read as a capture of this block: with file, line or array, and what to do.
     """
     path = Path(path)
     if spec.buses:

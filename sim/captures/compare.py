@@ -1,4 +1,4 @@
-"""Holding words against golden: of a simulation, a logic analyser or a memory dump alike."""
+"""Compare words of a simulation, a logic analyser or a memory dump with golden, bit by bit."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ AROUND = 2
 MAX_NUMBERS = 1 << 27
 """Golden numbers that one comparison may ask for: a gigabyte."""
 SEARCHED = 100_000
-"""Words after a source's reset among which the start of a capture is looked for."""
+"""Words after a source's reset that are searched for the start of a capture."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where a capture leaves golden.
+    """The first number of a capture that differs from golden's.
 
     Parameters
     ----------
     stream, field : str
+        Names of the stream and of the field.
     lane, word : int
-        The word is counted in the capture, from 0.
+        Position in the field; the word is counted in the capture, from 0.
     golden_word : int
         The same word in golden's count.
     expected, got : int
+        Golden's number and the captured one.
     format : Format
         Of both numbers.
     around : tuple of (int, int, int)
@@ -48,7 +50,7 @@ class Difference:
     around: tuple[tuple[int, int, int], ...]
 
     def lines(self) -> list[str]:
-        """For a terminal: the place, then a line a word with integer, pattern and value of both numbers."""
+        """Lines for a terminal: the place, then a line a word with integer, pattern and value of both numbers."""
         head = f"{self.stream}.{self.field}, lane {self.lane}, word {self.word}"
         if self.golden_word != self.word:
             head += f" (golden's {self.golden_word})"
@@ -66,18 +68,18 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """How much of a capture agrees.
+    """Counts and first places of what differs.
 
     Parameters
     ----------
     compared, mismatches : int
-        Numbers held against golden and those that differ; a missing or surplus word counts with all lanes.
+        Numbers compared and those that differ; a missing or surplus word counts with all lanes.
     differences : list of str
         The first differences, in words.
     first : Difference, optional
         The first one in detail.
     hint : str
-        What may explain them: the capture is golden's, but from another word on.
+        A likely reason: the capture is golden's, but from another word on.
     """
 
     compared: int = 0
@@ -113,7 +115,7 @@ class Comparison:
 
 
 def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0) -> Comparison:
-    """Hold a capture against golden, from reset.
+    """Compare a capture with golden, which starts at reset.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
     Raises
     ------
     UserError
-        If the capture lacks an input or a field, or holds no output that golden knows.
+        If the capture lacks an input or a field, or has no output of the block.
     """
     if skip < 0 or drop < 0:
         raise UserError(f"skip = {skip}, drop = {drop}: words are counted from 0")
@@ -161,7 +163,7 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
 
 
 def _inputs(spec: Spec, capture: dict[str, Words], skip: int, drop: int) -> dict[str, Words]:
-    """What golden is fed: all that went in, and an output's sidebands at that output's words."""
+    """Inputs for golden: all captured inputs, and an output's sidebands at that output's words."""
     streams = spec.streams()
     if unknown := sorted(set(capture) - set(streams)):
         raise UserError(f"{spec.name} has no stream {', '.join(unknown)}: its streams are {', '.join(streams)}")
@@ -203,7 +205,7 @@ def _first(stream: str, item: Field, want: Integers, got: Integers, skip: int) -
 
 
 def _hint(spec: Spec, inputs: dict[str, Words], captured: dict[str, Words], skip: int, drop: int) -> str:
-    """Whether a stream agrees with golden from another word on, and what to pass then."""
+    """Advice on ``--skip`` and ``--drop`` where a stream agrees with golden from another word on, else ""."""
     streams = spec.streams()
     if any(streams[name].follows and column.any() for name, words in inputs.items() for column in words.values()):
         return ""  # golden at another word would need the sideband before the capture

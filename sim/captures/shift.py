@@ -1,4 +1,4 @@
-"""Whether a capture is golden's, but from another word on: the commonest reason why nothing agrees."""
+"""Find the shift of a capture that starts at another word than assumed, the commonest reason for mismatches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ...golden.block import Words
 
 REACH = 64
-"""Words at the beginning of a capture that may be none of golden's."""
+"""Words at the beginning of a capture that may come from before golden's first."""
 PROOF_BITS = 64
-"""Bits that must agree before a shift is believed: far more than the places that are tried."""
+"""Bits that must agree before a shift is reported: far more than the logarithm of the number of places tried."""
 SHARE = 0.75
 """Part of the words that must agree: a shifted capture may have faults of its own."""
 
@@ -22,7 +22,7 @@ _PLACES = 16
 
 @dataclass(frozen=True)
 class Shift:
-    """How a capture lies on golden.
+    """Position of a capture in golden's words.
 
     Parameters
     ----------
@@ -38,16 +38,21 @@ class Shift:
 
 
 def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
-    """Where a capture lies on golden, if not where it is taken to lie.
+    """Find where a capture starts in golden's words, if not where it is taken to start.
 
     Parameters
     ----------
     golden, got : Words
-        Of one stream; golden from its first word on.
+        Words of one stream; golden's from its first word on.
     width : int
-        Bits of a word.
+        Bits in a word.
     near : int
         Golden's word at which the capture is taken to start; of equally good places the closest is chosen.
+
+    Returns
+    -------
+    Shift, optional
+        None where the capture starts at `near`, or where too few bits agree anywhere else.
     """
     ours = np.concatenate([golden[name] for name in golden], axis=1)
     theirs = np.concatenate([got[name] for name in golden], axis=1)
@@ -65,7 +70,7 @@ def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
 
 
 def _places(marks: NDArray[np.int64], seen: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where these words follow each other."""
+    """Indices of `marks` from which the words of `seen` follow each other."""
     places = np.flatnonzero(marks[: max(0, len(marks) - len(seen) + 1)] == seen[0])
     for step in range(1, len(seen)):
         places = places[marks[places + step] == seen[step]]

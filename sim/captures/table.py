@@ -1,4 +1,4 @@
-"""A logic analyser's table as text: columns by wire name, cells as integers."""
+"""Read the CSV table of a logic analyser: columns by wire name, cells as integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGITS = {16: r"(?:0[xX])?([0-9a-fA-F][0-9a-fA-F_]*)", 10: r"(-?\d+)", 8: r"([0
 
 
 class Table:
-    """The rows of a CSV file, read once, its cells only when asked for.
+    """Rows of a CSV file; cells are converted when they are used.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """The headers, for a message."""
+        """Headers of all columns, for a message."""
         return ", ".join(self._header)
 
     def rows_with(self, wires: list[str]) -> list[int]:
@@ -72,7 +72,7 @@ class Table:
         width : int
             Bits of the wire.
         rows : list of int
-            Which rows.
+            Indices of the rows.
 
         Raises
         ------
@@ -122,11 +122,11 @@ class Table:
 
 
 def _wire(header: str) -> str:
-    """A header without path and range."""
+    """Strip path and range from a header."""
     return re.split(r"[/.]", re.sub(r"\s*\[[^\]]*\]$", "", header))[-1]
 
 
 def _range(header: str) -> int | None:
-    """The number of bits that a header states."""
+    """Number of bits in a header's range, None where it has none."""
     found = re.search(r"\[(\d+):(\d+)\]$", header)
     return abs(int(found[1]) - int(found[2])) + 1 if found else None
