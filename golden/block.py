@@ -19,7 +19,7 @@ from .errors import UserError
 from .fixed import Format, Integers
 
 Words = dict[str, Integers]
-"""What passes through a stream: for each field an array (words, lanes)."""
+"""Words of a stream: for each field an array (words, lanes)."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Field:
 
 
 def tag_fields(bits: int) -> tuple[Field, ...]:
-    """What goes through a block with each word, unchanged; nothing for 0 bits.
+    """Field of bits that pass through a block with each word unchanged; none for 0 bits.
 
     Raises
     ------
     UserError
-        If there are not 0 to 32.
+        If `bits` is not in 0 to 32.
     """
     if not 0 <= bits <= 32:
         raise UserError(f"tag = {bits} bits is not in 0 to 32")
@@ -51,12 +51,12 @@ def tag_fields(bits: int) -> tuple[Field, ...]:
 
 @dataclass(frozen=True)
 class Stream:
-    """A port.
+    """Port of a block: a stream of words, or a sideband of one.
 
     Parameters
     ----------
     direction : "in" or "out"
-        As seen from the block.
+        Direction seen from the block.
     fields : tuple of Field
         The payload, the first field in the lowest bits.
     follows : str, optional
@@ -69,7 +69,7 @@ class Stream:
     follows: str = ""
 
     def pack(self, words: Mapping[str, NDArray[np.integer]], names: Iterable[str], align: int = 1) -> list[int]:
-        """One integer a word from the named fields, each lane in a multiple of `align` bits, sign-extended."""
+        """Pack words to one integer each from the named fields, each lane in a multiple of `align` bits, sign-extended."""
         columns = []
         for item in self._named(names):
             values = np.asarray(words[item.name], np.int64).reshape(-1, item.lanes)
@@ -109,22 +109,22 @@ class Spec(ABC):
     """
 
     name: ClassVar[str]
-    """The block's name in all four rooms."""
+    """Name of the block in golden, hw, sim and docs."""
     summary: ClassVar[str]
     """One line for ``fabtune list``."""
     core: ClassVar[bool] = False
-    """Whether the RTL has the edge of a core: AXI4-Stream names, ``aclk``, ``aresetn``."""
+    """True if the RTL has the ports of a core: AXI4-Stream names, ``aclk``, ``aresetn``."""
     buses: ClassVar[dict[str, str]] = {}
-    """A core's AXI buses: the component's port, and what its wires' names begin with; two may share it."""
+    """AXI buses of a core: port of the component, and prefix of its wires; two ports may share a prefix."""
     wires: ClassVar[tuple[str, ...]] = ()
-    """A core's other outputs, by name."""
+    """Names of a core's other outputs."""
     input_wires: ClassVar[tuple[str, ...]] = ()
-    """A core's other inputs, by name."""
+    """Names of a core's other inputs."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
-    """Named settings, as ``--preset`` takes them: what to set, by (dotted) field name."""
+    """Settings for ``--preset``: by name, the values of (dotted) fields."""
 
     def __post_init__(self) -> None:
-        """Refuse a choice that is not one of a field's; subclasses add their own checks."""
+        """Check that values of `Literal` fields are allowed; subclasses add their own checks."""
         for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
                 raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
@@ -136,34 +136,34 @@ class Spec(ABC):
 
     @property
     def latency(self) -> int:
-        """Cycles from an input's transfer, or for a source from reset, to its output; one word a cycle follows."""
+        """Cycles from an input's transfer, or for a source from reset, to its output; then one word per cycle."""
         return 0
 
     @abstractmethod
     def streams(self) -> dict[str, Stream]:
-        """The ports, by name."""
+        """Streams of the block by name of the port."""
 
     @abstractmethod
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """What comes out of the block after reset for these inputs, at most `words` words a stream."""
+        """Output of the block after reset for these inputs, at most `words` words per stream."""
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and word width in bits of each memory that the RTL initialises."""
         return {}
 
     def documents(self) -> dict[str, str]:
-        """What else a user needs beside the Verilog: text by file name."""
+        """Files that a user needs in addition to the Verilog: text by file name."""
         return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusSpec(Spec):
-    """Of a core that has buses and wires, and no streams."""
+    """Spec of a core with buses and wires, without streams."""
 
     core: ClassVar[bool] = True
 
     def streams(self) -> dict[str, Stream]:
-        """None."""
+        """Return no streams."""
         return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:

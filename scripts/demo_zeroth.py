@@ -28,7 +28,7 @@ PRESETS = ("pool", "otf8", "otf14")
 
 
 @dataclass(frozen=True)
-class ZerothOrder:
+class ZerothOrderRun:
     """Zeroth-order fine-tuning of a network on drifted digits.
 
     Parameters
@@ -63,7 +63,7 @@ def generators() -> dict[str, PezoSpec]:
     return {name: spec for name, spec in specs.items() if isinstance(spec, PezoSpec)}
 
 
-def tune_zeroth_order(progress: Progress) -> ZerothOrder:
+def tune_zeroth_order(progress: Progress) -> ZerothOrderRun:
     """Train a network on upright digits and fine-tune it on drifted ones, in integers."""
     bar = progress.add_task("zeroth order in the model", total=STEPS)
     job, tile = prepare(), TileSpec()
@@ -75,10 +75,10 @@ def tune_zeroth_order(progress: Progress) -> ZerothOrder:
         if number % POINT_EVERY == 0:
             history.append((number, step.loss, job.accuracy(weights, job.test)))
             progress.update(bar, completed=number)
-    return ZerothOrder(job, tile, history, first, weights)
+    return ZerothOrderRun(job, tile, history, first, weights)
 
 
-def verify_zeroth_order(tuned: ZerothOrder, simulator: str, progress: Progress) -> dict[str, Verdict]:
+def verify_zeroth_order(tuned: ZerothOrderRun, simulator: str, progress: Progress) -> dict[str, Verdict]:
     """Send the first steps' weights through the whole tile, and verify each generator by itself.
 
     Returns

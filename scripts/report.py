@@ -29,7 +29,7 @@ from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result
 from ..sim.verify import Verdict
 from .demo_adapters import AdapterRuns
-from .demo_zeroth import STEPS, ZerothOrder, generators
+from .demo_zeroth import STEPS, ZerothOrderRun, generators
 from .tables.options import Rows
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
@@ -43,7 +43,7 @@ class DemoResult:
 
     Parameters
     ----------
-    zeroth_order : ZerothOrder
+    zeroth_order : ZerothOrderRun
     verdicts : dict of str to Verdict
         The RTL of zeroth order against golden, by what was verified.
     adapters : AdapterRuns
@@ -57,7 +57,7 @@ class DemoResult:
         Text of the emitted files by folder and name.
     """
 
-    zeroth_order: ZerothOrder
+    zeroth_order: ZerothOrderRun
     verdicts: dict[str, Verdict]
     adapters: AdapterRuns
     core: InstantftSpec

@@ -17,7 +17,7 @@ ENABLE = "_enable"
 """Suffix of the RW register whose bits choose which bits of a W1C register raise that register's interrupt line."""
 
 Access = Literal["R", "W", "RW", "W1C"]
-"""What a host may do: read, write, both, or read and clear a bit by writing a 1 to it."""
+"""Access of a host: read, write, both, or read and clear a bit by writing a 1 to it."""
 
 
 @dataclass(frozen=True)

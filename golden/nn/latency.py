@@ -19,7 +19,7 @@ ROUNDING = 3
 """Rounding and saturation: halves, sum, saturation."""
 
 BUFFERED = 1
-"""From a sample's last write to the start of the sequencer, which waits for a sample."""
+"""Cycles from a sample's last write to the start of the waiting sequencer."""
 STAGE_STATES = 3
 """States of the sequencer before a stage runs: wait for room in the output memory, load its loops, begin them."""
 ISSUE = 1
@@ -41,9 +41,9 @@ OUTPUT_READ = 1
 FILLED = 1
 """Register of the forward engine's port `filled`."""
 READABLE = 2
-"""From `filled` of a stage to the first read of its outputs that is allowed."""
+"""Cycles from `filled` of a stage to the first permitted read of its outputs."""
 DRAIN = 1
-"""State of the sequencer behind a stage's last word, before it counts down."""
+"""State of the sequencer after a stage's last word, before it counts down."""
 
 
 def across_latency(lanes: int, words_per_cycle: int = 1) -> int:

@@ -87,23 +87,23 @@ class LayerBlockSpec(Spec):
         return {"load": {"parameter": image.reshape(-1, VALUES)}}
 
     def sample_words(self, samples: Integers) -> dict[str, Words]:
-        """Samples as `i` takes them."""
+        """Words of `i` for samples."""
         return {"i": {"activation": samples.reshape(-1, 1)}}
 
     def results(self, own: StageIntegers, samples: Integers) -> dict[str, Words]:
-        """What comes out for samples."""
+        """Output words for samples."""
         found = forward(self.stage, own, samples, product_of("int64"), Narrower())
         return {"o": {"activation": found.reshape(-1, 1)}}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """With the parameters loaded before the samples; a sample that has not ended gives nothing."""
+        """Load parameters, then run all complete samples."""
         own = self._loaded(inputs["load"]["parameter"])
         values = inputs["i"]["activation"]
         samples = values[: len(values) // self.taken * self.taken].reshape(-1, *self.stage.input_shape)
         return {"o": {"activation": self.results(own, samples)["o"]["activation"][:words]}}
 
     def _loaded(self, beats: Integers) -> StageIntegers:
-        """Parameters of an image, found by where the mapping puts the number of each."""
+        """Parameters of an image; positions are found by mapping the index of each parameter."""
         stage, image = self.stage, np.zeros(self.mapping.frozen_beats * VALUES, np.int64)
         count, biases = prod(stage.weight_shape), stage.biases
         places = np.zeros(count + biases, np.int64)

@@ -163,7 +163,7 @@ class Mapping:
 
     @property
     def row_replicas(self) -> int:
-        """How often the rows of a sample are stored side by side."""
+        """Number of copies of a sample's rows, stored side by side."""
         layer, (channels, *_) = self.network_stages[0].layer, self.input_shape
         if not isinstance(layer, Convolution):
             return 1
