@@ -69,7 +69,7 @@ class Stream:
     follows: str = ""
 
     def pack(self, words: Mapping[str, NDArray[np.integer]], names: Iterable[str], align: int = 1) -> list[int]:
-        """Pack words to one integer each from the named fields, each lane in a multiple of `align` bits, sign-extended."""
+        """Pack each word to an integer: the named fields, each lane sign-extended to a multiple of `align` bits."""
         columns = []
         for item in self._named(names):
             values = np.asarray(words[item.name], np.int64).reshape(-1, item.lanes)
