@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..golden.errors import UserError
 
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
-"""What is counted, on every board and in every estimate; half a ``bram36`` is one 18 Kib memory."""
+"""Resources that are counted on every board and in every estimate; half a ``bram36`` is one 18 Kib memory."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Clock:
     Parameters
     ----------
     name : str
-        Of the port pair in the constraints, without ``_p`` and ``_n``.
+        Name of the port pair in the constraints, without ``_p`` and ``_n``.
     mhz : float
         Its frequency.
     p, n : str
@@ -42,13 +42,13 @@ class Pins:
     Parameters
     ----------
     name : str
-        Of the port in the constraints; a vector where there are several pins.
+        Name of the port in the constraints; a vector where there are several pins.
     pins : tuple of str
         Package pins.
     standard : str
         I/O standard.
     note : str
-        What stands beside them on the board.
+        Label or position on the board.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Board:
     Parameters
     ----------
     name, part, board_part : str
-        Ours, the device's and the board's in Vivado.
+        Names in fabtune, of the device and of the board in Vivado.
     resources : dict of str to int
         How much the device has of each of `RESOURCES`.
     clocks : tuple of Clock
@@ -117,7 +117,7 @@ class Board:
         return {key: _percent(resources[key], self.resources[key]) for key in RESOURCES}
 
     def lacks(self, resources: Mapping[str, float]) -> tuple[str, ...]:
-        """What a design needs more of than the board has; empty if it fits."""
+        """Name the resources of which a design needs more than the board has; empty if it fits."""
         return tuple(key for key, share in self.utilisation(resources).items() if share is None or share > 100)
 
 

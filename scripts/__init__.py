@@ -1,1 +1,1 @@
-"""The click command line: thin, no logic of its own."""
+"""Command line and its pages, thin: what it runs is in the other houses."""

@@ -1,4 +1,4 @@
-"""The curves of a fine-tuning and of federations."""
+"""Plots of a fine-tuning and of federations."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _KINDS = (".png", ".svg", ".pdf")
 
 
 def check(path: Path) -> None:
-    """Refuse a file name that tells no kind of picture."""
+    """Refuse a file name whose suffix is no kind of picture."""
     if path.suffix not in _KINDS:
         raise UserError(f"{path}: a plot ends in {', '.join(_KINDS)}")
 
 
 def draw(result: Result, described: dict[str, Any], path: Path) -> None:
-    """Loss and held-out accuracy by epoch."""
+    """Plot loss and held-out accuracy by epoch."""
     figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     epochs = range(1, len(result.epochs) + 1)
     loss.plot(epochs, [epoch.loss for epoch in result.epochs], color="#b0413e")
@@ -42,7 +42,7 @@ def draw(result: Result, described: dict[str, Any], path: Path) -> None:
 
 
 def draw_steps(result: ZoResult, described: dict[str, Any], path: Path) -> None:
-    """Loss and held-out accuracy by step."""
+    """Plot loss and held-out accuracy by step."""
     figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     loss.plot(range(1, len(result.losses) + 1), result.losses, color="#b0413e", alpha=0.25)
     window = min(50, len(result.losses))
@@ -57,7 +57,7 @@ def draw_steps(result: ZoResult, described: dict[str, Any], path: Path) -> None:
 
 
 def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str, path: Path) -> None:
-    """Mean losses of windows of steps: a panel for each task, a curve for each way."""
+    """Plot mean losses of windows of steps: a panel for each task, a curve for each way."""
     figure, axes = plt.subplots(1, len(curves), figsize=(6.5 * len(curves), 4.2), layout="constrained", squeeze=False)
     for (panel, ways), one in zip(curves.items(), axes[0], strict=True):
         one.set_prop_cycle(color=matplotlib.color_sequences["tab20" if len(ways) > 10 else "tab10"])
@@ -72,12 +72,12 @@ def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str,
 def draw_federations(
     curves: Mapping[str, Sequence[tuple[float, float, float]]], described: dict[str, Any], path: Path
 ) -> None:
-    """Held-out loss and accuracy by forward operations.
+    """Plot held-out loss and accuracy by forward operations.
 
     Parameters
     ----------
     curves : mapping of str to sequence of (float, float, float)
-        Of each federation: operations in billions, cross entropy, percent right.
+        Operations in billions, cross entropy and percent right, by the federation's name.
     described : dict
     path : Path
     """

@@ -1,4 +1,4 @@
-"""Whether the tools are there that fabtune drives, and what to type where one is not."""
+"""Check for the tools that fabtune drives, and say how to install those that are missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OLDEST_PYTHON = (3, 11)
 
 @dataclass(frozen=True)
 class Check:
-    """One tool.
+    """Result for one tool.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class Check:
     found : bool
         Present and answering.
     version : str or None
-        As it says itself; None where it says nothing.
+        As the tool prints it; None where it prints none.
     needed_for : str
-        What does not work without it.
+        Commands that do not work without it.
     remedy : str
-        What to type; empty if it was found.
+        Command that installs it; empty if it was found.
     required : bool
         Whether fabtune's main commands need it.
     """

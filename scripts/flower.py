@@ -1,4 +1,4 @@
-"""FedSPZO on Flower (the extra ``federated``): what `golden.train.federated` says, carried by Flower's messages.
+"""FedSPZO on Flower (the extra ``federated``): `golden.train.federated` over Flower's messages.
 
 A client keeps nothing between rounds: it starts from the pre-trained model, which it has, and the sum of all moves
 since then, which the server sends and which is short. Its reply holds the bytes of its message.
@@ -37,7 +37,7 @@ server_app = ServerApp()
 
 
 def request_of(config: dict[str, Any]) -> Request:
-    """What a run's config asks for."""
+    """Read a request from a run's configuration."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(Request):
         value = config.get(field.name.replace("_", "-"))
@@ -72,7 +72,7 @@ def enrol(message: Message, context: Context) -> Message:
 
 @client_app.train()
 def learn(message: Message, context: Context) -> Message:
-    """A client's round."""
+    """Run a client's round."""
     start = _experiment(dict(context.run_config))
     asked = message.content["task"]
     client = Client(start.module, cut_of(start.network, start.stage), start.config, start.owned[int(asked["client"])])
@@ -89,7 +89,7 @@ def learn(message: Message, context: Context) -> Message:
 
 @server_app.main()
 def serve(grid: Grid, context: Context) -> None:
-    """All rounds; the figures are printed as JSON."""
+    """Run all rounds and print the figures as JSON."""
     config = dict(context.run_config)
     timeout = float(config["timeout"])
     start = _experiment(config)
@@ -107,7 +107,7 @@ def serve(grid: Grid, context: Context) -> None:
             if reply.has_error():
                 click.echo(f"{sender}: {reply.error.reason}", err=True)
                 continue
-            # whatever a node makes of its reply, the server refuses or takes it
+            # a damaged reply is refused by the server below
             record: Any = reply.content.get("reply", {})
             sent = record.get("message")
             data = sent if isinstance(sent, bytes) else b""
@@ -141,7 +141,7 @@ def serve(grid: Grid, context: Context) -> None:
 
 
 def _messages(server: Server, nodes: dict[int, tuple[int, int]], origin: str) -> list[Message]:
-    """What the server asks of this round's clients."""
+    """Make the messages to this round's clients."""
     total = {str(part): Array(one.numpy()) for part, one in enumerate(server.total)}
     found = []
     for client, task in server.round.tasks.items():
@@ -152,7 +152,7 @@ def _messages(server: Server, nodes: dict[int, tuple[int, int]], origin: str) ->
 
 
 def _enrolled(grid: Grid, clients: int, timeout: float) -> dict[int, tuple[int, int]]:
-    """Node and share of each client, once all have joined.
+    """Wait until all clients have joined; find each one's node and share.
 
     Raises
     ------

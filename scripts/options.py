@@ -91,7 +91,7 @@ def refuse_options(names: Iterable[str], reason: str) -> None:
     names : iterable of str
         See `given`.
     reason : str
-        What leaves them without effect, to stand after "with": ``--method mezo``.
+        Option or value that leaves them without effect, to stand after "with": ``--method mezo``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where commands write by default: folders whose files they may replace, and numbered folders of runs.
+"""Default outputs of commands: folders whose files they may replace, and numbered folders of runs.
 
 A file that the user named is replaced only with ``--force``. A default output must not make the second run of a
 command fail: `OutputFolder` replaces what fabtune itself wrote and the user left as it was, `new_run` numbers runs.

@@ -1,4 +1,4 @@
-"""What the demo found, and its report: one HTML file with its plots inside."""
+"""Results of the demo, and its report: one HTML file with its plots inside."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CYCLES = 1 << 14
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything that the demo found.
+    """Results of the demo.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class DemoResult:
     core : InstantftSpec
         The core that fine-tuned with adapters.
     estimate : Estimate
-        Of the core.
+        Estimate of the core.
     table : dict
         See `pezo_6`.
     files : dict of str to dict of str to str

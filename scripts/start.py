@@ -1,4 +1,4 @@
-"""What a fine-tuning starts from: samples, a network, and weights that are given or pre-trained."""
+"""Start of a fine-tuning: samples, a network, and weights that are given or pre-trained."""
 
 from __future__ import annotations
 

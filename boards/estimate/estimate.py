@@ -39,7 +39,7 @@ Sinks = dict[Bit, list[tuple[Cell, str]]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a design is expected to occupy.
+    """Expected resources and path lengths of a design.
 
     Attributes
     ----------

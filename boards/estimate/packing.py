@@ -1,4 +1,4 @@
-"""How many six-input LUTs hold the small LUTs of a netlist.
+"""Packing of a netlist's small LUTs into six-input LUTs.
 
 An UltraScale+ LUT6 splits into two functions when both together read at most five different nets. Vivado uses
 that whenever two small functions share inputs; Yosys never does.

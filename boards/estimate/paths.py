@@ -14,7 +14,7 @@ Source = tuple[Bit, int, int]
 
 
 def _memory_address(cell: Cell, output: str) -> list[Bit]:
-    """The address a LUT memory's output reads at; a constant one (a fixed shift register) gives no path."""
+    """Find the address at which a LUT memory's output reads; a constant one (a fixed shift register) gives no path."""
     if output in ("Q31", "Q15"):
         return []
     named = {"DPO": "DPRA", "O5": "I", "O6": "I"}.get(output, "A")
@@ -23,7 +23,7 @@ def _memory_address(cell: Cell, output: str) -> list[Bit]:
 
 
 def _dsp_unregistered(cell: Cell) -> list[Bit]:
-    """The data inputs of a DSP without an output register that reach its output in the same cycle."""
+    """Find the data inputs of a DSP without an output register that reach its output in the same cycle."""
 
     def stages(name: str) -> int:
         return int(cell.parameters.get(name, "1"), 2)
@@ -37,7 +37,7 @@ def _dsp_unregistered(cell: Cell) -> list[Bit]:
 
 
 def _carry_position(carries: Sequence[Cell]) -> dict[str, int]:
-    """Each CARRY4's place in its chain; the ones at places 2n and 2n+1 share a CARRY8."""
+    """Find each CARRY4's place in its chain; the ones at places 2n and 2n+1 share a CARRY8."""
     by_carry_in = {cell.inputs["CI"][0]: cell for cell in carries if "CI" in cell.inputs}
     driven = {cell.outputs["CO"][-1] for cell in carries if "CO" in cell.outputs}
     position: dict[str, int] = {}

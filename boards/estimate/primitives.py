@@ -1,4 +1,4 @@
-"""What each UltraScale+ primitive occupies, and which of its pins invert for free."""
+"""Cost of each UltraScale+ primitive, and its pins that invert for free."""
 
 from __future__ import annotations
 

@@ -17,14 +17,14 @@ from .project import flow
 
 
 def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: float = 200.0) -> dict[str, str]:
-    """All files of a block.
+    """Make all files of a block.
 
     Parameters
     ----------
     spec : Spec
         The block.
     board : str, optional
-        With it come constraints, an out-of-context synthesis script and a project script.
+        Adds constraints, an out-of-context synthesis script and a project script.
     top : str, optional
         Name of the top module, by default the block's.
     mhz : float
@@ -77,7 +77,7 @@ def write(files: dict[str, str], folder: Path, force: bool = False) -> list[str]
 
 
 def refuse_existing(names: Iterable[str], folder: Path, force: bool) -> None:
-    """Refuse to replace a file of the user's that was not named with ``--force``."""
+    """Refuse to replace a file without ``--force``."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file, not a folder: choose another with --output")
     for name in names:

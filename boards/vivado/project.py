@@ -22,7 +22,7 @@ def flow(
     mhz: float,
     verilog_name: str,
 ) -> dict[str, str]:
-    """Everything that Vivado needs beside the Verilog.
+    """Make everything that Vivado needs beside the Verilog.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def flow(
 
 
 def period_ns(mhz: float) -> str:
-    """A clock's period in ns to Vivado's three decimals, rounded down: never easier than asked for.
+    """Convert a frequency to a period in ns with Vivado's three decimals, rounded down so that timing is not relaxed.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def period_ns(mhz: float) -> str:
 
 
 def ooc_xdc(clock_port: str, mhz: float) -> str:
-    """Constraints of a block on its own: its clock."""
+    """Make the constraints of a block by itself: its clock."""
     return (
         "# used out of context only: in a design the clock comes from outside the block\n"
         f"create_clock -name {clock_port} -period {period_ns(mhz)} [get_ports {{{clock_port}}}]\n"
@@ -98,7 +98,7 @@ def ooc_xdc(clock_port: str, mhz: float) -> str:
 
 
 def board_xdc(target: Board) -> str:
-    """Constraints of a board: oscillators and user pins.
+    """Make the constraints of a board: oscillators and user pins.
 
     Ports have the names of `Board.clocks`, with ``_p`` and ``_n``, and of `Board.pins`.
     """

@@ -1,4 +1,4 @@
-"""The Tcl that Vivado runs: fixed bodies, to which `script` puts the settings in front."""
+"""Tcl scripts for Vivado: fixed bodies, before which `script` puts the settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def script(body: str, settings: Mapping[str, str]) -> str:
-    """A body behind its description, with its settings as Tcl variables; values must not hold braces."""
+    """Put settings as Tcl variables between a body's description and its commands; values must not hold braces."""
     head, _, rest = body.lstrip("\n").partition("\n\n")
     return f"{head}\n\n" + "".join(f"set {name} {{{value}}}\n" for name, value in settings.items()) + f"\n{rest}"
 

@@ -1,4 +1,4 @@
-"""The utilisation report that Vivado writes, and an estimate beside it."""
+"""Read Vivado's utilisation report and compare an estimate with it."""
 
 from __future__ import annotations
 

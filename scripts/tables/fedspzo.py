@@ -30,7 +30,7 @@ from .trials import run_trials
 _SEEDS = 3
 _ROUNDS = 25
 _STEPS = 12
-"""Of a client and round, for upload and FedAvg; for forward work they follow from the budget."""
+"""Steps of a client in a round, for upload and FedAvg; for forward work they follow from the budget."""
 _TEST = 2000
 """Samples at most that the loss is taken of."""
 _METHODS = {
@@ -168,14 +168,14 @@ def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None
 
 
 def _shape(name: str, method: str) -> tuple[int, int, int]:
-    """The stage of a method's cut, counted from the start, P1 and P2."""
+    """Find the stage of a method's cut, counted from the start, P1 and P2."""
     stage, first, second = _METHODS[method]
     network = preset(name)
     return (stage_of(network, second) if stage is None else stage % len(network.stages)), first, second
 
 
 def _plan(name: str, method: str, rate: float, seed: int) -> tuple[int, FederatedConfig, tuple[int, int]]:
-    """The stage of the cut, a config that takes the budget, and the operations of both parts."""
+    """Find the stage of the cut, a config that takes the budget, and the operations of both parts."""
     stage, first, second = _shape(name, method)
     config = FederatedConfig(rounds=_ROUNDS, steps=1, rate=rate, first=first, second=second, seed=seed)
     flops = part_flops(deployed(preset(name)), stage)
@@ -187,7 +187,7 @@ def _plan(name: str, method: str, rate: float, seed: int) -> tuple[int, Federate
 def _best(
     case: _Case, trials: dict[float, list[tuple[list[float], ...]]]
 ) -> tuple[float, tuple[float, ...], float | None]:
-    """The best rate, operations to each loss with it, and percent right in the end."""
+    """Find the best rate, operations to each loss with it, and percent right in the end."""
     found = []
     for rate, runs in trials.items():
         if all(losses for _, losses, _ in runs):

@@ -1,4 +1,4 @@
-"""What a table may be asked for."""
+"""Options of the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rows = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """Of any table; those that it does not use are ignored.
+    """Options of any table; `options_of` lists those that a table takes.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ class Options:
     shots : int, optional
         Sentences a class.
     steps : int, optional
-        Of zeroth order.
+        Steps of zeroth order.
     rate : float, optional
         Learning rate of zeroth order on all weights.
     progress : callable
-        Told what is being measured.
+        Called with what is being measured.
     """
 
     data_dir: Path | None = None

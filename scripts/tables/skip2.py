@@ -62,7 +62,7 @@ def skip2_4(options: Options) -> Rows:
         "title": f"Skip2-LoRA, table 4: held-out samples right (%), {seeds} trials",
         "rows": rows,
         "notes": [
-            "paper: 20 trials; it tells neither its learning rates nor which recordings and windows it tunes on",
+            "paper: 20 trials; it states neither its learning rates nor which recordings and windows it tunes on",
             "fan: seeds go through the four silent recordings and both directions between the noisy ones",
             "har: a reconstruction of the data; golden/datasets/har.py tells the split, on which the figures depend",
             "batch norm keeps its pre-trained statistics and parameters while fine-tuning, with every method",
@@ -99,7 +99,7 @@ _PAPER_6 = {
 }
 _ROUNDS = 7
 _EPOCHS = 10
-"""Of a round. Only the first round fills the cache, in 1 of its 10 epochs; the paper's fan job in 1 of 300."""
+"""Epochs of a round. Only the first round fills the cache, in 1 of its 10 epochs; the paper's fan job in 1 of 300."""
 
 
 def skip2_6(options: Options) -> Rows:
@@ -157,7 +157,7 @@ def _milliseconds(name: str, count: int) -> dict[str, float]:
 
 
 def _operations(name: str, method: str, epochs: int) -> float:
-    """Of a sample, on the average over all epochs."""
+    """Count operations of a sample, averaged over all epochs."""
     found = cost(preset(name), METHODS[method])
     forward = float(found.forward_flops)
     if METHODS[method].cache is not Cache.NONE and found.forward_flops_on_a_hit is not None:

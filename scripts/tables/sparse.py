@@ -10,7 +10,7 @@ from .zeroth import STAND_IN, Way, curves_of, row_of, trials
 
 _FULL = Way("pezo-otf")
 _RANDOM = 1e-2
-"""Of those tried the best rate of random weights, on which the loss hardly depends."""
+"""Best rate tried for random weights; the loss hardly depends on it."""
 _WAYS = {
     _FULL: "full zeroth order, 16 bits",
     Way("sparse-zo", mask="generic"): "sensitive 0.1 %, generic text, rest NF4",

@@ -24,9 +24,9 @@ def run_trials(
     work : callable
         At a module's top level; each process has one thread of its own.
     arguments : dict
-        What to call it with, by the key of the result.
+        Arguments of each call by the key of its result.
     progress : callable
-        Told of each trial that is done.
+        Called with a line about each trial that is done.
     """
     found: dict[_Key, _Found] = {}
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _one_thread) as pool:

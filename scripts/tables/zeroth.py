@@ -26,7 +26,7 @@ WINDOW = 50
 
 @dataclass(frozen=True)
 class Way:
-    """How a trial tunes: what `ZoSettings` takes of it, at the usual rate where none is given."""
+    """Settings of a trial, see `ZoSettings`; the default rate where none is given."""
 
     method: str
     generator: str | None = None
@@ -37,7 +37,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial gave: fractions right, and the mean loss of each window of steps."""
+    """Result of a trial: fractions right, and the mean loss of each window of steps."""
 
     before: float
     after: float
@@ -46,12 +46,12 @@ class Outcome:
 
     @property
     def loss(self) -> float:
-        """Of the last window."""
+        """Loss of the last window."""
         return self.curve[-1] if self.curve else float("nan")
 
 
 Found = dict[tuple[str, int, Way, int], Outcome]
-"""By task, shots, way and seed."""
+"""Outcomes by task, shots, way and seed."""
 
 
 def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
@@ -177,7 +177,7 @@ def pezo_3(options: Options) -> Rows:
         "rows": rows,
         "curves": curves_of(found, {way: name for way, (name, *_) in _DISTRIBUTIONS.items()}),
         "notes": [
-            "paper: RoBERTa-large; its row 'ours' stands beside the pool; it does not tell the width of its uniform "
+            "paper: RoBERTa-large; its row 'ours' stands beside the pool; it does not state the width of its uniform "
             "numbers",
             *STAND_IN,
             "curve inside %: points of the mean loss curve within the least and the largest of Gaussian's seeds",

@@ -40,7 +40,7 @@ class Carrier:
 
 @pytest.fixture(autouse=True)
 def _identity():
-    """What Flower's processes are told when they start."""
+    """Set the identities that Flower gives its processes at the start."""
     from flwr.supercore.task_identity import TaskIdentity
 
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
