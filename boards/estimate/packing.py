@@ -17,15 +17,13 @@ MIN_SHARED = 1
 """Inputs that a pair must have in common."""
 
 
-def pair_luts(inputs: Sequence[frozenset[Hashable]], min_shared: int = MIN_SHARED) -> list[tuple[int, int]]:
+def pair_luts(inputs: Sequence[frozenset[Hashable]]) -> list[tuple[int, int]]:
     """Choose pairs of LUTs that fit one LUT6 each.
 
     Parameters
     ----------
     inputs : sequence of frozenset
-        The nets that each LUT reads.
-    min_shared : int
-        Only pair two LUTs that read at least this many nets in common.
+        The nets that each LUT reads; two LUTs are paired if they have at least `MIN_SHARED` in common.
 
     Returns
     -------
@@ -45,7 +43,7 @@ def pair_luts(inputs: Sequence[frozenset[Hashable]], min_shared: int = MIN_SHARE
             rank.setdefault(net, len(rank))
     pins = [sorted(rank[net] for net in nets) for nets in inputs]
     pairs: list[tuple[int, int]] = []
-    for shared in range(MAX_INPUTS, min_shared - 1, -1):
+    for shared in range(MAX_INPUTS, MIN_SHARED - 1, -1):
         groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for index, own in enumerate(pins):
             if single[index] and len(own) >= shared:
