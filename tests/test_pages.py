@@ -193,9 +193,9 @@ SIMULATED = {
     "adapter": {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,
-        "gaps": [27, 9, 41, 13, 18],
+        "gaps": [27, 9, 41, 13, 15],
     },
-    "fc": {"settings": ["inputs=5", "outputs=3"], "before": [{"load_valid": 1}] * LOAD_FC, "gaps": [30]},
+    "fc": {"settings": ["inputs=5", "outputs=3"], "before": [{"load_valid": 1}] * LOAD_FC, "gaps": [26]},
     "softmax": {"settings": ["classes=2"], "gaps": [8]},
     "celoss": {},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
