@@ -36,7 +36,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
         Text by file name. A memory's ``.mem`` holds one hexadecimal word a line, as ``$readmemh`` reads it; the
         Verilog has the same contents within and does not need it.
     """
-    emitted = emit(spec, top)
+    emitted = emit(spec, top) if top else emit(spec)  # the same call as elsewhere, so that its cache is used
     verilog = f"{emitted.top}.v"
     files = {verilog: emitted.verilog}
     for name, (words, width) in spec.roms().items():
