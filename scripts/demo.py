@@ -48,7 +48,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     folders = [*(f"pezo_{name}" for name in PRESETS), "tile", "instantft"]
     output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    beside = ThreadPoolExecutor(1)
+    beside = ThreadPoolExecutor(2)
     try:
         with Progress(*columns, console=console) as progress:
             bar = progress.add_task("estimate resources", total=8)
