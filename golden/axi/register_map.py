@@ -60,11 +60,12 @@ class Register:
     offset : int
         Byte address.
     access : "R", "W", "RW" or "W1C"
-        What a host may do.
+        Kind of access that a host has.
     summary : str
         One line.
     fields : tuple of Field
-        Where a register is more than one number. Each field of a W1C register is one bit, set by an event of its name.
+        Parts of the register, if it is more than one number. Each field of a W1C register is one bit, set by an event of
+        its name.
     reset : int
         Value after reset of a register that the host writes and reads.
     locked : bool

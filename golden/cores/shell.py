@@ -29,7 +29,7 @@ class Setting:
     summary : str
         One line.
     fields : tuple of Field
-        Where it is more than one number.
+        Parts of the register, if it is more than one number.
     reset : int
         Value after reset.
     """

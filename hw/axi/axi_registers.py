@@ -39,7 +39,7 @@ class AxiRegisters(wiring.Component):
     EVENT : In(1), for each field of each W1C register
         Sets its bit, and wins over a write that clears it.
     NAME_line : Out(1), for each W1C register
-        Whether a bit is set that the register NAME_enable has set too; any bit where there is no such register.
+        High while a bit is set that is set in the register NAME_enable, too; without such a register, any bit.
     locked : In(1)
         Writes to the map's locked registers are answered OKAY and ignored.
     """

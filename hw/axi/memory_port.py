@@ -20,7 +20,7 @@ class ReadPort(wiring.Signature):
     Members
     -------
     command : Out stream of ``address`` (32 bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, from 1 up)
-        What to read. Commands may be given ahead of their beats.
+        The place to read. Commands may be given ahead of their beats.
     beats : In stream of 128 bits
         The beats of all commands, in order.
     """
@@ -35,7 +35,7 @@ class WritePort(wiring.Signature):
     Members
     -------
     command : Out stream of ``address`` (32 bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, from 1 up)
-        What to write. While the beats of an accepted command are missing, no other requester's command is accepted.
+        The place to write. While the beats of an accepted command are missing, no other requester's command is accepted.
     beats : Out stream of 128 bits
         The beats of all commands, in order.
     """
@@ -55,7 +55,7 @@ class Fault(wiring.Signature):
     Members
     -------
     failed : Out(1)
-        Whether there was a fault; held until reset, with the other two.
+        There was a fault; held until reset, with the other two.
     error : Out, as wide as the codes
         The first fault's code.
     address : Out(32)

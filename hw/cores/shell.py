@@ -79,7 +79,7 @@ class Check(NamedTuple):
     Parameters
     ----------
     wrong : Value
-        Whether the command is refused, from the command and the settings.
+        High if the command is refused, from the command and the settings.
     error : IntEnum
         The code in `status`.
     value : Value
@@ -106,7 +106,7 @@ class Shell(wiring.Component):
     Parameters
     ----------
     core : CoreRegisters
-        What the core declares.
+        The core's registers, commands and errors.
     signature : int
         Value of the register of this name.
     checks : callable

@@ -74,7 +74,7 @@ class BatchDescriptor(wiring.Signature):
     number : In(range(batch + 1))
         Which entry of the batch that was taken last to show.
     entry : Out(ENTRY)
-        That entry, a cycle later.
+        The entry with this number, a cycle later.
     side : Out(1)
         Which of the two halves of the order memory that batch has.
     """
@@ -245,7 +245,7 @@ class ParameterWrite(wiring.Signature):
 
 
 class AdapterRead(wiring.Signature):
-    """A read of a beat of the adapters' image, from whoever saves it to the memory that has it.
+    """A read of a beat of the adapters' image, as the component sees it that saves the image.
 
     Parameters
     ----------

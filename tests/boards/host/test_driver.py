@@ -95,7 +95,7 @@ def test_an_error_of_the_core_is_raised(code):
     assert isinstance(caught.value, UserError)
 
 
-def test_an_error_nobody_knows_is_raised_too():
+def test_an_unknown_error_is_raised_too():
     with pytest.raises(CoreError, match="unknown error 200"):
         Core(CORE, FakeCore(error=200), Allocated(allocate)).run(Command.LOAD)
 

@@ -1,4 +1,4 @@
-"""What every core has in common: the registers that result from a declaration, and the signature."""
+"""Registers that result from a core's declaration, and the signature."""
 
 import dataclasses
 import os
@@ -17,14 +17,14 @@ from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting, signatur
 
 
 class Command(IntEnum):
-    """Of a core under test."""
+    """Commands of a core under test."""
 
     GO = 1
     STOP = 2
 
 
 class Error(IntEnum):
-    """Of a core under test."""
+    """Error codes of a core under test."""
 
     BAD_COMMAND = 1
     BAD_SIZE = 9

@@ -16,7 +16,7 @@ LATENCY = 20
 
 
 class Error(IntEnum):
-    """Of the core under test."""
+    """Error codes of the core under test."""
 
     BAD_COMMAND = 1
     READ_SLVERR = 5
@@ -46,7 +46,7 @@ class Outside:
         self.ports, self.rng, self.outstanding = {}, np.random.default_rng(4), 0
 
     def willing(self):
-        """Whether something moves in this cycle."""
+        """Draw if something moves in this cycle."""
         return bool(self.rng.random() >= self.stall)
 
     def reader(self, number, bus):

@@ -15,7 +15,7 @@ LONGEST = 9
 
 
 class Command(IntEnum):
-    """Of the core under test."""
+    """Commands of the core under test."""
 
     FILL = 1
     DRAIN = 2
@@ -23,7 +23,7 @@ class Command(IntEnum):
 
 
 class Error(IntEnum):
-    """Of the core under test."""
+    """Error codes of the core under test."""
 
     BAD_COMMAND = 1
     TOO_LONG = 2
@@ -43,7 +43,7 @@ BUSY = {"busy": 1, "done": 0, "error": 0, "error_code": 0}
 
 
 def failed(error):
-    """What `status` shows after an error."""
+    """Fields of `status` after an error."""
     return {"busy": 0, "done": 1, "error": 1, "error_code": error}
 
 

@@ -15,7 +15,7 @@ class Memory:
     Parameters
     ----------
     seed : int
-        Of the stalls.
+        Seed of the stalls.
     stall : float
         Probability, in each cycle and on each stream, that nothing moves.
 
@@ -38,7 +38,7 @@ class Memory:
             self.beats[address + at] = int.from_bytes(data[at : at + BEAT], "little")
 
     def willing(self):
-        """Whether something moves in this cycle."""
+        """Draw if something moves in this cycle."""
         return bool(self.rng.random() >= self.stall)
 
     def reader(self, command, beats=None):
