@@ -64,8 +64,8 @@ class Register:
     summary : str
         One line.
     fields : tuple of Field
-        Parts of the register, if it is more than one number. Each field of a W1C register is one bit, set by an event of
-        its name.
+        Parts of the register, if it is more than one number. Each field of a W1C register is one bit, set by an event
+        of its name.
     reset : int
         Value after reset of a register that the host writes and reads.
     locked : bool

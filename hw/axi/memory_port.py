@@ -35,7 +35,7 @@ class WritePort(wiring.Signature):
     Members
     -------
     command : Out stream of ``address`` (32 bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, from 1 up)
-        The place to write. While the beats of an accepted command are missing, no other requester's command is accepted.
+        The place to write. While beats of an accepted command are missing, no other requester's command is accepted.
     beats : Out stream of 128 bits
         The beats of all commands, in order.
     """
