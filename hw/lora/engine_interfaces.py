@@ -35,7 +35,7 @@ class BatchRun(wiring.Signature):
     learn : Out, 1
         Update the adapters; else stop at the logits.
     rate : Out, `RATE` bits
-        Learning rate of a sample, 18 fraction bits.
+        Learning rate of a sample, 20 fraction bits.
     done : In, 1
         The batch is computed, for one cycle; `start` may come in the cycle after. All others stay the same until then.
     """

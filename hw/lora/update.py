@@ -33,7 +33,7 @@ class Updater(wiring.Component):
     parameters : In, array of 8 Q4.12
         Parameters before the update.
     rate : In, `RATE` bits
-        Learning rate, 18 fraction bits; stays the same from `LATENCY` cycles before to `LATENCY` cycles after a beat.
+        Learning rate, 20 fraction bits; stays the same from `LATENCY` cycles before to `LATENCY` cycles after a beat.
     done : Out, 1
         `o` has a beat: `LATENCY` cycles after `valid`.
     o : Out, array of 8 Q4.12
