@@ -1,4 +1,4 @@
-"""One stage of a network as a block: what `conv` and `fc` share. The integers are `layers.forward`'s."""
+"""Layer block: one stage of a network with streams, the base of `conv` and `fc`. Integers: `forward.forward`."""
 
 from __future__ import annotations
 
@@ -20,23 +20,31 @@ from .mapping import Mapping
 from .products import product_of
 
 VALUES = 8
-"""Parameters of a beat."""
+"""Number of parameters in a beat."""
 ENTER = 1
-"""From a sample's first activation to the start of its way into the activation memory."""
+"""Cycles from a sample's first activation to the start of its way into the activation memory."""
 IDLE = 1
-"""State of the sequencer that waits for a sample."""
+"""Cycles in the state of the sequencer that waits for a sample."""
 LARGEST_BEATS = 1 << 16
 
 
 def check_beats(beats: int) -> None:
-    """Refuse more parameters than a chip keeps."""
+    """Raise `UserError` where a block has more beats of parameters than `LARGEST_BEATS`."""
     if beats > LARGEST_BEATS:
         raise UserError(f"{beats} beats of parameters are more than {LARGEST_BEATS}: they are kept on the chip")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerBlockSpec(Spec):
-    """A block that runs a stage."""
+    """Parameters and model of a block that computes a stage.
+
+    Parameters
+    ----------
+    lanes : int
+        Inputs that are multiplied at once: 16 or 32.
+    columns : int
+        Outputs that are computed at once: 2, 4 or 8.
+    """
 
     lanes: int = 32
     columns: int = 4
@@ -50,7 +58,7 @@ class LayerBlockSpec(Spec):
     @property
     @abstractmethod
     def stage(self) -> Stage:
-        """The layer, and the max-pool and ReLU behind it."""
+        """Layer, max-pool and ReLU of the block."""
 
     @cached_property
     def mapping(self) -> Mapping:
@@ -58,13 +66,13 @@ class LayerBlockSpec(Spec):
         return Mapping(self.name, (self.stage,), self.lanes, self.columns, byte_inputs=False)
 
     @property
-    def taken(self) -> int:
-        """Activations of a sample."""
+    def sample_inputs(self) -> int:
+        """Number of input activations of a sample."""
         return self.stage.inputs
 
     @property
-    def given(self) -> int:
-        """Activations that it makes of them."""
+    def sample_outputs(self) -> int:
+        """Number of output activations of a sample."""
         return prod(self.stage.output_shape)
 
     def _stage(self, shape: tuple[int, ...], *layers: Layer) -> Stage:
@@ -74,7 +82,7 @@ class LayerBlockSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """`load` takes all parameters, `i` samples, `o` gives what the stage makes of them."""
+        """Streams: `load` for parameters and `i` for samples in, `o` for outputs out."""
         return {
             "load": Stream("in", (Field("parameter", Q4_12, VALUES),)),
             "i": Stream("in", (Field("activation", Q8_16),)),
@@ -82,7 +90,7 @@ class LayerBlockSpec(Spec):
         }
 
     def load_words(self, own: StageIntegers) -> dict[str, Words]:
-        """The parameters as `load` takes them."""
+        """Words of `load` for parameters."""
         image = frozen_image(self.mapping, [own]).view("<i2").astype(np.int64)
         return {"load": {"parameter": image.reshape(-1, VALUES)}}
 
@@ -99,21 +107,21 @@ class LayerBlockSpec(Spec):
         """Load parameters, then run all complete samples."""
         own = self._loaded(inputs["load"]["parameter"])
         values = inputs["i"]["activation"]
-        samples = values[: len(values) // self.taken * self.taken].reshape(-1, *self.stage.input_shape)
+        samples = values[: len(values) // self.sample_inputs * self.sample_inputs].reshape(-1, *self.stage.input_shape)
         return {"o": {"activation": self.results(own, samples)["o"]["activation"][:words]}}
 
     def _loaded(self, beats: Integers) -> StageIntegers:
         """Parameters of an image; positions are found by mapping the index of each parameter."""
         stage, image = self.stage, np.zeros(self.mapping.frozen_beats * VALUES, np.int64)
         count, biases = prod(stage.weight_shape), stage.biases
-        places = np.zeros(count + biases, np.int64)
+        positions = np.zeros(count + biases, np.int64)
         for shift in (0, 12):
             digits = (np.arange(1, count + biases + 1) >> shift) & 0xFFF
             own = StageIntegers(digits[:count].reshape(stage.weight_shape), digits[count:])
             image += frozen_image(self.mapping, [own]).view("<i2").astype(np.int64) << shift
         used = np.flatnonzero(image)
-        places[image[used] - 1] = used
-        values = beats.reshape(-1)[places]
+        positions[image[used] - 1] = used
+        values = beats.reshape(-1)[positions]
         return StageIntegers(values[:count].reshape(stage.weight_shape), values[count:])
 
     @property
@@ -128,7 +136,7 @@ class LayerBlockSpec(Spec):
 
         The stage begins once the outputs before have been read.
         """
-        return self.given + latency.STAGE_STATES + self._word_to_outputs
+        return self.sample_outputs + latency.STAGE_STATES + self._word_to_outputs
 
     @property
     def _word_to_outputs(self) -> int:
@@ -139,11 +147,11 @@ class LayerBlockSpec(Spec):
     def cycles(self, count: int) -> int | None:
         """Cycles of `count` samples at full speed, from the first activation to the last output.
 
-        None where a sample cannot enter while the one before is computed: there the entry decides.
+        Returns None where a sample cannot enter while the one before is computed: there the entry decides.
         """
         if count > 1 and not (self.mapping.sample_buffers == 2 and self._entry < self.period):
             return None
-        return self.latency + self.given + (count - 1) * self.period
+        return self.latency + self.sample_outputs + (count - 1) * self.period
 
     @property
     def _entry(self) -> int:
@@ -153,7 +161,7 @@ class LayerBlockSpec(Spec):
         many as there are columns.
         """
         step = 1 if len(self.stage.input_shape) == 3 else min(self.columns, 4)
-        sizes = [min(4, self.taken - first) for first in range(0, self.taken, 4)]
+        sizes = [min(4, self.sample_inputs - first) for first in range(0, self.sample_inputs, 4)]
         end, left = -1, 0
         for size in sizes:
             end, left = end + 1 + max(size, left), -(-size // step)

@@ -97,17 +97,17 @@ class LogitHead(wiring.Component):
         m.submodules.h = h = memory.Memory(shape=self.hidden.shape(), depth=self.batch * mapping.adapters, init=[])
         store, h_in = b.write_port(), h.write_port()
         m.d.comb += [store.en.eq(self.b_write), store.addr.eq(self.b_address), store.data.eq(self.b_value)]
-        place = Signal(range(self.batch * mapping.adapters + 1))
-        m.d.comb += [h_in.en.eq(self.hidden_valid), h_in.addr.eq(place), h_in.data.eq(self.hidden)]
+        position = Signal(range(self.batch * mapping.adapters + 1))
+        m.d.comb += [h_in.en.eq(self.hidden_valid), h_in.addr.eq(position), h_in.data.eq(self.hidden)]
         with m.If(self.start):
-            m.d.sync += place.eq(0)
+            m.d.sync += position.eq(0)
         with m.Elif(self.hidden_valid):
-            m.d.sync += place.eq(place + 1)
+            m.d.sync += position.eq(position + 1)
 
         m.submodules.waiting = waiting = fifo.SyncFIFOBuffered(
             width=len(Value.cast(self.logits.payload)), depth=LOGITS_WAITING
         )
-        logit_clipped = self._logits(m, b, h, place, waiting)
+        logit_clipped = self._logits(m, b, h, position, waiting)
         m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=mapping.classes))
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
@@ -127,28 +127,28 @@ class LogitHead(wiring.Component):
         return m
 
     def _labels(self, m: Module, celoss: Celoss) -> None:
-        """One after the other as they are asked for."""
+        """Give the batch's labels one after the other."""
         m.submodules.labels = labels = memory.Memory(shape=unsigned(8), depth=2 * self.batch, init=[])
         store, fetch = labels.write_port(), labels.read_port()
-        place, fresh = Signal(range(self.batch + 1)), Signal(LABEL_READ)
+        position, fresh = Signal(range(self.batch + 1)), Signal(LABEL_READ)
         m.d.comb += [
             store.en.eq(self.labels.enable),
             store.addr.eq(self.labels.address),
             store.data.eq(self.labels.label),
-            fetch.addr.eq(place + Mux(self.half, self.batch, 0)),
+            fetch.addr.eq(position + Mux(self.half, self.batch, 0)),
             celoss.label.valid.eq(fresh[-1]),
             celoss.label.payload.label.eq(fetch.data),
         ]
         m.d.sync += fresh.eq(Cat(1, fresh[:-1]))
         with m.If(self.start):
-            m.d.sync += [place.eq(0), fresh.eq(0)]
+            m.d.sync += [position.eq(0), fresh.eq(0)]
         with m.Elif(celoss.label.valid & celoss.label.ready):
-            m.d.sync += [place.eq(place + 1), fresh.eq(0)]
+            m.d.sync += [position.eq(position + 1), fresh.eq(0)]
 
     def _logits(
         self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, waiting: fifo.SyncFIFOBuffered
     ) -> Value:
-        """Base logits + B h: a class takes as many cycles as there are adapters."""
+        """Add B h to the base logits, a class in as many cycles as adapters; returns whether a logit is clipped."""
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         before_sum = READ + MULTIPLY + exact_log2(ranks)
@@ -217,7 +217,10 @@ class LogitHead(wiring.Component):
         return rounding.clipped & valid
 
     def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, celoss: Celoss) -> list[Value]:
-        """Gradients dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class."""
+        """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class.
+
+        Longer than most, as both share operands and counters. Returns a flag for each rank whose dh is clipped.
+        """
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         m.submodules.db = db = memory.Memory(shape=self.b_read.gradient.shape(), depth=self.entries, init=[])
@@ -264,7 +267,10 @@ class LogitHead(wiring.Component):
             delayed(m, number == 0, READ + MULTIPLY, "dh_first"),
             delayed(m, issue & end, READ + MULTIPLY, "dh_last"),
         )
-        step, place = delayed(m, issue, READ + MULTIPLY, "db_step"), delayed(m, entry, READ + MULTIPLY, "db_place")
+        step, position = (
+            delayed(m, issue, READ + MULTIPLY, "db_step"),
+            delayed(m, entry, READ + MULTIPLY, "db_position"),
+        )
         first_sample = delayed(m, fresh, READ + MULTIPLY, "db_first")
         clipped = []
         before = Signal.like(old.data)
@@ -287,7 +293,7 @@ class LogitHead(wiring.Component):
         m.d.sync += [written[rank].eq(total) for rank, total in enumerate(sums)]
         m.d.comb += [
             new.en.eq(delayed(m, step, SUM, "db_write")),
-            new.addr.eq(delayed(m, place, SUM, "db_address")),
+            new.addr.eq(delayed(m, position, SUM, "db_address")),
             new.data.eq(written),
         ]
         at, done = Signal(range(self.batch * adapters + 1)), Signal(range(adapters + 1))

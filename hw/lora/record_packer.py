@@ -63,14 +63,17 @@ class RecordPacker(wiring.Component):
         return m
 
     def _fetch(self, m: Module, valid: Signal, last: Signal, advance: Signal) -> None:
-        """Addresses of a stage's values: channel by channel, or, of a vector, across the columns."""
+        """Read a stage's values channel by channel, or those of a vector across the columns.
+
+        Longer than most: one state machine with the flags that keep `advance`, which comes late, out of its paths.
+        """
         mapping = self.mapping
         columns = mapping.columns
         stage = Signal(range(len(mapping.forward.stages)))
         start, group, address = (Signal.like(self.outputs.address, name=name) for name in ("start", "group", "address"))
         column = Signal(exact_log2(columns))
         count, length = Signal(range(max(c for c, _ in mapping.blocks) + 1)), Signal(range(longest_of(mapping) + 1))
-        block, place = Signal.like(count), Signal.like(length)
+        block, position = Signal.like(count), Signal.like(length)
         # the value is its block's last, the block its tensor's, the column the last
         ended, over, wrapped = Signal(), Signal(), Signal()
         vector = Signal()
@@ -103,11 +106,11 @@ class RecordPacker(wiring.Component):
                             ]
                             with m.If(full[number]):
                                 m.next = "READ"
-                m.d.sync += [block.eq(0), place.eq(0), column.eq(0), wrapped.eq(0)]
+                m.d.sync += [block.eq(0), position.eq(0), column.eq(0), wrapped.eq(0)]
             with m.State("READ"), m.If(advance):
-                m.d.sync += [valid.eq(1), last.eq(ended), place.eq(place + 1), ended.eq(place + 1 == length)]
+                m.d.sync += [valid.eq(1), last.eq(ended), position.eq(position + 1), ended.eq(position + 1 == length)]
                 with m.If(ended):
-                    m.d.sync += [place.eq(0), ended.eq(length == 0), over.eq(block + 1 == count)]
+                    m.d.sync += [position.eq(0), ended.eq(length == 0), over.eq(block + 1 == count)]
                 with m.If(vector | ended):
                     m.d.sync += [column.eq(column + 1), wrapped.eq(column == columns - 2)]
                 with m.If(vector):
@@ -155,7 +158,7 @@ class WordPacker(wiring.Component):
         super().__init__({"i": In(stream.Signature(item)), "o": Out(BEATS), "done": Out(1)})
 
     def _close(self, m: Module, taken: Signal) -> tuple[Signal, Signal, Signal]:
-        """The lane of the value on offer, whether it closes its word, and whether it ends the record."""
+        """Return the lane of the value on offer, whether it closes its word, and whether it ends the record."""
         mapping = self.mapping
         lane, parts = Signal(range(mapping.lanes)), Signal(range(SCALES))
         counts = [count for count, _ in mapping.blocks]

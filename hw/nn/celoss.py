@@ -1,4 +1,4 @@
-"""RTL of `celoss`: a counter, compared with the label, and a decrement of the integer bits."""
+"""RTL of `celoss`: the gradient of the cross-entropy loss, probability less one at the label."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -9,7 +9,18 @@ from ..ports import members
 
 
 class Celoss(wiring.Component):
-    """One word a cycle, latency 1. A label waits on its stream until the last word of its sample is taken."""
+    """Count a sample's words, compare the count with the label, and decrement the integer bits. Latency 1.
+
+    Attributes
+    ----------
+    label : In stream of 8 bits
+        A sample's class; taken with the sample's last word.
+    i : In stream
+        ``probability`` in Q4.12, 0 to 4096, and ``last`` on a sample's last one; a word a cycle, taken only while a
+        label is on offer.
+    o : Out stream
+        ``gradient`` in Q4.12, and ``last``; one cycle later, in the same order.
+    """
 
     def __init__(self, spec: CelossSpec) -> None:
         self.spec = spec
@@ -18,7 +29,7 @@ class Celoss(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         given, result = self.i.payload, self.o.payload
-        place = Signal(LABEL.width)
+        number = Signal(LABEL.width)
         full, move = Signal(), Signal()
         m.d.comb += [
             move.eq(~full | self.o.ready),
@@ -33,11 +44,11 @@ class Celoss(wiring.Component):
             m.d.sync += [
                 full.eq(taken),
                 last.eq(given.last),
-                gradient.eq(Cat(fraction, (whole - (place == self.label.payload.label))[: len(whole)])),
+                gradient.eq(Cat(fraction, (whole - (number == self.label.payload.label))[: len(whole)])),
             ]
             with m.If(taken):
-                m.d.sync += place.eq(place + 1)
+                m.d.sync += number.eq(number + 1)
                 with m.If(given.last):
-                    m.d.sync += place.eq(0)
+                    m.d.sync += number.eq(0)
         m.d.comb += [result.gradient.eq(gradient), result.last.eq(last)]
         return m

@@ -66,8 +66,8 @@ class MacArray(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         port = self.port
-        x = [self._operand(m, value, f"x{place}") for place, value in enumerate(port.x)]
-        w = [self._operand(m, value, f"w{place}") for place, value in enumerate(port.w)]
+        x = [self._operand(m, value, f"x{number}") for number, value in enumerate(port.x)]
+        w = [self._operand(m, value, f"w{number}") for number, value in enumerate(port.w)]
         m.d.comb += [into.eq(value) for into, value in zip(port.operands, x, strict=True)]
         flags = {name: getattr(port, name) for name in ("enable", "within", "first", "last")}
         enable, within, first, last = (delayed(m, flag, latency.OPERANDS, name) for name, flag in flags.items())
@@ -77,14 +77,14 @@ class MacArray(wiring.Component):
             delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete")
         )
         products: list[Value] = []
-        for place in range(self.lanes * self.columns):
-            lane, column = divmod(place, self.columns)
-            product = Signal(PRODUCT, name=f"product{place}")
-            total = Signal(signed(self.within_width), name=f"total{place}")
-            m.d.sync += product.eq(x[column // self.half * self.lanes + lane] * w[place])
+        for number in range(self.lanes * self.columns):
+            lane, column = divmod(number, self.columns)
+            product = Signal(PRODUCT, name=f"product{number}")
+            total = Signal(signed(self.within_width), name=f"total{number}")
+            m.d.sync += product.eq(x[column // self.half * self.lanes + lane] * w[number])
             with m.If(move):
                 m.d.sync += total.eq(product + Mux(restart, 0, total))
-            m.d.comb += port.sums[place].eq(total)
+            m.d.comb += port.sums[number].eq(total)
             products.append(total[: PRODUCT.width].as_signed())
         trees = [adder_tree(m, products[column :: self.columns], f"tree{column}") for column in range(self.columns)]
         before_sum = latency.PRODUCT + latency.ACCUMULATOR + exact_log2(self.lanes)

@@ -1,4 +1,4 @@
-"""RTL of `softmax`: three passes over a sample in one small memory, which holds the logits, then their exponentials.
+"""RTL of `softmax`: three passes over a sample in one small memory, which has the logits, then their exponentials.
 
 Every rounding is half to even and costs no adder of its own: half a step is added where a sum is formed anyway, and
 where the sum then ends in zeros, the number was a tie, whose even neighbour has a last bit of 0.
@@ -16,10 +16,18 @@ from ..ports import members
 
 
 class Softmax(wiring.Component):
-    """One sample after the other: a logit a cycle in, then its exponentials are summed, then a probability a cycle out.
+    """Take a sample's logits one a cycle, sum their exponentials, and give their probabilities one a cycle.
 
-    A sample of n logits takes ``3 n + 5 + octaves`` cycles, and its last probability comes 5 later. All but the taking
-    of logits waits while a probability is on offer and not taken.
+    A sample of n logits takes ``3 n + 5 + octaves`` cycles, and its last probability comes 5 cycles later. All but the
+    taking of logits waits while a probability is on offer and not taken.
+
+    Attributes
+    ----------
+    i : In stream
+        ``logit`` in Q8.16, and ``last`` on a sample's last one. Ready until the last one, and again once the sample's
+        probabilities have been read.
+    o : Out stream
+        ``probability`` in Q4.12, 0 to 4096, and ``last``; in the order of the logits.
     """
 
     def __init__(self, spec: SoftmaxSpec) -> None:
@@ -38,12 +46,12 @@ class Softmax(wiring.Component):
         m.submodules.words = words = memory.Memory(shape=Q8_16.width, depth=max(spec.classes, 2), init=[])
         write, read = words.write_port(), words.read_port()
         move = Signal()
-        written, place, end = (Signal(len(write.addr), name=name) for name in ("written", "place", "end"))
+        written, position, end = (Signal(len(write.addr), name=name) for name in ("written", "position", "end"))
         reading = Signal()
         at_end = Signal()
-        m.d.comb += [read.addr.eq(place), read.en.eq(move), at_end.eq(place == end)]
+        m.d.comb += [read.addr.eq(position), read.en.eq(move), at_end.eq(position == end)]
         with m.If(move & reading):
-            m.d.sync += place.eq(Mux(at_end, 0, place + 1))
+            m.d.sync += position.eq(Mux(at_end, 0, position + 1))
 
         # the sum's pipeline: word, distance, table, its output register
         summing = Signal()
@@ -68,7 +76,7 @@ class Softmax(wiring.Component):
             ]
             with m.If(flow[-1]):
                 m.d.sync += total.eq(total + term)
-            with m.If(summing & (place == 0)):
+            with m.If(summing & (position == 0)):
                 m.d.sync += [total.eq(0), lift.eq(0)]
 
         # the reciprocal of the normalised sum: the bits behind the leading one, rounded, address it

@@ -25,7 +25,7 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
         own = random_parameters(spec, rng)
         load = spec.load_words(own)
         phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
-        for count in (1, max(words // spec.given // 2, 2))[number:]:
+        for count in (1, max(words // spec.sample_outputs // 2, 2))[number:]:
             samples = random_activations(rng, (count, *spec.stage.input_shape))
             expected = spec.results(own, samples)
             phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))

@@ -37,7 +37,7 @@ def test_a_job_equals_pytorchs(spec):
         exact = exact.relu()
     found = spec.run(spec.load_words(own) | spec.sample_words(samples), 1 << 20)["o"]["activation"]
     assert np.array_equal(found[:, 0], exact.numpy().astype(np.int64).reshape(-1))
-    assert len(found) == 4 * spec.given
+    assert len(found) == 4 * spec.sample_outputs
 
 
 def test_a_sample_that_has_not_ended_gives_nothing():

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from fabtune.golden.fixed import Narrower, of_pixels
+from fabtune.golden.fixed import Narrower, q8_16_of_bytes
 from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
 from fabtune.golden.nn.forward import StageIntegers, forward
 from fabtune.golden.nn.images import frozen_image, samples_image
@@ -125,7 +125,7 @@ def test_outputs_of_every_stage(stage):
     mapping = Mapping.of(NETWORK, **SETTINGS)
     rng = np.random.default_rng(1)
     frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (3, *NETWORK.input_shape))
-    expected = outputs(mapping, frozen, of_pixels(samples), stage)
+    expected = outputs(mapping, frozen, q8_16_of_bytes(samples), stage)
     assert infer(mapping, frozen, samples_image(mapping, samples), len(expected), stage)[0] == expected
 
 
@@ -133,7 +133,7 @@ def test_stalls_change_no_output():
     mapping = Mapping.of(NETWORK, **SETTINGS)
     rng = np.random.default_rng(2)
     frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (3, *NETWORK.input_shape))
-    expected = outputs(mapping, frozen, of_pixels(samples), -1)
+    expected = outputs(mapping, frozen, q8_16_of_bytes(samples), -1)
     assert infer(mapping, frozen, samples_image(mapping, samples), len(expected), stall=0.4)[0] == expected
 
 
@@ -149,6 +149,6 @@ def test_no_sample_starts_on_hold():
     mapping = Mapping.of(NETWORK, **SETTINGS)
     rng = np.random.default_rng(6)
     frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (2, *NETWORK.input_shape))
-    expected = outputs(mapping, frozen, of_pixels(samples), -1)
+    expected = outputs(mapping, frozen, q8_16_of_bytes(samples), -1)
     found, started = infer(mapping, frozen, samples_image(mapping, samples), len(expected), hold=2000)
     assert (found, started) == (expected, 2001)
