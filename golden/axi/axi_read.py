@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Stream, Words
 from ..errors import UserError
 from ..fixed import Format
-from .bus import check_bus, command_stream, data_field
+from .bus import ManagerSpec, check_bus, command_stream, data_field
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxiReadSpec(Spec):
+class AxiReadSpec(ManagerSpec):
     """Parameters of `axi_read`.
 
     Parameters
@@ -27,13 +27,7 @@ class AxiReadSpec(Spec):
 
     name: ClassVar[str] = "axi_read"
     summary: ClassVar[str] = "reads of any length from an AXI4 bus, bursts issued ahead"
-    core: ClassVar[bool] = True
-    buses: ClassVar[dict[str, str]] = {"bus": "m_axi_gmem"}
-    wires: ClassVar[tuple[str, ...]] = ("idle", "error", "error_address")
-    input_wires: ClassVar[tuple[str, ...]] = ("stop",)
 
-    data: int = 128
-    address: int = 32
     burst: int = 64
     depth: int = 512
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..block import Spec, Stream, Words
+from ..block import Stream, Words
 from ..errors import UserError
-from .bus import check_bus, command_stream, data_field
+from .bus import ManagerSpec, check_bus, command_stream, data_field
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxiWriteSpec(Spec):
+class AxiWriteSpec(ManagerSpec):
     """Parameters of `axi_write`.
 
     Parameters
@@ -28,13 +28,7 @@ class AxiWriteSpec(Spec):
 
     name: ClassVar[str] = "axi_write"
     summary: ClassVar[str] = "writes of any length to an AXI4 bus, a burst issued once all of it is buffered"
-    core: ClassVar[bool] = True
-    buses: ClassVar[dict[str, str]] = {"bus": "m_axi_gmem"}
-    wires: ClassVar[tuple[str, ...]] = ("idle", "error", "error_address")
-    input_wires: ClassVar[tuple[str, ...]] = ("stop",)
 
-    data: int = 128
-    address: int = 32
     burst: int = 16
     depth: int = 128
     outstanding: int = 32

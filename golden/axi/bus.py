@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..block import Field, Stream
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..block import Field, Spec, Stream
 from ..errors import UserError
 from ..fixed import Format
 
@@ -47,3 +50,22 @@ def command_stream(address: int) -> Stream:
 def data_field(data: int) -> Field:
     """Stream field of one beat of `data` bits: an array of bytes, the one at the lowest address first."""
     return Field("data", Format(8, 0, False), data // 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagerSpec(Spec):
+    """Parameters and wires that the AXI4 managers share.
+
+    Parameters
+    ----------
+    data, address : int
+        Width of a beat and of a byte address, in bits.
+    """
+
+    core: ClassVar[bool] = True
+    buses: ClassVar[dict[str, str]] = {"bus": "m_axi_gmem"}
+    wires: ClassVar[tuple[str, ...]] = ("idle", "error", "error_address")
+    input_wires: ClassVar[tuple[str, ...]] = ("stop",)
+
+    data: int = 128
+    address: int = 32
