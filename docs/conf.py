@@ -4,6 +4,7 @@ The source folder is the root of the project, so that links mean the same here a
 """
 
 import importlib.metadata
+import inspect
 import re
 from pathlib import Path
 
@@ -42,7 +43,7 @@ autodoc_typehints_description_target = "documented"
 autodoc_preserve_defaults = True
 autodoc_mock_imports = ["flwr", "transformers"]  # optional extras, which only some commands import
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # a component's ports as one list
 default_role = "code"  # single backticks in docstrings are code, as in Markdown
 suppress_warnings = ["ref.python"]  # a bare name in a type that several modules have
 
@@ -51,6 +52,7 @@ html_title = f"fabtune {release}"
 html_additional_pages = {"index": "index.html"}
 html_css_files = ["site.css"]
 html_static_path = ["_static"]
+html_show_copyright = False
 
 
 def toctree(caption: str, *pages: str) -> str:
@@ -105,8 +107,23 @@ def prepare_docstring(app: Sphinx, what: str, name: str, obj: object, options: o
         lines.insert(0, "")  # napoleon takes what stands before a colon in the first line for a type
 
 
+def constructor(app: Sphinx, what: str, name: str, obj: object, options: object, *found: str) -> tuple[str, str] | None:
+    """Show the arguments of a component's own constructor; what Python reports is that of Amaranth's metaclass."""
+    if what != "class" or "src_loc_at" not in (found[0] or ""):
+        return None
+    arguments = [
+        one.replace(
+            annotation=one.empty,
+            default=one.default if one.default is one.empty or "<" not in repr(one.default) else ...,
+        )
+        for one in list(inspect.signature(obj.__init__).parameters.values())[1:]
+    ]
+    return str(inspect.Signature(arguments)), found[1]
+
+
 def setup(app: Sphinx) -> None:
     """Register the directive and the hooks."""
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)  # before napoleon
     app.add_directive("wavedrom", Wavedrom)
+    app.connect("autodoc-process-signature", constructor)
     app.connect("source-read", complete)
