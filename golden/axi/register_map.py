@@ -21,7 +21,7 @@ Access = Literal["R", "W", "RW", "W1C"]
 
 
 @dataclass(frozen=True)
-class Field:
+class RegisterField:
     """Some bits of a register.
 
     Parameters
@@ -63,7 +63,7 @@ class Register:
         Kind of access that a host has.
     summary : str
         One line.
-    fields : tuple of Field
+    fields : tuple of RegisterField
         Parts of the register, if it is more than one number. Each field of a W1C register is one bit, set by an event
         of its name.
     reset : int
@@ -76,11 +76,11 @@ class Register:
     offset: int
     access: Access
     summary: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RegisterField, ...] = ()
     reset: int = 0
     locked: bool = False
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> RegisterField:
         """Find a field by its name."""
         return next(item for item in self.fields if item.name == name)
 
@@ -151,7 +151,7 @@ class RegisterMap:
         return tuple(item for item in self.registers if item.access in access and item.name != SIGNATURE)
 
     @property
-    def events(self) -> tuple[tuple[Register, Field], ...]:
+    def events(self) -> tuple[tuple[Register, RegisterField], ...]:
         """Events that the hardware reports: the fields of all W1C registers."""
         return tuple((register, item) for register in self.accessed("W1C") for item in register.fields)
 

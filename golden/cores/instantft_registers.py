@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from ..axi.register_map import Field
+from ..axi.register_map import RegisterField
 from .shell import CoreRegisters, Counter, Setting
 
 
@@ -60,8 +60,8 @@ CORE = CoreRegisters(
             "mode",
             "how to run",
             (
-                Field("raw", 0, 1, "the cache holds Q8.16 words and not NF4"),
-                Field("write_logits", 1, 1, "write logits while tuning"),
+                RegisterField("raw", 0, 1, "the cache holds Q8.16 words and not NF4"),
+                RegisterField("write_logits", 1, 1, "write logits while tuning"),
             ),
         ),
     ),

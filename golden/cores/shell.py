@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from ..axi.register_map import SIGNATURE, WORD, Field, Register, RegisterMap
+from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, RegisterMap
 
 LAYOUT_VERSION = 1
 """Version of what host and core agree on beside parameters and registers: images in memory, meaning of commands."""
@@ -28,7 +28,7 @@ class Setting:
         An identifier.
     summary : str
         One line.
-    fields : tuple of Field
+    fields : tuple of RegisterField
         Parts of the register, if it is more than one number.
     reset : int
         Value after reset.
@@ -36,7 +36,7 @@ class Setting:
 
     name: str
     summary: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RegisterField, ...] = ()
     reset: int = 0
 
 
@@ -130,10 +130,10 @@ SHELL = (
         "R",
         "where the core is",
         (
-            Field("busy", 0, 1, "a command is running"),
-            Field("done", 1, 1, "the last command has ended"),
-            Field("error", 2, 1, "it ended with an error"),
-            Field("error_code", 8, 8, "which one"),
+            RegisterField("busy", 0, 1, "a command is running"),
+            RegisterField("done", 1, 1, "the last command has ended"),
+            RegisterField("error", 2, 1, "it ended with an error"),
+            RegisterField("error_code", 8, 8, "which one"),
         ),
     ),
     Register(
@@ -141,14 +141,14 @@ SHELL = (
         0x08,
         "RW",
         "what raises the interrupt",
-        (Field("finished", 0, 1, "the end of a command, done or error"),),
+        (RegisterField("finished", 0, 1, "the end of a command, done or error"),),
     ),
     Register(
         "interrupt",
         0x0C,
         "W1C",
         "what has happened, whether it raises the interrupt or not",
-        (Field("finished", 0, 1, "a command has ended; write 1 to clear"),),
+        (RegisterField("finished", 0, 1, "a command has ended; write 1 to clear"),),
     ),
     Register("error_address", 0x10, "R", "byte address of the failing burst, or the offending value"),
     Register(SIGNATURE, 0x14, "R", "identifies the configuration the core was generated with"),

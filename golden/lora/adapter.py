@@ -2,7 +2,7 @@
 
 For each sample of a batch, the inputs of the adapters and the logits of the frozen network are streamed in. The block
 gives the logits of the tuned network and, after the batch, all updated parameters. The integers are those of
-`adapters.Adapters` and `softmax.Softmax`, as in `job.Job`.
+`adapters.Adapters` and `softmax.SoftmaxTables`, as in `job.Job`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..models.network import Linear, Network
 from ..nn.celoss import LABEL
 from ..nn.layer_block import VALUES, check_beats
 from ..nn.products import product_of
-from ..nn.softmax import Softmax
+from ..nn.softmax import SoftmaxTables
 from ..packets import last_flags
 from ..rng.urng import BIT
 from .adapters import MAXIMUM_RATE, Adapters
@@ -133,7 +133,7 @@ class AdapterSpec(Spec):
 
     def tune(self, adapters: Adapters, batch: AdapterBatch) -> dict[str, Words]:
         """Output words for a batch; the adapters are updated in place."""
-        product, narrow, softmax = product_of("int64"), Narrower(), Softmax()
+        product, narrow, softmax = product_of("int64"), Narrower(), SoftmaxTables()
         h = adapters.hidden(batch.read, product, narrow)
         logits = adapters.logits(batch.base, h, product, narrow)
         gradient = softmax.gradient(logits, batch.labels)

@@ -16,7 +16,7 @@ from ..fixed import Integers, Narrower
 from ..models.network import Network
 from ..nn.forward import StageIntegers, forward
 from ..nn.products import Product, product_of
-from ..nn.softmax import Softmax
+from ..nn.softmax import SoftmaxTables
 from ..rng.urng import UrngSpec
 from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
 from .forward_cache import ForwardCache
@@ -63,7 +63,7 @@ class Job:
     ) -> None:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
         self.rate, self.cache, self.urng = rate, cache, urng
-        self.softmax = Softmax()
+        self.softmax = SoftmaxTables()
         self.batches = 0
         self._product: Product = product_of(products)
         self._narrow = Narrower()

@@ -21,7 +21,7 @@ DISTANCE = Format(4, 7, signed=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Softmax:
+class SoftmaxTables:
     """Parameters and integer model of the softmax.
 
     Parameters
@@ -88,7 +88,7 @@ LARGEST_SAMPLE = 256
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxSpec(Spec):
-    """Parameters and model of the block `softmax`, which computes `Softmax().probabilities` sample by sample.
+    """Parameters and model of the block `softmax`, which computes `SoftmaxTables().probabilities` sample by sample.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ class SoftmaxSpec(Spec):
             raise UserError(f"classes = {self.classes} is not in 1 to {LARGEST_SAMPLE}")
 
     @cached_property
-    def tables(self) -> Softmax:
+    def tables(self) -> SoftmaxTables:
         """Integer model of the softmax."""
-        return Softmax()
+        return SoftmaxTables()
 
     @property
     def octaves(self) -> int:

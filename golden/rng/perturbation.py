@@ -19,7 +19,7 @@ from ..fixed import Integers
 Number = TypeVar("Number", np.int32, np.int64)
 
 
-class Source(Protocol):
+class PerturbationSource(Protocol):
     """Source of perturbations: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
 
     @property
@@ -55,12 +55,12 @@ def cycles_of(weights: int, lanes: int) -> int:
     return -(-weights // lanes)
 
 
-def draw_perturbation(source: Source, position: int, weights: int, lanes: int) -> NDArray[np.int32]:
+def draw_perturbation(source: PerturbationSource, position: int, weights: int, lanes: int) -> NDArray[np.int32]:
     """Draw the perturbation at a position.
 
     Parameters
     ----------
-    source : Source
+    source : PerturbationSource
         Source of the numbers.
     position : int
         Cycle of the joint sequence at which the perturbation starts.

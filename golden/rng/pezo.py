@@ -100,7 +100,7 @@ class PezoSpec(Spec):
 
     @property
     def base(self) -> NDArray[np.int32]:
-        """Numbers from which the sequence is made: (times, n), see `perturbation.Source.base`."""
+        """Numbers from which the sequence is made: (times, n), see `perturbation.PerturbationSource.base`."""
         return self.source.base
 
     @property

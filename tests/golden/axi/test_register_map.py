@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from fabtune.golden.axi.register_map import Field, Register, RegisterMap, c_header, markdown
+from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap, c_header, markdown
 from fabtune.golden.cores.instantft_registers import REGISTERS, Command, Error
 
 PUBLISHED = """
@@ -77,8 +77,8 @@ def test_table_has_every_register_field_and_code():
         (Register("a", 4, "R", ""), Register("b", 0, "R", "")),
         (Register("a", 2, "R", ""),),
         (Register("a", 0x100, "R", ""),),
-        (Register("a", 0, "R", "", (Field("x", 0, 2, ""), Field("y", 1, 1, ""))),),
-        (Register("a", 0, "R", "", (Field("x", 31, 2, ""),)),),
+        (Register("a", 0, "R", "", (RegisterField("x", 0, 2, ""), RegisterField("y", 1, 1, ""))),),
+        (Register("a", 0, "R", "", (RegisterField("x", 31, 2, ""),)),),
     ],
 )
 def test_a_map_with_a_mistake_is_refused(registers):

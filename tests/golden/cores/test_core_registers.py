@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fabtune.golden.axi.register_map import Field, RegisterMap, markdown
+from fabtune.golden.axi.register_map import RegisterField, RegisterMap, markdown
 from fabtune.golden.cores import shell
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import CORE
@@ -34,7 +34,7 @@ TOY = CoreRegisters(
     "toy",
     Command,
     Error,
-    (Setting("size", "words", (Field("low", 0, 4, "part"),), reset=3), Setting("at", "address")),
+    (Setting("size", "words", (RegisterField("low", 0, 4, "part"),), reset=3), Setting("at", "address")),
     (Counter("words", "done", width=4),),
 )
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, matmul
 from fabtune.golden.lora.adapters import MAXIMUM_RATE, NOISE_BITS, Adapters, AdapterSizes, rate_of
-from fabtune.golden.nn.softmax import Softmax
+from fabtune.golden.nn.softmax import SoftmaxTables
 
 SHAPE = AdapterSizes((7, 5, 3), 4, 2)
 
@@ -37,7 +37,7 @@ def test_forward_and_update_follow_pytorchs_gradients():
     assert np.abs(Q8_16.to_float(found) - logits.detach().numpy()).max() < 1e-4
     rate = rate_of(0.5, 9)
     before = adapters.flat.copy()
-    adapters.update(inputs, h, Softmax().gradient(found, labels), rate, matmul, narrow)
+    adapters.update(inputs, h, SoftmaxTables().gradient(found, labels), rate, matmul, narrow)
     expected = Adapters.of(
         SHAPE,
         [(a - rate / 2**20 * a.grad).detach().numpy() for a, _ in pairs],
@@ -56,7 +56,7 @@ def test_update_uses_b_as_it_was():
     twin.b[:] = 0
     for one in (adapters, twin):
         h = one.hidden(inputs, matmul, Narrower())
-        one.update(inputs, h, Softmax().gradient(base, labels), 1000, matmul, Narrower())
+        one.update(inputs, h, SoftmaxTables().gradient(base, labels), 1000, matmul, Narrower())
     # with B = 0 no gradient reaches A
     assert np.array_equal(twin.a[0], problem(1)[0].a[0])
     assert not np.array_equal(adapters.a[0], problem(1)[0].a[0])
@@ -70,7 +70,7 @@ def test_noise_decides_the_rounding():
         one = Adapters(SHAPE, adapters.flat)
         h = one.hidden(inputs, matmul, Narrower())
         constant = np.full(SHAPE.parameters, noise)
-        one.update(inputs, h, Softmax().gradient(base, labels), 77, matmul, Narrower(), constant)
+        one.update(inputs, h, SoftmaxTables().gradient(base, labels), 77, matmul, Narrower(), constant)
         outcomes.append(one.flat)
     assert set((outcomes[1] - outcomes[0]).tolist()) == {0, 1} or set((outcomes[1] - outcomes[0]).tolist()) == {1}
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fabtune.golden.nn.celoss import CelossSpec
-from fabtune.golden.nn.softmax import Softmax
+from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.golden.packets import last_flags
 
 
@@ -30,6 +30,6 @@ def test_far_below_any_probability_it_wraps():
 def test_it_is_the_tables_gradient():
     rng = np.random.default_rng(0)
     logits, labels = rng.integers(-(1 << 18), 1 << 18, (40, 10)), rng.integers(0, 10, 40)
-    probabilities = Softmax().probabilities(logits).reshape(-1)
+    probabilities = SoftmaxTables().probabilities(logits).reshape(-1)
     found = gradients(probabilities, [10] * 40, labels)
-    assert found == Softmax().gradient(logits, labels).reshape(-1).tolist()
+    assert found == SoftmaxTables().gradient(logits, labels).reshape(-1).tolist()

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16
-from fabtune.golden.nn.softmax import Softmax, SoftmaxSpec
+from fabtune.golden.nn.softmax import SoftmaxSpec, SoftmaxTables
 from fabtune.golden.packets import last_flags
 
 
@@ -15,7 +15,7 @@ from fabtune.golden.packets import last_flags
 def test_is_softmax_within_half_a_percent_and_a_rounding(classes, spread):
     rng = np.random.default_rng(classes)
     logits = Q8_16.from_float(rng.normal(0, spread, (400, classes)))
-    found = Q4_12.to_float(Softmax().probabilities(logits))
+    found = Q4_12.to_float(SoftmaxTables().probabilities(logits))
     exact = softmax(Q8_16.to_float(logits), axis=1)
     # half a step of the distance, 2**-8, and half a step of the reciprocal, 2**-11, at most
     assert np.abs(found - exact).max() <= 2**-13 + exact.max() * 0.006
@@ -24,28 +24,28 @@ def test_is_softmax_within_half_a_percent_and_a_rounding(classes, spread):
 
 def test_certainty_is_exactly_one_and_zero():
     logits = np.array([[Q8_16.maximum, Q8_16.minimum, 0], [0, 16 << 16, 0]])
-    assert Softmax().probabilities(logits).tolist() == [[4096, 0, 0], [0, 4096, 0]]
+    assert SoftmaxTables().probabilities(logits).tolist() == [[4096, 0, 0], [0, 4096, 0]]
 
 
 def test_equal_logits_share():
-    assert Softmax().probabilities(np.zeros((1, 4), np.int64)).tolist() == [[1024] * 4]
-    assert Softmax().probabilities(np.full((1, 2), -5)).tolist() == [[2048] * 2]
+    assert SoftmaxTables().probabilities(np.zeros((1, 4), np.int64)).tolist() == [[1024] * 4]
+    assert SoftmaxTables().probabilities(np.full((1, 2), -5)).tolist() == [[2048] * 2]
 
 
 def test_only_distances_count():
     rng = np.random.default_rng(0)
     logits = Q8_16.from_float(rng.normal(0, 2, (50, 10)))
-    assert np.array_equal(Softmax().probabilities(logits), Softmax().probabilities(logits - 12345))
+    assert np.array_equal(SoftmaxTables().probabilities(logits), SoftmaxTables().probabilities(logits - 12345))
 
 
 def test_gradient_takes_one_from_the_label():
     logits = Q8_16.from_float(np.array([[1.0, 2.0], [0.5, -0.5]]))
-    expected = Softmax().probabilities(logits) - np.array([[0, 4096], [4096, 0]])
-    assert np.array_equal(Softmax().gradient(logits, np.array([1, 0])), expected)
+    expected = SoftmaxTables().probabilities(logits) - np.array([[0, 4096], [4096, 0]])
+    assert np.array_equal(SoftmaxTables().gradient(logits, np.array([1, 0])), expected)
 
 
 def test_tables_fit_their_memories():
-    tables = Softmax()
+    tables = SoftmaxTables()
     assert len(tables.exponentials) == 2048
     assert tables.exponentials.max() == 1 << 17
     assert tables.exponentials[-1] == 0

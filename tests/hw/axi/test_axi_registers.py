@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.axi.axi_registers import AxiRegistersSpec
-from fabtune.golden.axi.register_map import Field, Register, RegisterMap
+from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
 from fabtune.golden.cores.instantft_registers import REGISTERS, Command
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
@@ -167,7 +167,7 @@ def test_locked_registers_ignore_writes():
 
 
 def test_a_map_of_ones_own_has_its_ports_and_reset_values():
-    events = Register("event", 0, "W1C", "", (Field("early", 0, 1, ""), Field("late", 9, 1, "")))
+    events = Register("event", 0, "W1C", "", (RegisterField("early", 0, 1, ""), RegisterField("late", 9, 1, "")))
     registers = RegisterMap("own", (events, Register("limit", 4, "RW", "", reset=0x1234), Register("now", 8, "R", "")))
 
     async def body(ctx, dut, host):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fabtune.golden.nn.softmax import Softmax, SoftmaxSpec
+from fabtune.golden.nn.softmax import SoftmaxSpec, SoftmaxTables
 from fabtune.golden.packets import packets_of
 from fabtune.sim.nn.tb_softmax import EDGES, stimulus
 
@@ -13,12 +13,12 @@ def test_softmax_is_the_model_sample_by_sample():
     result = spec.run(inputs, 500)["o"]
     assert np.array_equal(result["last"], inputs["i"]["last"])
     for start, end in packets_of(inputs["i"]["last"]):
-        exact = Softmax().probabilities(inputs["i"]["logit"][start:end].T)[0]
+        exact = SoftmaxTables().probabilities(inputs["i"]["logit"][start:end].T)[0]
         assert np.array_equal(result["probability"][start:end, 0], exact)
 
 
 def test_softmaxs_edges_are_what_they_are_for():
-    tables = Softmax()
+    tables = SoftmaxTables()
     saturating, up, down, half = ([int(tables.exponentials[step]) for step in steps] for steps in EDGES)
     assert (1 << 18) - 64 <= sum(saturating) < 1 << 18
     for terms, halves, rounded in ((up, 3, 2), (down, 1, 0)):
