@@ -61,9 +61,9 @@ class Corrections(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.queue = queue = Fifo(layout(spec.streams()["sparse"]), spec.queue)
-        wiring.connect(m, wiring.flipped(self.i), queue.i)
-        given = queue.o.payload
+        m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
+        wiring.connect(m, wiring.flipped(self.i), fifo.i)
+        given = fifo.o.payload
 
         # the highest index of the packet so far; behind its last correction one below all, for the next packet
         top = Signal(signed(spec.index_bits + 1), init=-1)
@@ -81,9 +81,9 @@ class Corrections(wiring.Component):
         m.d.comb += [
             free.eq(~self.valid | self.take),
             # whether a correction closes its beat is known with the next one
-            move.eq(there & free & (held.last | queue.o.valid)),
-            queue.o.ready.eq(~there | move),
-            enter.eq(queue.o.valid & queue.o.ready),
+            move.eq(there & free & (held.last | fifo.o.valid)),
+            fifo.o.ready.eq(~there | move),
+            enter.eq(fifo.o.valid & fifo.o.ready),
         ]
         with m.If(enter):
             m.d.sync += [held.eq(given), rising.eq(rises), away.eq(back)]
@@ -103,7 +103,7 @@ class Corrections(wiring.Component):
                 self.value.eq(held.value),
                 self.last.eq(held.last),
                 self.rising.eq(rising),
-                # behind a packet's last one `top` is below everything: closed, whatever stands at the queue
+                # behind a packet's last one `top` is below everything: closed, whatever waits in the FIFO
                 self.closing.eq(back[-1]),
             ]
         with m.If(move | self.skip):
