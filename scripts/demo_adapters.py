@@ -15,7 +15,7 @@ from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result, Settings, tune
 from ..golden.train.pretrain import pretrain, pretraining_defaults
-from ..sim.compiled.job import MEGAHERTZ, Comparison
+from ..sim.compiled.job import MEGAHERTZ, JobComparison
 from ..sim.compiled.tune import spec_for, tune_rtl
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))
@@ -30,12 +30,12 @@ class AdapterRuns:
     ----------
     results : dict of (str, str) to Result
         By method and engine; ``("instantft", "rtl")`` is the core's.
-    comparison : Comparison
+    comparison : JobComparison
         The core beside the integers.
     """
 
     results: dict[tuple[str, str], Result]
-    comparison: Comparison
+    comparison: JobComparison
 
     def rows(self) -> list[dict[str, Any]]:
         """Tabulate the results."""

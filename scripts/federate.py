@@ -29,7 +29,7 @@ from .start import Start, advance, pretrained_module, progress_bars
 
 
 @dataclass(frozen=True)
-class Request(Start):
+class FederateRequest(Start):
     """Options of the command; None where the default depends on the network.
 
     Parameters
@@ -81,7 +81,7 @@ class Request(Start):
         return FederatedConfig(rate=rate, source=integer_source_of(self.generator), **values)
 
 
-def experiment_of(request: Request, console: Console) -> FederatedExperiment:
+def experiment_of(request: FederateRequest, console: Console) -> FederatedExperiment:
     """Check the request, spread the samples over the clients, and pre-train or load the network.
 
     Raises
@@ -104,7 +104,7 @@ def experiment_of(request: Request, console: Console) -> FederatedExperiment:
     return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops)
 
 
-def run(request: Request, console: Console) -> dict[str, Any]:
+def run(request: FederateRequest, console: Console) -> dict[str, Any]:
     """Run the federations and draw their curves.
 
     Returns

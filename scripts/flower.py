@@ -27,7 +27,7 @@ from ..golden.train.federated.cost_model import cut_of
 from ..golden.train.federated.experiment import FederatedExperiment
 from ..golden.train.federated.federation import evaluated
 from ..golden.train.federated.server import Server
-from .federate import Request, experiment_of
+from .federate import FederateRequest, experiment_of
 
 _POLL = 1.0
 """Seconds between looks for clients that join."""
@@ -36,10 +36,10 @@ client_app = ClientApp()
 server_app = ServerApp()
 
 
-def request_of(config: dict[str, Any]) -> Request:
+def request_of(config: dict[str, Any]) -> FederateRequest:
     """Read a request from a run's configuration."""
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(Request):
+    for field in dataclasses.fields(FederateRequest):
         value = config.get(field.name.replace("_", "-"))
         optional = "None" in str(field.type)
         values[field.name] = (value or None) if optional else (False if value is None else value)
@@ -50,7 +50,7 @@ def request_of(config: dict[str, Any]) -> Request:
         values["stage"] = int(stage) if stage else None
     except ValueError:
         raise UserError(f"stage = {stage!r} is not a number of a layer") from None
-    return Request(**values)
+    return FederateRequest(**values)
 
 
 def _experiment(config: dict[str, Any]) -> FederatedExperiment:

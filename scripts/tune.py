@@ -22,7 +22,7 @@ from .start import Start, advance, pretrained_module, progress_bars
 
 
 @dataclass(frozen=True)
-class Request(Start):
+class TuneRequest(Start):
     """Options of the command; None where the default depends on the network.
 
     Parameters
@@ -74,7 +74,7 @@ class Request(Start):
         )
 
 
-def run(request: Request, console: Console) -> dict[str, Any]:
+def run(request: TuneRequest, console: Console) -> dict[str, Any]:
     """Pre-train or load, fine-tune, save.
 
     Returns
@@ -123,7 +123,7 @@ def run(request: Request, console: Console) -> dict[str, Any]:
 
 
 def _tune(
-    request: Request, network: Network, module: nn.Sequential, task: Task, settings: Settings, console: Console
+    request: TuneRequest, network: Network, module: nn.Sequential, task: Task, settings: Settings, console: Console
 ) -> tuple[Result, dict[str, Any]]:
     """Fine-tune with progress bars; with the engine "rtl" the comparison's facts come with the result."""
     watch = request.plot is not None

@@ -30,7 +30,7 @@ POINTS = 20
 
 
 @dataclass(frozen=True)
-class Request(Start):
+class ZerothOrderRequest(Start):
     """Options of the command; None where the default depends on the model.
 
     Parameters
@@ -80,7 +80,7 @@ class Request(Start):
         )
 
 
-def run(request: Request, console: Console) -> dict[str, Any]:
+def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     """Load or pre-train, fine-tune, save.
 
     Returns
@@ -146,7 +146,7 @@ def summary(result: dict[str, Any]) -> str:
     )
 
 
-def _text(request: Request) -> tuple[Objective, str]:
+def _text(request: ZerothOrderRequest) -> tuple[Objective, str]:
     """Load a transformer and a task of text."""
     for name in ("network", "weights", "drift"):
         if getattr(request, name) is not None:
@@ -161,7 +161,7 @@ def _text(request: Request) -> tuple[Objective, str]:
     return TextObjective(classifier, task, generic), "transformer"
 
 
-def _samples(request: Request, console: Console) -> tuple[Objective, str]:
+def _samples(request: ZerothOrderRequest, console: Console) -> tuple[Objective, str]:
     """Load samples and a network, and pre-train it if its weights are not given."""
     task = request.task()
     network, module = request.network_for(task)

@@ -10,10 +10,10 @@ from ..lora.batch_scheduler import BatchScheduler
 from ..lora.batch_unpacker import BatchUnpacker
 from ..lora.engine import AdapterEngine
 from ..lora.job_interfaces import JobSettings
-from ..lora.logit_writer import LogitWriter
 from ..lora.parameter_transfer import ParameterTransfer
 from ..lora.sample_scheduler import SampleScheduler
 from ..primitives.fifo import Fifo
+from .logit_writer import LogitWriter
 from .memory_system import MemorySystem, buses
 from .shell import Control
 

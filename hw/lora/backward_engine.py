@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
-from ..nn.interfaces import ACTIVATION, BEAT_BITS
+from ..nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ..nn.mac import MacArray
 from ..nn.weight_memory import WeightMemory
 from ..primitives.pipeline import delayed
 from .backward_sequencer import FETCH, BackwardSequencer
-from .engine_interfaces import LOGIT, AdapterUpdates, AdapterWrite, BatchRun
+from .engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
 from .job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .logit_head import LogitHead
 

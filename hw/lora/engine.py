@@ -7,10 +7,10 @@ from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
 from ..nn.forward_engine import ForwardEngine
-from ..nn.interfaces import BEATS, SampleInput
+from ..nn.interfaces import BEATS, LOGIT, SampleInput
 from ..nn.mac import MacArray
 from .backward_engine import BackwardEngine
-from .engine_interfaces import LOGIT, AdapterUpdates, BatchRun
+from .engine_interfaces import AdapterUpdates, BatchRun
 from .job_interfaces import AdapterRead, BatchWrite, LabelWrite, ParameterKind, ParameterWrite
 from .record_packer import RecordPacker
 

@@ -1,19 +1,17 @@
 """Interfaces of the adapter engine and of its backward half."""
 
 from amaranth.hdl import signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ...golden.lora.mapping import AdapterMapping
-from ..nn.interfaces import ACTIVATION, BEAT_BITS, PARAMETER
+from ..nn.interfaces import BEAT_BITS, PARAMETER
 
 VALUES = BEAT_BITS // PARAMETER.width
 """Parameters of a beat."""
 RATE = MAXIMUM_RATE.bit_length()
 """Bits of a learning rate, which is not negative."""
-LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
-"""A stream of logits in Q8.16, with a flag on a sample's last one."""
 
 
 class BatchRun(wiring.Signature):

@@ -11,12 +11,12 @@ from ...golden.nn.celoss import CelossSpec
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ...golden.nn.softmax import SoftmaxSpec
 from ..nn.celoss import Celoss
-from ..nn.interfaces import ACTIVATION, PARAMETER, PRODUCT
+from ..nn.interfaces import ACTIVATION, LOGIT, PARAMETER, PRODUCT
 from ..nn.softmax import Softmax
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
-from .engine_interfaces import LOGIT, BRead, HiddenGradientRead
+from .engine_interfaces import BRead, HiddenGradientRead
 from .job_interfaces import LabelWrite
 
 LOGITS_WAITING = 64

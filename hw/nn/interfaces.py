@@ -35,6 +35,10 @@ def activations_per_write(mapping: Mapping) -> int:
     return max(mapping.columns, mapping.row_replicas)
 
 
+LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
+"""A stream of logits in Q8.16, with a flag on a sample's last one."""
+
+
 class ArrayPort(wiring.Signature):
     """A word's operands to the array of multipliers, and the sums that come back; no handshake.
 

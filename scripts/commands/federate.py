@@ -55,9 +55,9 @@ def command(as_json: bool, **options: Any) -> None:
         refuse_options(["plain_rate", "fedavg_rate"], "--alone")
     from rich.console import Console
 
-    from ..federate import Request, run
+    from ..federate import FederateRequest, run
 
-    result = run(Request(**options), Console(stderr=True))
+    result = run(FederateRequest(**options), Console(stderr=True))
     if as_json:
         show_json(result)
     else:

@@ -85,13 +85,13 @@ def command(as_json: bool, **options: Any) -> None:
         _refuse_with_gradients(options)
         from .. import tune
 
-        result = tune.run(_request(tune.Request, options), console)
+        result = tune.run(_request(tune.TuneRequest, options), console)
         summary = tune.summary(result)
     else:
         _refuse_with_zeroth_order(options)
         from .. import zeroth
 
-        result = zeroth.run(_request(zeroth.Request, options), console)
+        result = zeroth.run(_request(zeroth.ZerothOrderRequest, options), console)
         summary = zeroth.summary(result)
     show_json(result) if as_json else click.echo(summary)
     sys.exit(0 if result.get("bit_exact", True) else 1)

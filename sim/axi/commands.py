@@ -13,7 +13,7 @@ REGION = 1 << 15
 END = (Step("get", "idle"), Step("get", "error"), Step("get", "error_address"))
 """Steps at the end of a phase: nothing in progress, no error."""
 END_ANSWERS = {"response": np.zeros((3, 1), np.int64), "value": np.array([[1], [0], [0]])}
-"""What golden expects of `END`."""
+"""Expected value of the steps of `END`."""
 
 
 def random_base(rng: np.random.Generator, address: int) -> int:

@@ -79,7 +79,7 @@ class TuningJob:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class JobComparison:
     """Comparison of a job on the simulated core with the integer job.
 
     Parameters
@@ -125,7 +125,7 @@ def compare_job(
     dram: Dram | None = None,
     seed: int = 0,
     stage: Callable[[str], None] = lambda _: None,
-) -> tuple[Adapters, Comparison]:
+) -> tuple[Adapters, JobComparison]:
     """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
 
     Compared are all adapters after every batch, the final adapters, the number of saturated values, and the logits of
@@ -148,7 +148,7 @@ def compare_job(
     -------
     Adapters
         The core's adapters at the end.
-    Comparison
+    JobComparison
     """
     stage("emit the core")
     verilog = emit(spec).verilog
@@ -172,7 +172,7 @@ def compare_job(
     wrong += int((logits != own).any(axis=1).sum())
     simulated = sum(one["simulated"] for one in device.sessions)
     seconds = sum(one["seconds"] for one in device.sessions)
-    return found, Comparison(tuned.finished.cycles, len(traced), len(own), int(wrong), simulated, seconds)
+    return found, JobComparison(tuned.finished.cycles, len(traced), len(own), int(wrong), simulated, seconds)
 
 
 def values_of(spec: InstantftSpec, inputs: NDArray[np.integer]) -> Integers:

@@ -16,7 +16,7 @@ from ...golden.models.network import Network
 from ...golden.train.adapters.integer import IntegerEngine
 from ...golden.train.adapters.methods import Cache, method_of
 from ...golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
-from .job import Comparison, TuningJob, compare_job
+from .job import JobComparison, TuningJob, compare_job
 from .session import Dram
 
 METHODS = ("instantft", "skip2-lora")
@@ -71,7 +71,7 @@ def tune_rtl(
     core: str = "small",
     dram: Dram | None = None,
     seed: int = 0,
-) -> tuple[Result, Comparison, InstantftSpec]:
+) -> tuple[Result, JobComparison, InstantftSpec]:
     """Tune in integers, then run the same job on the compiled core and compare.
 
     Parameters
@@ -91,7 +91,7 @@ def tune_rtl(
     -------
     Result
         Accuracy after tuning and tensors are those of the core's adapters.
-    Comparison
+    JobComparison
     InstantftSpec
         Parameters of the core.
     """

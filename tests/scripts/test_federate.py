@@ -78,7 +78,9 @@ def test_the_baseline_fits_a_message():
 
     from fabtune.scripts import federate
 
-    request = federate.Request(**dict.fromkeys(field.name for field in dataclasses.fields(federate.Request)))
+    request = federate.FederateRequest(
+        **dict.fromkeys(field.name for field in dataclasses.fields(federate.FederateRequest))
+    )
     options = {"data": "digits", "rounds": 1, "clients": 10, "fraction": 0.2, "batch": 20, "eps": 1e-3}
     options |= {"first": 2, "second": 8, "steps": 60_000, "generator": "otf8", "alpha": 1.0, "seed": 0}
     request = dataclasses.replace(request, **options)

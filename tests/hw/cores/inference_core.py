@@ -22,9 +22,9 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.images import frozen_image, samples_image
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.axi.bus import Lite
+from fabtune.hw.cores.logit_writer import LogitWriter
 from fabtune.hw.cores.memory_system import MemorySystem, buses
 from fabtune.hw.cores.shell import Check, Control, Shell
-from fabtune.hw.lora.logit_writer import LogitWriter
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.output_reader import OutputReader
 

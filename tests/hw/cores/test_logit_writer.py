@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.hw.lora.logit_writer import LogitWriter
+from fabtune.hw.cores.logit_writer import LogitWriter
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
 from ..axi.memory_port import WritePort
-from .engine_interfaces import LOGIT
+from ..nn.interfaces import LOGIT
 
 PER_BEAT = 4
 """Logits of a beat, 32 bits each."""
