@@ -148,7 +148,10 @@ class LogitHead(wiring.Component):
     def _logits(
         self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, waiting: fifo.SyncFIFOBuffered
     ) -> Value:
-        """Add B h to the base logits, a class in as many cycles as adapters; returns whether a logit is clipped."""
+        """Add B h to the base logits, a class in as many cycles as adapters; returns whether a logit is clipped.
+
+        Longer than most: the state machine and the pipeline behind it share the sample's counters.
+        """
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         before_sum = READ + MULTIPLY + exact_log2(ranks)

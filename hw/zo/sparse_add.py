@@ -59,6 +59,7 @@ class Corrections(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
+        """Make the FIFO and the register behind it; longer than most, as every flag depends on the same correction."""
         m = Module()
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
