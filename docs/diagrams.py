@@ -183,8 +183,8 @@ def areas() -> list[str]:
         arrow((584, 182), (596, 182), (596, 348)),
         arrow((640, 208), (640, 348)),
         arrow((732, 208), (732, 348)),
-        text(400, 424, "The main imports; tests/test_layers.py has all. Below lie fixed-point", 13, 400, MUTED, "start"),
-        text(400, 442, "numbers, the block contract (golden), FIFOs, trees and rounding (hw).", 13, 400, MUTED, "start"),
+        text(400, 424, "The main imports; tests/test_layers.py has all. Below lie numbers,", 13, 400, MUTED, "start"),
+        text(400, 442, "the contract of a block (golden), FIFOs, trees and rounding (hw).", 13, 400, MUTED, "start"),
     ]
 
 

@@ -35,7 +35,7 @@ class Softmax(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Make the passes and their state machine; longer than most, as all passes share one memory and its position."""
+        """Make passes and state machine; longer than most, as all passes share one memory and its position."""
         m = Module()
         spec = self.spec
         tables = spec.tables
