@@ -177,8 +177,13 @@ class ForwardEngine(wiring.Component):
         mapping, port = self.mapping, self.array.port
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = outputs = OutputMemory(mapping)
+        late = activations.LATENCY + self.array.latency
+        # field by field: a single stage's target and mask are not used, and their registers go
         m.d.comb += [
-            pooling.control.eq(delayed(m, sequencer.pool, activations.LATENCY + self.array.latency, "pool")),
+            *(
+                pooling.control[name].eq(delayed(m, sequencer.pool[name], late, f"pool_{name}"))
+                for name in pooling.control.shape().members
+            ),
             pooling.relu.eq(sequencer.relu),
             pooling.valid.eq(port.valid & running),
             pooling.sums.eq(port.y),

@@ -146,6 +146,9 @@ class Sequencer(wiring.Component):
                     m.d.comb += ready.eq(~self.full[number])
         loops, group, last_mask = Loops(self.mapping), Signal.like(self.weight), Signal.like(self.pool.mask)
         pause, running = Signal(range(self.drain + 1)), Signal()
+        # a register for each field: those that a single stage does not use go
+        control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
+        m.d.comb += [self.pool[name].eq(part) for name, part in control.items()]
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += stage.eq(0)
@@ -158,7 +161,7 @@ class Sequencer(wiring.Component):
                     for number in range(len(stages)):
                         with m.Case(number):
                             loops.load(m, stages[number])
-                            self._load(m, number, group, last_mask)
+                            self._load(m, number, group, last_mask, control["target"])
                 m.next = "FIRST"
             with m.State("FIRST"):
                 loops.restart(m)
@@ -184,10 +187,10 @@ class Sequencer(wiring.Component):
                     with m.Else():
                         m.next = "WAIT"
         m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
-        self._issue(m, running, loops, group, last_mask)
+        self._issue(m, running, loops, group, last_mask, control)
         return m
 
-    def _load(self, m: Module, number: int, group: Signal, last_mask: Signal) -> None:
+    def _load(self, m: Module, number: int, group: Signal, last_mask: Signal, target: Signal) -> None:
         """Set the addresses and the flags of a stage."""
         own, columns = self.mapping.stages[number], self.mapping.columns
         idle = own.groups * columns - own.channels
@@ -198,12 +201,20 @@ class Sequencer(wiring.Component):
             self.weight.eq(own.weights),
             self.bias.eq(own.biases),
             self.address.eq(base),
-            self.pool.target.eq(own.target),
+            target.eq(own.target),
             self.output.eq(own.output),
             self.relu.eq(own.relu),
         ]
 
-    def _issue(self, m: Module, running: Signal, loops: Loops, group: Signal, last_mask: Signal) -> None:
+    def _issue(
+        self,
+        m: Module,
+        running: Signal,
+        loops: Loops,
+        group: Signal,
+        last_mask: Signal,
+        control: dict[str, Signal],
+    ) -> None:
         """One register behind the loops: the word's flags, and the addresses, which follow the step before."""
         count, outermost = loops.COUNT, loops.COUNT - 1
         level = Signal(range(count))
@@ -216,9 +227,9 @@ class Sequencer(wiring.Component):
             self.enable.eq(running),
             self.first.eq(loops.begins[inner].all()),
             self.last.eq(loops.ends[inner].all()),
-            self.pool.first.eq(loops.begins[pool].all()),
-            self.pool.last.eq(loops.ends[pool].all()),
-            self.pool.mask.eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
+            control["first"].eq(loops.begins[pool].all()),
+            control["last"].eq(loops.ends[pool].all()),
+            control["mask"].eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
         ]
         jump, move = Signal.like(self.address), Signal.like(self.address)
         for j in range(count):
@@ -227,7 +238,7 @@ class Sequencer(wiring.Component):
                 if j >= loops.POOL:
                     m.d.comb += move.eq(loops.moves[j - loops.POOL])
         with m.If(self.enable):
-            m.d.sync += [self.address.eq(self.address + jump), self.pool.target.eq(self.pool.target + move)]
+            m.d.sync += [self.address.eq(self.address + jump), control["target"].eq(control["target"] + move)]
             with m.If((chosen < loops.INNER) | (chosen == outermost)):
                 m.d.sync += self.weight.eq(self.weight + 1)
             with m.Else():
