@@ -14,9 +14,6 @@ from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, Registe
 LAYOUT_VERSION = 1
 """Version of what host and core agree on beside parameters and registers: images in memory, meaning of commands."""
 
-BUS_ERRORS = ("READ_SLVERR", "READ_DECERR", "WRITE_SLVERR", "WRITE_DECERR")
-"""Errors that a core with a memory system declares."""
-
 
 @dataclass(frozen=True)
 class Setting:
