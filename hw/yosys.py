@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ def _unused_inputs(design: Any, _: list[str]) -> None:
         top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
 
 
-_OWN = {
+_OWN: dict[str, Callable[[Any, list[str]], None]] = {
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_INPUTS: _unused_inputs,
