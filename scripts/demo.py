@@ -51,12 +51,12 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     beside = ThreadPoolExecutor(2)
     try:
         with Progress(*columns, console=console) as progress:
-            bar = progress.add_task("estimate resources", total=8)
+            bar = progress.add_task("estimate resources", total=5)
             core = core_for_digits()
             emitted = emit(core)
             estimate = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            table = beside.submit(pezo_6, Options(progress=lambda _: progress.advance(bar)))
+            table = beside.submit(pezo_6, Options(progress=lambda _: progress.advance(bar)), variants=False)
             tuned = tune_zeroth_order(progress)
             adapters = tune_adapters(progress)
             verdicts = verify_zeroth_order(tuned, simulator, progress)

@@ -20,6 +20,8 @@ from ..sim.compiled.tune import spec_for, tune_rtl
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))
 """Methods and engines beside the core."""
+CORE = "tiny"
+"""Preset of `InstantftSpec`: the time of the demo is mostly the synthesis and compilation of the core."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def settings_for(method: str, engine: str) -> Settings:
 def core_for_digits() -> InstantftSpec:
     """The core that fine-tunes digits with InstantFT."""
     samples = len(task_of("digits", drift="camera").tune)
-    return spec_for(preset("digits"), settings_for("instantft", "rtl"), samples, byte_inputs=True)
+    return spec_for(preset("digits"), settings_for("instantft", "rtl"), samples, byte_inputs=True, core=CORE)
 
 
 def tune_adapters(progress: Progress) -> AdapterRuns:
@@ -86,6 +88,6 @@ def tune_adapters(progress: Progress) -> AdapterRuns:
         progress.update(core, description=f"the core: {stage}")
 
     settings = settings_for("instantft", "rtl")
-    results["instantft", "rtl"], comparison, _ = tune_rtl(network, module, task, settings, stage=begin)
+    results["instantft", "rtl"], comparison, _ = tune_rtl(network, module, task, settings, stage=begin, core=CORE)
     progress.update(core, advance=1, description="the core")
     return AdapterRuns(results, comparison)

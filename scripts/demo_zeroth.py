@@ -17,14 +17,16 @@ from ..sim.verify import Verdict, verify, verify_phases
 
 STEPS = 4000
 RATE = 0.01
-STEPS_THROUGH_RTL = 24
+STEPS_THROUGH_RTL = 12
 """Steps of the fine-tuning, the first ones, whose weights go through the simulated hardware."""
 POINT_EVERY = 20
 """Steps between two points of the curve."""
-WORDS = 2000
+WORDS = 1000
 """Numbers that each generator gives in its own bench."""
 PRESETS = ("pool", "otf8", "otf14")
-"""Presets of `PezoSpec` that are verified, emitted and plotted."""
+"""Presets of `PezoSpec` that are emitted, estimated and plotted."""
+VERIFIED = ("pool", "otf8")
+"""Those that are verified here; the simulator of the third, with 16,384 factors, takes as long as both together."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,14 @@ def tune_zeroth_order(progress: Progress) -> ZerothOrderRun:
 
 
 def verify_zeroth_order(tuned: ZerothOrderRun, simulator: str, progress: Progress) -> dict[str, Verdict]:
-    """Send the first steps' weights through the whole tile, and verify each generator by itself.
+    """Send the first steps' weights through the whole tile, and verify two generators by themselves.
 
     Returns
     -------
     dict of str to Verdict
         By what was verified.
     """
-    bar = progress.add_task("weights through the RTL", total=1 + len(PRESETS))
+    bar = progress.add_task("weights through the RTL", total=1 + len(VERIFIED))
     tile = tuned.tile
     phases: list[Phase] = []
     for step in tuned.first:
@@ -95,7 +97,8 @@ def verify_zeroth_order(tuned: ZerothOrderRun, simulator: str, progress: Progres
             phases.append(Phase(given, {"o": expected}, reset=not phases))
     verdicts = {f"tile, {len(tuned.first)} steps of the network's weights": verify_phases(tile, phases, simulator)}
     progress.advance(bar)
-    for name, spec in generators().items():
-        verdicts[f"pezo, {name}"] = verify(spec, simulator, words=WORDS)
+    specs = generators()
+    for name in VERIFIED:
+        verdicts[f"pezo, {name}"] = verify(specs[name], simulator, words=WORDS)
         progress.advance(bar)
     return verdicts

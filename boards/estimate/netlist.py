@@ -15,7 +15,7 @@ from pathlib import Path
 from ...golden.errors import UserError
 from ...hw import yosys
 from ...hw.yosys import YosysError
-from .techmaps import MULTIPLIERS
+from .techmaps import MULTIPLIERS, block_ram_contents
 
 Bit = int | str
 """A net number, or the constant ``"0"``, ``"1"``, ``"x"`` or ``"z"``."""
@@ -143,6 +143,8 @@ def _synthesise(reads: Sequence[str], top: str, sources: str, folder: Path) -> N
     if not re.fullmatch(r"[A-Za-z_][\w$.]*", top):
         raise UserError(f"{top!r} is not a module name: give the plain name of the top module")
     (folder / "multipliers.v").write_text(MULTIPLIERS, encoding="utf-8")
+    # Yosys looks for an include file in the working directory first
+    (folder / "brams_defs.vh").write_text(block_ram_contents(), encoding="utf-8")
     try:
         yosys.run(_flow(reads, top), folder)
     except YosysError as failure:

@@ -55,6 +55,7 @@ class InstantftSpec(BusSpec):
     wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
+        "tiny": {"lanes": 16, "columns": 4},
         "small": {"columns": 4},
         "fast": {"columns": 8, "ports": 2},
         "chip": {"columns": 8, "cache": "chip", "cache_entries": 1024},
