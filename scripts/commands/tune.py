@@ -40,7 +40,7 @@ TEXT = ("shots", "precision")
     option("--epochs", type=click.IntRange(1), help="Epochs of fine-tuning; by default the paper's."),
     option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters."),
     option("--stochastic", is_flag=True, help="Round updates with random numbers of urng, not to nearest."),
-    option("--core", default="small", show_default=True, metavar="tiny|small|fast|chip", help="Preset for --engine rtl."),
+    option("--core", default="small", show_default=True, metavar="tiny|small|fast|chip", help="Preset, --engine rtl."),
     option("--pretrain-epochs", type=click.IntRange(1), help="Epochs of pre-training; by default the paper's."),
     option("--pretrain-rate", type=float, help="Learning rate of pre-training."),
 )

@@ -165,7 +165,7 @@ def _loaded(folder: Path):  # type: ignore[no-untyped-def]
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} has no config.json: give the folder of a model that transformers saved")
     bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return tokenizer, AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
@@ -173,4 +173,4 @@ def _loaded(folder: Path):  # type: ignore[no-untyped-def]
         raise UserError(f"{folder} has no model that transformers can load: {str(error).splitlines()[0]}") from None
     finally:
         if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.enable_progress_bar()
