@@ -121,9 +121,9 @@ class BackwardEngine(wiring.Component):
             a.beats.eq(Mux(loads, load.beats, updates.beats.as_value())),
             a.address.eq(Mux(busy | self.batch.start, sequencer.row, saved.address[row_bits:])),
             sequencer.parameters.eq(a.word),
-            head.b_write.eq(load.b | (updates.write[0] & ~of_a)),
-            head.b_address.eq(Mux(load.b, load.address, updates.address - mapping.a_beats)),
-            head.b_value.eq(b_beats[: len(Value.cast(head.b_value))]),
+            head.b_write.enable.eq(load.b | (updates.write[0] & ~of_a)),
+            head.b_write.address.eq(Mux(load.b, load.address, updates.address - mapping.a_beats)),
+            head.b_write.value.eq(b_beats[: len(Value.cast(head.b_write.value))]),
             head.b_read.address.eq(Mux(busy, sequencer.b.address, saved.address - mapping.a_beats)),
             sequencer.b.value.eq(head.b_read.value),
             sequencer.b.gradient.eq(head.b_read.gradient),
@@ -143,11 +143,11 @@ class BackwardEngine(wiring.Component):
             *(into.eq(value) for into, value in zip(array.x, self._fetch(m), strict=True)),
             array.w.eq(Mux(within, gradient, a.word.as_value())),
             array.within.eq(within),
-            head.hidden_valid.eq(array.valid),
-            *(into.eq(value) for into, value in zip(head.hidden, array.y, strict=False)),
+            head.forward.hidden_valid.eq(array.valid),
+            *(into.eq(value) for into, value in zip(head.forward.hidden, array.y, strict=False)),
             # base logits are seen in the operand registers
-            head.base_valid.eq(delayed(m, sequencer.base, FETCH + 1, "base")),
-            *(into.eq(value) for into, value in zip(head.base, array.operands, strict=False)),
+            head.forward.base_valid.eq(delayed(m, sequencer.base, FETCH + 1, "base")),
+            *(into.eq(value) for into, value in zip(head.forward.base, array.operands, strict=False)),
         ]
         for name in ("enable", "first", "last"):
             m.d.comb += getattr(array, name).eq(delayed(m, getattr(sequencer, name), FETCH, name))

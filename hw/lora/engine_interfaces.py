@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ...golden.lora.mapping import AdapterMapping
-from ..nn.interfaces import BEAT_BITS, PARAMETER
+from ..nn.interfaces import ACTIVATION, BEAT_BITS, PARAMETER
 
 VALUES = BEAT_BITS // PARAMETER.width
 """Parameters of a beat."""
@@ -106,6 +106,58 @@ class AdapterUpdates(wiring.Signature):
                 "write": Out(words),
                 "address": Out(range(mapping.adapter_beats)),
                 "beats": Out(data.ArrayLayout(PARAMETER, VALUES * words)),
+            }
+        )
+
+
+class ForwardValues(wiring.Signature):
+    """Results of a batch's forward pass, in the order of its samples; no handshake.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Attributes
+    ----------
+    hidden_valid : Out, 1
+        `hidden` has an adapter's hidden values; adapters in order, sample by sample.
+    hidden : Out, array of ranks Q8.16
+    base_valid : Out, 1
+        `base` has the next sample's base logits; at least two cycles before its last hidden values.
+    base : Out, array of classes Q8.16
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        super().__init__(
+            {
+                "hidden_valid": Out(1),
+                "hidden": Out(data.ArrayLayout(ACTIVATION, mapping.ranks)),
+                "base_valid": Out(1),
+                "base": Out(data.ArrayLayout(ACTIVATION, mapping.classes)),
+            }
+        )
+
+
+class BWrite(wiring.Signature):
+    """A write of an entry of B, between batches or while the batch is updated; entry class * adapters + adapter.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Attributes
+    ----------
+    enable : Out, 1
+    address : Out, range(classes * adapters)
+    value : Out, array of ranks Q4.12
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        super().__init__(
+            {
+                "enable": Out(1),
+                "address": Out(range(mapping.classes * mapping.adapters)),
+                "value": Out(data.ArrayLayout(PARAMETER, mapping.ranks)),
             }
         )
 

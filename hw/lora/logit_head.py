@@ -1,7 +1,7 @@
 """Logit head, the end of the network sample by sample: logits, softmax, loss gradient, each adapter's part of it."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib import data, fifo, memory, wiring
+from amaranth.lib import fifo, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -16,7 +16,7 @@ from ..nn.softmax import Softmax
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
-from .engine_interfaces import BRead, HiddenGradientRead
+from .engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead
 from .job_interfaces import LabelWrite
 
 LOGITS_WAITING = 64
@@ -44,22 +44,16 @@ class LogitHead(wiring.Component):
         A batch begins: whatever comes belongs to its samples in order.
     half : In, 1
         Half of the labels' memory that has the batch's.
-    hidden_valid : In, 1
-        `hidden` has an adapter's hidden values; adapters in order, sample by sample.
-    hidden : In, array of ranks Q8.16
-    base_valid : In, 1
-        `base` has a sample's base logits; samples in order.
-    base : In, array of classes Q8.16
+    forward : In, `ForwardValues`
+        Hidden values and base logits; a sample's logits begin when all of its values are there.
     labels : In, `LabelWrite`
         Labels of either half.
     finished : Out, range(batch + 1)
         Samples of which all gradients are known.
     gradients : In, `HiddenGradientRead`
         Gradients at the hidden values.
-    b_write : In, 1
-        Write `b_value` to entry `b_address` of B; between batches, or while the batch is updated.
-    b_address : In, range(classes * adapters)
-    b_value : In, array of ranks Q4.12
+    b_write : In, `BWrite`
+        Writes to B.
     b_read : In, `BRead`
         B, and the batch's gradient of it.
     show : In, 1
@@ -76,14 +70,12 @@ class LogitHead(wiring.Component):
         self.sum_width = accumulator_width(Q8_16, Q4_12, batch)
         super().__init__(
             {
-                **dict.fromkeys(("start", "half", "hidden_valid", "base_valid", "b_write", "show"), In(1)),
-                "hidden": In(data.ArrayLayout(ACTIVATION, mapping.ranks)),
-                "base": In(data.ArrayLayout(ACTIVATION, mapping.classes)),
+                **dict.fromkeys(("start", "half", "show"), In(1)),
+                "forward": In(ForwardValues(mapping)),
                 "labels": In(LabelWrite(batch)),
                 "finished": Out(range(batch + 1)),
                 "gradients": In(HiddenGradientRead(mapping, batch)),
-                "b_address": In(range(self.entries)),
-                "b_value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
+                "b_write": In(BWrite(mapping)),
                 "b_read": In(BRead(mapping, self.sum_width)),
                 "logits": Out(LOGIT),
                 "clipped": Out(range(mapping.ranks + 2)),
@@ -92,16 +84,16 @@ class LogitHead(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        mapping = self.mapping
-        m.submodules.b = b = memory.Memory(shape=self.b_value.shape(), depth=self.entries, init=[])
-        m.submodules.h = h = memory.Memory(shape=self.hidden.shape(), depth=self.batch * mapping.adapters, init=[])
+        mapping, forward, b_write = self.mapping, self.forward, self.b_write
+        m.submodules.b = b = memory.Memory(shape=b_write.value.shape(), depth=self.entries, init=[])
+        m.submodules.h = h = memory.Memory(shape=forward.hidden.shape(), depth=self.batch * mapping.adapters, init=[])
         store, h_in = b.write_port(), h.write_port()
-        m.d.comb += [store.en.eq(self.b_write), store.addr.eq(self.b_address), store.data.eq(self.b_value)]
+        m.d.comb += [store.en.eq(b_write.enable), store.addr.eq(b_write.address), store.data.eq(b_write.value)]
         position = Signal(range(self.batch * mapping.adapters + 1))
-        m.d.comb += [h_in.en.eq(self.hidden_valid), h_in.addr.eq(position), h_in.data.eq(self.hidden)]
+        m.d.comb += [h_in.en.eq(forward.hidden_valid), h_in.addr.eq(position), h_in.data.eq(forward.hidden)]
         with m.If(self.start):
             m.d.sync += position.eq(0)
-        with m.Elif(self.hidden_valid):
+        with m.Elif(forward.hidden_valid):
             m.d.sync += position.eq(position + 1)
 
         m.submodules.waiting = waiting = fifo.SyncFIFOBuffered(
@@ -152,21 +144,20 @@ class LogitHead(wiring.Component):
 
         Longer than most: the state machine and the pipeline behind it share the sample's counters.
         """
-        mapping = self.mapping
+        mapping, forward = self.mapping, self.forward
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         before_sum = READ + MULTIPLY + exact_log2(ranks)
         # by then a sample's last logit is in the FIFO, whose level decides on the next one
         behind = before_sum + SUM + RoundSaturate.LATENCY
-        m.submodules.bases = bases = memory.Memory(
-            shape=unsigned(len(Value.cast(self.base))), depth=self.batch, init=[]
-        )
+        sample_width = len(Value.cast(forward.base))
+        m.submodules.bases = bases = memory.Memory(shape=unsigned(sample_width), depth=self.batch, init=[])
         into, base = bases.write_port(), bases.read_port()
         bases_seen, needed, sample = Signal(range(self.batch + 1)), Signal.like(seen), Signal(range(self.batch + 1))
-        m.d.comb += [into.en.eq(self.base_valid), into.addr.eq(bases_seen), into.data.eq(self.base)]
+        m.d.comb += [into.en.eq(forward.base_valid), into.addr.eq(bases_seen), into.data.eq(forward.base)]
         b_port, h_port = b.read_port(), h.read_port()
         entry, number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
-        left, pause = Signal(len(Value.cast(self.base))), Signal(range(behind))
+        left, pause = Signal(sample_width), Signal(range(behind))
         issue, end = Signal(), Signal()
         m.d.comb += [
             b_port.addr.eq(Mux(issue, entry, self.b_read.address)),
@@ -213,7 +204,7 @@ class LogitHead(wiring.Component):
             waiting.w_en.eq(valid),
             waiting.w_data.eq(Cat(rounding.o, final)),
         ]
-        with m.If(self.base_valid):
+        with m.If(forward.base_valid):
             m.d.sync += bases_seen.eq(bases_seen + 1)
         with m.If(self.start):
             m.d.sync += [bases_seen.eq(0), sample.eq(0), needed.eq(adapters), origin.eq(0)]

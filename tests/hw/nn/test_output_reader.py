@@ -1,0 +1,66 @@
+"""Output reader: each stage's outputs in the order of its shape, several samples, other stages' dropped."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.fixed import Q8_16
+from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Relu, stages_of
+from fabtune.golden.nn.mapping import Mapping
+from fabtune.hw.nn.output_reader import OutputReader
+
+LAYERS = (Convolution(5, 2), Relu(), MaxPool(2), Convolution(3, 2), Relu(), Flatten(), Linear(4))
+MAPPING = Mapping("read", stages_of("read", (1, 7, 9), LAYERS), lanes=16, columns=2)
+SAMPLES = 3
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+@pytest.mark.parametrize("stage", [0, 1, -1])
+def test_outputs_of_a_stage(stage, stall, play):
+    dut, own = OutputReader(MAPPING, stage), MAPPING.stages[stage]
+    number = range(len(MAPPING.stages))[stage]
+    rng = np.random.default_rng(number)
+    shape = (SAMPLES, own.channels, own.cells)
+    samples = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
+    found, memory = [], {}
+
+    async def outputs(ctx):
+        port = dut.outputs
+        while True:
+            *_, enable, address, column = await ctx.tick().sample(port.enable, port.address, port.column)
+            if enable:
+                ctx.set(port.value, memory.get((address, column), 77))
+
+    async def fill(ctx, at):
+        """Another stage's outputs, then those of this one: in groups of as many channels as columns."""
+        ctx.set(dut.outputs.filled, ((1 << len(MAPPING.stages)) - 1) & ~(1 << number))
+        await ctx.tick()
+        ctx.set(dut.outputs.filled, 0)
+        for _ in range(4):
+            await ctx.tick()
+            assert not ctx.get(dut.outputs.full)
+            assert not ctx.get(dut.o.valid)
+        for channel, cell in np.ndindex(own.channels, own.cells):
+            group, column = divmod(channel, MAPPING.columns)
+            memory[own.output + group * own.cells + cell, column] = int(samples[at, channel, cell])
+        ctx.set(dut.outputs.filled, 1 << number)
+        await ctx.tick()
+        ctx.set(dut.outputs.filled, 0)
+        assert ctx.get(dut.outputs.full) == 1 << number
+
+    async def body(ctx):
+        for at in range(SAMPLES):
+            await fill(ctx, at)
+            values = []
+            while len(values) < own.channels * own.cells:
+                ready = rng.random() >= stall
+                ctx.set(dut.o.ready, ready)
+                *_, valid, value = await ctx.tick().sample(dut.o.valid, dut.o.payload)
+                if valid and ready:
+                    values.append(value)
+            ctx.set(dut.o.ready, 0)
+            found.append(values)
+            assert not ctx.get(dut.outputs.full)
+            memory.clear()
+
+    play(dut, body, outputs)
+    assert found == samples.reshape(SAMPLES, -1).tolist()

@@ -1,0 +1,60 @@
+"""Sample buffers: samples start in order of arrival, and never more come in than there is room for."""
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from fabtune.golden.models.network import Convolution, Linear, stages_of
+from fabtune.golden.nn.mapping import Mapping
+from fabtune.hw.nn.sample_buffers import SampleBuffers
+
+SMALL = Mapping("small", stages_of("small", (12,), (Linear(4),)))
+LARGE = Mapping("large", stages_of("large", (1, 100, 100), (Convolution(4, 3),)))
+
+
+def test_mappings_have_two_buffers_and_one():
+    assert (SMALL.sample_buffers, LARGE.sample_buffers) == (2, 1)
+
+
+@pytest.mark.parametrize("mapping", [SMALL, LARGE], ids=["two buffers", "one buffer"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_arrivals_and_ends(mapping, seed):
+    """Against a list of buffers: those that fill, wait and are computed."""
+    dut, rng = SampleBuffers(mapping), np.random.default_rng(seed)
+    started = []
+
+    async def bench(ctx):
+        filling, waiting, running = [], [], []
+        following, mismatches = 0, []
+        for _ in range(800):
+            hold = rng.random() < 0.3
+            room = len(filling) + len(waiting) + len(running) < mapping.sample_buffers
+            expected = {"room": room, "begin": bool(waiting and not running and not hold), "running": bool(running)}
+            enter = room and not filling and rng.random() < 0.5
+            arrived, done = bool(filling) and rng.random() < 0.3, bool(running) and rng.random() < 0.3
+            for name, value in {"hold": hold, "enter": enter, "arrived": arrived, "done": done}.items():
+                ctx.set(getattr(dut, name), value)
+            mismatches += [name for name, value in expected.items() if bool(ctx.get(getattr(dut, name))) != value]
+            if filling:
+                assert ctx.get(dut.into) == filling[0]
+            if running or expected["begin"]:
+                assert ctx.get(dut.current) == (running or waiting)[0]
+            if expected["begin"]:
+                started.append(waiting[0])
+                running.append(waiting.pop(0))
+            if arrived:
+                waiting.append(filling.pop())
+            if done:
+                running.pop()
+            if enter:
+                filling.append(following)
+                following = (following + 1) % mapping.sample_buffers
+            await ctx.tick()
+        assert not mismatches
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert len(started) > 50
+    assert started == [at % mapping.sample_buffers for at in range(len(started))]
