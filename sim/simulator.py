@@ -14,14 +14,16 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
-from ..hw.verilog import Emitted
+
+if TYPE_CHECKING:
+    from ..hw.verilog import Emitted  # each run of a bench imports this module again
 
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
@@ -33,7 +35,8 @@ _MAKE_FLAGS = (
     # a bench spends its time in Python: see sim/compiled/build.py for the cost of more than -O1
     "OPT_FAST=-O1"
 )
-
+# By default a file of 20,000 nodes is split: each of the parts takes 2 s to read Verilator's headers.
+_VERILATOR_FLAGS = ("-Wno-fatal", "-Wno-style", "--output-split", "60000")
 
 _OWN_SOURCE = source_digest(Path(__file__))
 """The options of a build stand in this file."""
@@ -209,7 +212,7 @@ def _keep_waves(test_dir: Path, waves: Path) -> None:
 def _main(step: str, job: dict[str, Any]) -> None:
     runner = get_runner(job["simulator"])
     if step == "build":
-        arguments = ["-Wno-fatal", "-Wno-style"] if job["simulator"] == "verilator" else ["-g2012"]
+        arguments = [*_VERILATOR_FLAGS] if job["simulator"] == "verilator" else ["-g2012"]
         if len(job["sources"]) > 1:  # what the runner asks for, and the second source replaces
             arguments.append("--no-public-flat-rw")
         runner.build(

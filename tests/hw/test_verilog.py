@@ -15,7 +15,13 @@ from fabtune.sim.simulator import environment, find
 # of the whole core see tests/sim/cores/test_instantft.py
 NAMES = [
     *(name for name in BLOCKS if name != "instantft"),
-    *(f"{name}:{preset}" for name, kind in BLOCKS.items() if name != "instantft" for preset in kind.presets),
+    *(
+        # LeNet-5's differ from the defaults in the lengths of their counters
+        pytest.param(f"{name}:{preset}", marks=[pytest.mark.slow] if "lenet5" in preset else [])
+        for name, kind in BLOCKS.items()
+        if name != "instantft"
+        for preset in kind.presets
+    ),
 ]
 
 

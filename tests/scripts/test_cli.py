@@ -29,7 +29,7 @@ assert not found, found
         "list",
         "list --json",
         "emit urng",
-        "emit instantft --set network=digits",
+        "emit instantft --preset tiny --set network=digits",
         "estimate urng",
     ],
 )

@@ -14,7 +14,7 @@ def names(folder):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
-    settings = ("--set", "network=digits") if block == "instantft" else ()  # another takes long
+    settings = ("--preset", "tiny", "--set", "network=digits") if block == "instantft" else ()  # another takes long
     status, out, _ = fabtune("emit", block, *settings, "--json")
     written = json.loads(out)
     assert status == 0

@@ -15,7 +15,7 @@ def build():
 def test_own_network_in_rtl(fabtune, tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", "skip2-lora", "--json"]
-    status, out, err = fabtune("tune", "--engine", "rtl", *asked)
+    status, out, err = fabtune("tune", "--engine", "rtl", "--core", "tiny", *asked)
     assert status == 0, err
     found = json.loads(out)
     assert found["bit_exact"]

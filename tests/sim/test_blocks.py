@@ -65,14 +65,21 @@ VARIATIONS = [
     ("fc", "inputs=33 outputs=9 columns=2 relu=false"),
     ("fc", "inputs=1 outputs=1 lanes=16 columns=8"),
     ("fc", "inputs=70 outputs=10 lanes=16"),
-    ("conv", "channels=6 height=14 width=14 outputs=16 kernel=5 padding=0"),
+    ("conv", "channels=6 height=8 width=8 outputs=10 kernel=5 padding=0"),
     ("conv", "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16"),
     ("conv", "channels=1 height=5 width=4 outputs=1 kernel=1 padding=0 pool=1"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     ("adapter", "inputs=20,50,33 classes=16 rank=3 columns=8 lanes=16 batch=5"),
     ("adapter", "inputs=45 rank=5 columns=8 batch=4"),
 ]
+WORDS = 500
+"""Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""
 cycles = {}
+
+
+def spec_of(name):
+    block, _, preset = name.partition(":")
+    return build(BLOCKS[block], [], preset or None)
 
 
 def check(spec, simulator, words, name):
@@ -85,13 +92,24 @@ def check(spec, simulator, words, name):
 
 @pytest.mark.parametrize("name", BASE)
 def test_base_case(name, simulator):
-    block, _, preset = name.partition(":")
-    check(build(BLOCKS[block], [], preset or None), simulator, 1200, name)
+    check(spec_of(name), simulator, WORDS, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BASE)
+def test_base_case_for_long(name):
+    check(spec_of(name), "verilator", 8 * WORDS, name)
+
+
+@pytest.mark.slow
+def test_layer_of_lenet5():
+    settings = "channels=6 height=14 width=14 outputs=16 kernel=5 padding=0"
+    check(build(BLOCKS["conv"], settings.split()), "verilator", WORDS, settings)
 
 
 @pytest.mark.parametrize(("block", "settings"), VARIATIONS)
 def test_variation(block, settings, fast_simulator):
-    check(build(BLOCKS[block], settings.split()), fast_simulator, 500, f"{block} {settings}")
+    check(build(BLOCKS[block], settings.split()), fast_simulator, WORDS // 2, f"{block} {settings}")
 
 
 def test_enough_was_compared():

@@ -55,9 +55,20 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
     assert verify(dataclasses.replace(spec, **change), fast_simulator, words=300, rtl=spec).mismatches > 0
 
 
+SMALLER = {
+    "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
+    "conv": "channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16",
+    "fc": "inputs=33 outputs=9 columns=2 lanes=16",
+    "mac": "lanes=16 columns=1 terms=16",
+    "tile": "lanes=4",
+    "weight_path": "lanes=8",
+}
+"""Settings of the blocks whose default is large."""
+
+
 @pytest.mark.parametrize("block", [name for name in BLOCKS if name != "instantft"])  # see test_instantft
 def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
-    spec = build(BLOCKS[block])
+    spec = build(BLOCKS[block], SMALLER.get(block, "").split())
     phases = scenario(spec, np.random.default_rng(0), 200)
     told = next(phase for phase in phases if phase.expected)
     name, words = next(iter(told.expected.items()))

@@ -25,7 +25,12 @@ from fabtune.sim.compiled.job import TuningJob, values_of
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.tb_instantft import random_parameters
 
-SMALL = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4, "cache_entries": 64}
+SMALL = {
+    "network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3",
+    "lanes": 16,
+    "batch": 4,
+    "cache_entries": 64,
+}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -107,11 +112,11 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "vector": ({"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False}, True, 1.0),
     "last": ({"last_only": True}, False, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
-    "wide": ({"columns": 8, "rank": 6, "batch": 7}, False, 1.0),
-    "two ports": ({"columns": 8, "ports": 2}, False, 1.0),
-    "two ports, raw": ({"columns": 8, "ports": 2}, True, 1.0),
+    "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
+    "two ports": ({"lanes": 32, "columns": 8, "ports": 2}, False, 1.0),
+    "two ports, raw": ({"lanes": 32, "columns": 8, "ports": 2}, True, 1.0),
     "on the chip": ({"cache": "chip"}, False, 1.0),
-    "narrow": ({"lanes": 16, "columns": 2, "rank": 1}, False, 1.0),
+    "narrow": ({"columns": 2, "rank": 1}, False, 1.0),
     "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
 }
 LONG = ("two words at once", "wide", "narrow", "image in words", "last", "two ports, raw")

@@ -20,18 +20,18 @@ needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="no Icaru
 @pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=needs_icarus)])
 @pytest.mark.parametrize("form", FORMS)
 def test_rtl_equals_golden(form, simulator):
-    verdict = verify(GrngSpec(form=form), simulator, words=3000)
+    verdict = verify(GrngSpec(form=form), simulator, words=1200)
     assert verdict.passed, verdict
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rtl_equals_golden_from_other_seeds(form):
-    verdict = verify(GrngSpec(form=form, seeds=OTHER_SEEDS), words=1000)
+    verdict = verify(GrngSpec(form=form, seeds=OTHER_SEEDS), words=500)
     assert verdict.passed, verdict
 
 
 def test_tree_and_select_are_one_sequence():
-    verdict = verify(GrngSpec(form="select"), words=1000, rtl=GrngSpec(form="tree"))
+    verdict = verify(GrngSpec(form="select"), words=500, rtl=GrngSpec(form="tree"))
     assert verdict.passed, verdict
 
 

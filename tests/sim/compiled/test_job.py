@@ -10,7 +10,9 @@ from fabtune.sim.compiled.job import TuningJob, compare_job
 from fabtune.sim.cores.tb_instantft import random_parameters
 
 # the core of tests/boards/host/test_job.py: one build serves both
-SPEC = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", batch=4, cache_entries=64)
+SPEC = InstantftSpec(
+    network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, batch=4, cache_entries=64
+)
 
 
 @pytest.fixture

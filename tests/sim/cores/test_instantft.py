@@ -17,7 +17,7 @@ from fabtune.sim.scenario import scenario
 from fabtune.sim.simulator import environment, find
 from fabtune.sim.verify import verify, verify_phases
 
-SPEC = InstantftSpec(network="digits")
+SPEC = InstantftSpec(network="digits", lanes=16)
 
 
 def test_jobs_in_a_row_are_bit_exact():
@@ -29,9 +29,9 @@ def test_jobs_in_a_row_are_bit_exact():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memories", [{"ports": 2}, {"cache": "chip", "cache_entries": 64}])
-def test_other_memories_are_bit_exact(memories):
-    verdict = verify(InstantftSpec(network="digits", **memories))
+@pytest.mark.parametrize("settings", [{}, {"ports": 2}, {"cache": "chip", "cache_entries": 64}])
+def test_wider_cores_are_bit_exact(settings):
+    verdict = verify(InstantftSpec(network="digits", **settings))
     assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
 
 
