@@ -168,6 +168,8 @@ def test_examples_run(example, tmp_path, monkeypatch, capsys):
 
 LOAD_FC = 17
 """Beats of the parameters of a layer of five inputs and three outputs: 32 lanes x 4 columns of 8, and the biases."""
+LOAD_CONV = 10
+"""Beats of a convolution with three outputs on 16 lanes x 2 columns: two groups, each one word and its biases."""
 LOAD_ADAPTER = 18
 """Beats of one adapter from 20 inputs to two classes: A as 32 lanes x 4 columns of 8, B one for each class."""
 SIMULATED = {
@@ -187,6 +189,7 @@ SIMULATED = {
             {},
         ],
     },
+    "nf4_quant": {"settings": ["length=4"], "gaps": [21, 2, 3], "packet": 4},
     "weight_path": {"undrawn": {"codes_sign": 1}},
     "nf4_dequant": {},
     "mac": {"settings": ["lanes=2"]},
@@ -194,6 +197,20 @@ SIMULATED = {
         "settings": ["inputs=20", "classes=2", "batch=2"],
         "before": [{"load_valid": 1}] * LOAD_ADAPTER + [{}] * 6,
         "gaps": [27, 9, 41, 13, 15],
+    },
+    "conv": {
+        "settings": [
+            "channels=1",
+            "height=4",
+            "width=4",
+            "kernel=3",
+            "padding=0",
+            "outputs=3",
+            "lanes=16",
+            "columns=2",
+        ],
+        "before": [{"load_valid": 1}] * LOAD_CONV,
+        "gaps": [47],
     },
     "fc": {"settings": ["inputs=5", "outputs=3"], "before": [{"load_valid": 1}] * LOAD_FC, "gaps": [26]},
     "softmax": {"settings": ["classes=2"], "gaps": [8]},
@@ -203,19 +220,21 @@ SIMULATED = {
     "axi_registers": {},
 }
 """Diagrams that are replayed: parameters of the block, inputs that are not drawn, cycles before the diagram begins, and
-cycles that each broken line leaves out. The others leave out more than a diagram can say."""
+cycles that each broken line leaves out, in which inputs keep their levels; with `packet` every so many transfers of `i`
+have `i_last` all the same."""
 
 
-def replay(wrapper, lanes, undrawn=(), before=(), gaps=()):
+def replay(wrapper, lanes, undrawn=(), before=(), gaps=(), packet=0):
     """Drive a block with a diagram's inputs; differences between its outputs and those that are drawn."""
     levels = {lane["name"]: lane["wave"] for lane in lanes if lane["name"] != "cycle" and "p" not in lane["wave"]}
     inputs = {name for name, member in wrapper.signature.members.items() if member.flow is In} - {wrapper.clock}
     drawn_inputs, outputs = inputs & set(levels), set(levels) - inputs
     idle = {name: int(name.endswith("ready")) for name in inputs} | {wrapper.reset: 1 - wrapper.reset_level}
-    gaps, wrong = iter(gaps), []
+    gaps, wrong, transfers = iter(gaps), [], 0
 
     async def bench(context):
         async def cycle(values, expected, where):
+            nonlocal transfers
             for name, value in values.items():
                 context.set(getattr(wrapper, name), value)
             await context.delay(1e-6)
@@ -223,6 +242,8 @@ def replay(wrapper, lanes, undrawn=(), before=(), gaps=()):
                 got = context.get(getattr(wrapper, name))
                 if level in "01" and got != int(level):
                     wrong.append(f"cell {where}: {name} is {got}, drawn {level}")
+            if packet:
+                transfers += context.get(wrapper.i_valid) & context.get(wrapper.i_ready)
             context.set(getattr(wrapper, wrapper.clock), 1)
             await context.delay(1e-6)
             context.set(getattr(wrapper, wrapper.clock), 0)
@@ -236,7 +257,8 @@ def replay(wrapper, lanes, undrawn=(), before=(), gaps=()):
             values = idle | dict(undrawn) | {name: int(now[name] == "1") for name in drawn_inputs}
             if "|" in drawn.values():
                 for _ in range(next(gaps)):
-                    await cycle(values, {}, cell)
+                    last = {"i_last": int(transfers % packet == packet - 1)} if packet else {}
+                    await cycle(values | last, {}, cell)
             else:
                 await cycle(values, {name: now[name] for name in outputs}, cell)
 
