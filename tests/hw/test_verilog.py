@@ -16,8 +16,8 @@ from fabtune.sim.simulator import environment, find
 NAMES = [
     *(name for name in BLOCKS if name != "instantft"),
     *(
-        # LeNet-5's differ from the defaults in the lengths of their counters
-        pytest.param(f"{name}:{preset}", marks=[pytest.mark.slow] if "lenet5" in preset else [])
+        # they differ from the defaults in the lengths of counters and the depths of tables
+        pytest.param(f"{name}:{preset}", marks=pytest.mark.slow)
         for name, kind in BLOCKS.items()
         if name != "instantft"
         for preset in kind.presets

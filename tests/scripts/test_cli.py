@@ -1,5 +1,6 @@
 """The command line as a whole: its help, what it imports, and one line for every mistake."""
 
+import shlex
 import subprocess
 import sys
 
@@ -29,12 +30,12 @@ assert not found, found
         "list",
         "list --json",
         "emit urng",
-        "emit instantft --preset tiny --set network=digits",
+        "emit instantft --preset tiny --set columns=2 --set rank=2 --set 'network=64 fc10'",
         "estimate urng",
     ],
 )
 def test_what_needs_no_training_imports_nothing_for_it(tmp_path, arguments):
-    program = [sys.executable, "-c", LOADED.format(slow=SLOW), *arguments.split()]
+    program = [sys.executable, "-c", LOADED.format(slow=SLOW), *shlex.split(arguments)]
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -5,13 +5,21 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from fabtune.boards.estimate.estimate import estimate_rtlil
+from fabtune.golden.rng.grng import GrngSpec
+from fabtune.hw.verilog import emit
+from fabtune.scripts import demo
 from fabtune.scripts.cli import main
 from fabtune.scripts.demo import summary
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
 
 
-def test_the_demo_from_end_to_end(tmp_path):
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
+    if not whole:  # the synthesis of the core takes as long as everything else: here a generator's stands for it
+        tree = emit(GrngSpec())
+        monkeypatch.setattr(demo, "estimate_rtlil", lambda _, top: estimate_rtlil(tree.rtlil, tree.top))
     output = tmp_path / "demo"
     result = CliRunner().invoke(main, ["demo", "-o", str(output), "--json"])
     assert result.exit_code == 0

@@ -14,7 +14,8 @@ def names(folder):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
-    settings = ("--preset", "tiny", "--set", "network=digits") if block == "instantft" else ()  # another takes long
+    small = ("--preset", "tiny", "--set", "columns=2", "--set", "rank=2", "--set", "network=64 fc10")
+    settings = small if block == "instantft" else ()
     status, out, _ = fabtune("emit", block, *settings, "--json")
     written = json.loads(out)
     assert status == 0

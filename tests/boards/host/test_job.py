@@ -113,13 +113,14 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "last": ({"last_only": True}, False, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
-    "two ports": ({"lanes": 32, "columns": 8, "ports": 2}, False, 1.0),
+    "two ports": ({"ports": 2}, False, 1.0),
+    "two ports, wide": ({"lanes": 32, "columns": 8, "ports": 2}, False, 1.0),
     "two ports, raw": ({"lanes": 32, "columns": 8, "ports": 2}, True, 1.0),
     "on the chip": ({"cache": "chip"}, False, 1.0),
     "narrow": ({"columns": 2, "rank": 1}, False, 1.0),
     "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
 }
-LONG = ("two words at once", "wide", "narrow", "image in words", "last", "two ports, raw")
+LONG = ("two words at once", "wide", "narrow", "image in words", "last", "two ports, raw", "two ports, wide")
 """Other cores of the same kind, each with a build of its own."""
 
 

@@ -1,7 +1,5 @@
 """RTL of `grng` against golden, and what the three forms cost."""
 
-import shutil
-
 import pytest
 
 from fabtune.boards.estimate.estimate import estimate_rtlil
@@ -14,30 +12,27 @@ OTHER_SEEDS = (0, 1, 2, 3, 4, 5, 6, 7)
 PUBLISHED_LUTS, TOLERANCE = 133_120 / 1024, 0.05
 """A generator's part of PeZO's table 6."""
 
-needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="no Icarus here")
 
-
-@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=needs_icarus)])
 @pytest.mark.parametrize("form", FORMS)
-def test_rtl_equals_golden(form, simulator):
-    verdict = verify(GrngSpec(form=form), simulator, words=1200)
+def test_rtl_equals_golden(form, fast_simulator):
+    verdict = verify(GrngSpec(form=form), fast_simulator, words=1200)
     assert verdict.passed, verdict
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rtl_equals_golden_from_other_seeds(form):
-    verdict = verify(GrngSpec(form=form, seeds=OTHER_SEEDS), words=500)
+def test_rtl_equals_golden_from_other_seeds(form, fast_simulator):
+    verdict = verify(GrngSpec(form=form, seeds=OTHER_SEEDS), fast_simulator, words=500)
     assert verdict.passed, verdict
 
 
-def test_tree_and_select_are_one_sequence():
-    verdict = verify(GrngSpec(form="select"), words=500, rtl=GrngSpec(form="tree"))
+def test_tree_and_select_are_one_sequence(fast_simulator):
+    verdict = verify(GrngSpec(form="select"), fast_simulator, words=500, rtl=GrngSpec(form="tree"))
     assert verdict.passed, verdict
 
 
-def test_one_bit_of_a_seed_is_seen():
+def test_one_bit_of_a_seed_is_seen(fast_simulator):
     seeds = GrngSpec().seeds
-    verdict = verify(GrngSpec(), words=200, rtl=GrngSpec(seeds=(*seeds[:7], seeds[7] ^ 1)))
+    verdict = verify(GrngSpec(), fast_simulator, words=200, rtl=GrngSpec(seeds=(*seeds[:7], seeds[7] ^ 1)))
     assert not verdict.passed
     assert verdict.mismatches
 
