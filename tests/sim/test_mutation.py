@@ -42,7 +42,7 @@ PARAMETERS = [
 def test_a_changed_parameter_of_the_rtl_is_seen(spec, change, fast_simulator):
     if isinstance(spec, UrngSpec) and "taps" in change:
         change = change | {"seeds": spec.seeds}
-    verdict = verify(spec, fast_simulator, words=300, rtl=dataclasses.replace(spec, **change))
+    verdict = verify(spec, fast_simulator, words=150, rtl=dataclasses.replace(spec, **change))
     assert verdict.mismatches > 0
     assert not verdict.passed
     assert verdict.differences
@@ -52,7 +52,7 @@ def test_a_changed_parameter_of_the_rtl_is_seen(spec, change, fast_simulator):
 def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
     if "taps" in change:
         change = change | {"seeds": spec.seeds}
-    assert verify(dataclasses.replace(spec, **change), fast_simulator, words=300, rtl=spec).mismatches > 0
+    assert verify(dataclasses.replace(spec, **change), fast_simulator, words=150, rtl=spec).mismatches > 0
 
 
 SMALLER = {
@@ -69,7 +69,7 @@ SMALLER = {
 @pytest.mark.parametrize("block", [name for name in BLOCKS if name != "instantft"])  # see test_instantft
 def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
     spec = build(BLOCKS[block], SMALLER.get(block, "").split())
-    phases = scenario(spec, np.random.default_rng(0), 200)
+    phases = scenario(spec, np.random.default_rng(0), 130)
     told = next(phase for phase in phases if phase.expected)
     name, words = next(iter(told.expected.items()))
     field, column = next(iter(words.items()))
