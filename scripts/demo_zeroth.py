@@ -26,7 +26,7 @@ WORDS = 1000
 PRESETS = ("pool", "otf8", "otf14")
 """Presets of `PezoSpec` that are emitted, estimated and plotted."""
 VERIFIED = ("pool", "otf8")
-"""Those that are verified here; the simulator of the third, with 16,384 factors, takes as long as both together."""
+"""Presets that are verified here: to compile the 16,384 factors of the third takes as long as both together."""
 
 
 @dataclass(frozen=True)
