@@ -77,7 +77,7 @@ SLOW_VARIATIONS = [
     ("tile", "scale.urng.bits=14 lanes=4"),
     ("weight_path", "lanes=64 numbers=31"),
 ]
-WORDS = 300
+WORDS = 400
 """Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""
 cycles = {}
 
@@ -121,10 +121,10 @@ def test_every_block_runs_on_the_fast_simulator():
     ("block", "settings"), [*VARIATIONS, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW_VARIATIONS)]
 )
 def test_variation(block, settings, fast_simulator):
-    check(build(BLOCKS[block], settings.split()), fast_simulator, WORDS // 3, f"{block} {settings}")
+    check(build(BLOCKS[block], settings.split()), fast_simulator, WORDS // 2, f"{block} {settings}")
 
 
 def test_enough_was_compared():
     if len(cycles) < len(BASE) + len(PRESETS) + len(VARIATIONS):
         pytest.skip("only part of the cases ran")
-    assert sum(cycles.values()) >= 150_000
+    assert sum(cycles.values()) >= 200_000
