@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import importlib
 import json
+import pickle
 import re
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from amaranth.lib import wiring
 
 from .. import __version__
 from ..golden.block import Spec
+from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from . import yosys
 from .top import Port, TopWrapper
@@ -71,9 +73,45 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@lru_cache(maxsize=64)  # a core takes ten seconds, and is compiled, packaged and estimated
-def emit(spec: Spec, top: str | None = None, block: wiring.Component | None = None) -> Emitted:
-    """Generate a block.
+@lru_cache(maxsize=64)
+def emit(spec: Spec, top: str | None = None) -> Emitted:
+    """Generate one of fabtune's own blocks, or read it from the cache.
+
+    A core takes ten seconds, and is compiled, packaged and estimated. What is cached is named by the spec, the code of
+    `golden` and `hw`, and the versions of Amaranth and Yosys.
+
+    Parameters
+    ----------
+    spec : Spec
+        Its parameters.
+    top : str, optional
+        Name of the top module, by default the block's.
+
+    Returns
+    -------
+    Emitted
+        See `generate`.
+
+    Raises
+    ------
+    UserError
+        If `top` is no name for a module.
+    """
+    top = _module_name(spec, top)
+    hw = Path(__file__).parent
+    tools = (package_version("amaranth"), package_version("pyosys"), __version__)
+    key = digest_of(type(spec), spec, top, source_digest(hw, hw.parent / "golden"), *tools)
+
+    def make(entry: Path) -> None:
+        entry.write_bytes(pickle.dumps(generate(spec, top)))
+
+    # as trustworthy as its neighbours: the cache holds programs that are run
+    found: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
+    return found
+
+
+def generate(spec: Spec, top: str | None = None, block: wiring.Component | None = None) -> Emitted:
+    """Generate a block, without the cache.
 
     Parameters
     ----------
@@ -94,15 +132,21 @@ def emit(spec: Spec, top: str | None = None, block: wiring.Component | None = No
     UserError
         If `top` is no name for a module.
     """
-    top = top or spec.name
-    if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
-        raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
+    top = _module_name(spec, top)
     with _without_garbage_collection():
         wrapper = TopWrapper(block or component(spec), spec)
         text = rtlil.convert(wrapper, name=top, emit_src=False)
     return Emitted(
         top, _verilog(text, wrapper, spec, top), text, wrapper.ports, wrapper.clock, wrapper.reset, wrapper.reset_level
     )
+
+
+def _module_name(spec: Spec, top: str | None) -> str:
+    """Name of the top module; refused where it is none."""
+    top = top or spec.name
+    if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
+        raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
+    return top
 
 
 def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:

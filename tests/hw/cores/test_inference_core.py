@@ -13,7 +13,7 @@ from fabtune.boards.host.driver import Core, CoreError
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
 from fabtune.golden.nn.forward import forward
 from fabtune.golden.nn.products import product_of
-from fabtune.hw.verilog import emit
+from fabtune.hw.verilog import generate
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
@@ -44,7 +44,7 @@ def spec():
 @pytest.fixture(scope="module")
 def program(spec):
     """The compiled core."""
-    return build(emit(spec, block=example.InferenceCore(spec)).verilog, spec.name, ports=1)
+    return build(generate(spec, block=example.InferenceCore(spec)).verilog, spec.name, ports=1)
 
 
 @pytest.fixture(name="device")
