@@ -23,6 +23,7 @@ def _users(name: str) -> str:
     "Tables by training",
     data_dir,
     option("--seeds", type=click.IntRange(1), help="Trials; by default the table's own number."),
+    option("--processes", type=click.IntRange(1), help="Trials at the same time; by default one a core."),
 )
 @section(
     f"Tables of text: {_users('shots')}",

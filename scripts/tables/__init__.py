@@ -8,7 +8,7 @@ from importlib import import_module
 from ...golden.errors import UserError
 from .options import Options, Rows
 
-TRIALS = ("data_dir", "seeds")
+TRIALS = ("data_dir", "seeds", "processes")
 TEXT = (*TRIALS, "model", "tasks", "shots", "steps", "rate", "plot")
 """Options of tables whose networks are trained, and of those that tune a transformer on text."""
 

@@ -98,7 +98,7 @@ def fedspzo(options: Options) -> Rows:
         for rate in rates
         for seed in range(seeds)
     }
-    found = run_trials(_trial, arguments, options.progress)
+    found = run_trials(_trial, arguments, options)
     rows = []
     for name in names:
         case = _CASES[name]

@@ -90,7 +90,7 @@ def instantft_7a(options: Options) -> Rows:
     arguments = {(data, seed): (data, seed, options.data_dir) for data in _DATASETS for seed in range(seeds)}
     for data in _DATASETS:
         task_of(data, options.data_dir)  # a missing file is found here, not in a process of its own
-    found = run_trials(_rotations, arguments, options.progress)
+    found = run_trials(_rotations, arguments, options)
     rows: list[dict[str, Any]] = []
     for data, title in _DATASETS.items():
         for degrees in ANGLES:

@@ -21,6 +21,8 @@ class Options:
         Folder with the data's files.
     seeds : int, optional
         Trials; by default the table's own number.
+    processes : int, optional
+        Trials at the same time; by default as many as the machine has cores.
     model : Path, optional
         Folder of a transformer; by default MiniLM's, if it is installed.
     tasks : tuple of str
@@ -37,6 +39,7 @@ class Options:
 
     data_dir: Path | None = None
     seeds: int | None = None
+    processes: int | None = None
     model: Path | None = None
     tasks: tuple[str, ...] = ()
     shots: int | None = None

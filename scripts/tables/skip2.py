@@ -39,7 +39,7 @@ def skip2_4(options: Options) -> Rows:
     for data in _PAPER_4:
         task_of(data, options.data_dir)  # a missing file is found here, not in a process of its own
     arguments = {(data, seed): (data, seed, options.data_dir) for data in _PAPER_4 for seed in range(seeds)}
-    found = run_trials(_trial, arguments, options.progress)
+    found = run_trials(_trial, arguments, options)
     rows: list[dict[str, Any]] = []
     for data, (network, printed) in _PAPER_4.items():
         paper = dict(zip(_METHODS, printed, strict=True)) | {"without fine-tuning": _BEFORE[data]}

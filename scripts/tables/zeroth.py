@@ -64,7 +64,7 @@ def trials(cases: Iterable[tuple[str, int, Way]], options: Options) -> Found:
         text_task(task, options.data_dir, shots, seed)  # a missing file is found here, not in a process of its own
     rates = {way: way.rate or (usual.sparse_rate if way.method == "sparse-zo" else rate) for _, _, way, _ in keys}
     arguments = {key: (*key, steps, rates[key[2]], options.data_dir, folder) for key in keys}
-    return run_trials(_trial, arguments, options.progress)
+    return run_trials(_trial, arguments, options)
 
 
 def _trial(

@@ -7,6 +7,7 @@ import pytest
 from fabtune.golden.errors import UserError
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
+from fabtune.scripts.tables.trials import run_trials
 from fabtune.scripts.tables.zeroth import Way, _trial
 
 
@@ -15,7 +16,20 @@ from fabtune.scripts.tables.zeroth import Way, _trial
     [("pezo-3", "perturbation", 6), ("pezo-4", "method", 3), ("sparse-1", "tuned", 5), ("pezo-fig4", "generator", 10)],
 )
 def test_tables_of_text(fabtune, sentences, tmp_path, tiny_transformer, table, column, count):
-    size = ("--task", "sst-2", "--seeds", 1, "--steps", 3, "--model", tiny_transformer, "--data-dir", "data")
+    size = (
+        "--task",
+        "sst-2",
+        "--seeds",
+        1,
+        "--processes",
+        1,
+        "--steps",
+        3,
+        "--model",
+        tiny_transformer,
+        "--data-dir",
+        "data",
+    )
     status, out, _ = fabtune("table", table, *size, "--plot", "curves.svg", "--json")
     assert status == 0
     result = json.loads(out)
@@ -27,10 +41,34 @@ def test_tables_of_text(fabtune, sentences, tmp_path, tiny_transformer, table, c
 
 
 def test_a_rate_is_that_of_all_weights(fabtune, sentences, tiny_transformer):
-    size = ("--task", "sst-2", "--seeds", 1, "--steps", 9, "--model", tiny_transformer, "--data-dir", "data")
+    size = (
+        "--task",
+        "sst-2",
+        "--seeds",
+        1,
+        "--processes",
+        1,
+        "--steps",
+        9,
+        "--model",
+        tiny_transformer,
+        "--data-dir",
+        "data",
+    )
     status, out, _ = fabtune("table", "sparse-1", *size, "--rate", "1e30", "--json")
     assert status == 0
     assert [row["collapsed"] for row in json.loads(out)["rows"]] == [1, 0, 0, 0, 0]
+
+
+def test_trials_side_by_side_are_those_one_after_the_other():
+    arguments = {("a", 1): (17, 5), ("a", 2): (23, 7), ("b", 1): (31, 3)}
+    lines = []
+    for processes in (1, 2):
+        options = Options(processes=processes, progress=lines.append)
+        found = run_trials(divmod, arguments, options)
+        assert list(found.items()) == [(key, divmod(*numbers)) for key, numbers in arguments.items()]
+    assert lines[2] == "('b', 1): trial 3 of 3"
+    assert sorted(line.partition(": trial")[0] for line in lines[3:]) == ["('a', 1)", "('a', 2)", "('b', 1)"]
 
 
 def test_a_trial_that_collapses_is_told_from_one_that_cannot_start(sentences, tmp_path, tiny_transformer):
