@@ -13,6 +13,8 @@ ACCUMULATOR = 1
 """Accumulator of a multiplier; for a sum across the lanes it passes the product on."""
 PAIR = 1
 """Register that joins two columns where the array takes two words at once."""
+BIAS = 1
+"""Register of the biases, before they enter a sum across the lanes."""
 SUM = 1
 """Accumulator of a sum across the lanes."""
 ROUNDING = 3
@@ -46,8 +48,8 @@ DRAIN = 1
 """State of the sequencer after a stage's last word, before it counts down."""
 
 
-def across_latency(lanes: int, words_per_cycle: int = 1) -> int:
-    """Cycles from the last operands of a sum across the lanes to the rounded sum.
+def tree_latency(lanes: int, words_per_cycle: int = 1) -> int:
+    """Cycles from operands to their sum across the lanes, before it is accumulated.
 
     Parameters
     ----------
@@ -57,7 +59,17 @@ def across_latency(lanes: int, words_per_cycle: int = 1) -> int:
         1 or 2.
     """
     levels = lanes.bit_length() - 1
-    return OPERANDS + PRODUCT + ACCUMULATOR + levels + PAIR * (words_per_cycle - 1) + SUM + ROUNDING
+    return OPERANDS + PRODUCT + ACCUMULATOR + levels + PAIR * (words_per_cycle - 1)
+
+
+def bias_cycles(lanes: int, words_per_cycle: int = 1) -> int:
+    """Cycles from the first operands of a sum across the lanes to its biases, see `tree_latency`."""
+    return tree_latency(lanes, words_per_cycle) - BIAS
+
+
+def across_latency(lanes: int, words_per_cycle: int = 1) -> int:
+    """Cycles from the last operands of a sum across the lanes to the rounded sum, see `tree_latency`."""
+    return tree_latency(lanes, words_per_cycle) + SUM + ROUNDING
 
 
 def within_latency() -> int:

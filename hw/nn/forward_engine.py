@@ -112,7 +112,7 @@ class ForwardEngine(wiring.Component):
         return m
 
     def _operands(self, m: Module, activations: ActivationMemory, sequencer: Sequencer, running: Signal) -> None:
-        """Word, weights and bias reach the array together, `ACTIVATION_READ` cycles behind their addresses."""
+        """Word and weights reach the array `ACTIVATION_READ` cycles behind their addresses, biases as it adds them."""
         mapping, port = self.mapping, self.array.port
         read = activations.LATENCY
         ahead = read - latency.PARAMETER_READ
@@ -120,7 +120,7 @@ class ForwardEngine(wiring.Component):
         m.d.comb += [
             activations.address.eq(sequencer.address),
             weights.address.eq(delayed(m, sequencer.weight, ahead, "weight")),
-            bias.addr.eq(delayed(m, sequencer.bias, ahead, "bias")),
+            bias.addr.eq(delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")),
         ]
         x = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])

@@ -3,7 +3,6 @@
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q4_12, Q8_16, accumulator_width
 from ...golden.nn import latency
@@ -39,7 +38,7 @@ class MacArray(wiring.Component):
     port : In, `ArrayPort`
         Operands and sums.
     bias : In, array of columns Q4.12
-        Biases of a sum across, with its first word.
+        Biases of a sum across, `bias_cycles` after its first word, so that they need no pipeline of their own.
     paired : In, 1
         Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
         the second half; those of the second half are then their biases alone.
@@ -53,6 +52,7 @@ class MacArray(wiring.Component):
         self.width = accumulator_width(Q8_16, Q4_12, terms) + 1
         self.within_width = accumulator_width(Q8_16, Q4_12, batch)
         self.latency = latency.across_latency(lanes, words_per_cycle)
+        self.bias_cycles = latency.bias_cycles(lanes, words_per_cycle)
         self.interface = ArrayPort(lanes, columns, self.within_width, words_per_cycle)
         super().__init__(
             {
@@ -87,10 +87,9 @@ class MacArray(wiring.Component):
             m.d.comb += port.sums[number].eq(total)
             products.append(total[: PRODUCT.width].as_signed())
         trees = [adder_tree(m, products[column :: self.columns], f"tree{column}") for column in range(self.columns)]
-        before_sum = latency.PRODUCT + latency.ACCUMULATOR + exact_log2(self.lanes)
+        before_sum = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.OPERANDS
         if self.words_per_cycle == 2:
-            trees = self._paired(m, trees, before_sum)
-            before_sum += latency.PAIR
+            trees = self._paired(m, trees, before_sum - latency.PAIR)
         self._sums(m, trees, (enable & ~within, first, last), before_sum)
         return m
 
@@ -117,7 +116,7 @@ class MacArray(wiring.Component):
         used, first, last = flags
         first = delayed(m, first, before, "sum_first")
         step, last = delayed(m, used, before, "step"), delayed(m, used & last, before, "sum_last")
-        bias = delayed(m, self.bias, latency.OPERANDS + before, "bias")
+        bias = delayed(m, self.bias, latency.BIAS, "bias")
         summed = Signal()
         m.d.sync += summed.eq(last)
         m.d.comb += self.port.valid.eq(delayed(m, summed, RoundSaturate.LATENCY, "valid"))
@@ -156,10 +155,11 @@ class Mac(wiring.Component):
         spec = self.spec
         fields = {item.name: item for item in spec.streams()["i"].fields}
         given = {name: elements(getattr(self.i.payload, name), item) for name, item in fields.items()}
-        array = MacArray(spec.lanes, spec.columns, spec.terms, spec.batch)
+        pipeline = Module()
+        pipeline.submodules.array = array = MacArray(spec.lanes, spec.columns, spec.terms, spec.batch)
         port = array.port
         move = Signal()
-        m.submodules.array = EnableInserter(move)(array)
+        m.submodules.pipeline = EnableInserter(move)(pipeline)
         m.d.comb += [
             self.o.valid.eq(port.valid if spec.across else port.complete),
             move.eq(~self.o.valid | self.o.ready),
@@ -170,13 +170,12 @@ class Mac(wiring.Component):
             port.last.eq(given["last"][0]),
         ]
         # within, a column's parameter goes to all lanes
-        operands = (
-            (port.x, given["x"]),
-            (port.w, given["w"] * (1 if spec.across else spec.lanes)),
-            (array.bias, given.get("bias", [])),
-        )
+        operands = ((port.x, given["x"]), (port.w, given["w"] * (1 if spec.across else spec.lanes)))
         for into, values in operands:
             m.d.comb += [into[number].eq(value) for number, value in enumerate(values)]
+        for number, value in enumerate(given.get("bias", [])):
+            later = delayed(pipeline, value, array.bias_cycles, f"bias{number}")
+            pipeline.d.comb += array.bias[number].eq(later)
         name, found = ("y", port.y) if spec.across else ("sum", port.sums)
         results = elements(getattr(self.o.payload, name), spec.streams()["o"].fields[0])
         m.d.comb += [result.eq(found[number]) for number, result in enumerate(results)]
