@@ -28,7 +28,7 @@ AREAS = {
         "nf4": {"rng"},
         "nn": {"rng", "axi", "models"},
         "lora": {"rng", "nf4", "axi", "nn", "models"},
-        "zo": {"rng", "nf4"},
+        "zo": {"rng", "nf4", "nn"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", *MODELS},
     },

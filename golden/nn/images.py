@@ -21,17 +21,23 @@ def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
 
     A weight word is stored lane by lane, a parameter for each column; a stage is stored group by group.
     """
-    weights, biases = [], []
+    weights, biases = np.zeros(mapping.weight_words * mapping.lanes * mapping.columns, np.int64), []
     for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
-        outputs = stage.groups * mapping.columns
-        padded = np.zeros((outputs, stage.words * mapping.lanes), np.int64)
-        positions, taps = _taps(mapping, at)
-        padded[: stage.channels, positions] = own.weight.reshape(stage.channels, -1)[:, taps]
-        words = padded.reshape(stage.groups, mapping.columns, stage.words, mapping.lanes).transpose(0, 2, 3, 1)
-        weights.append(words.reshape(-1))
-        rows = np.pad(own.bias, (0, outputs - stage.channels)).reshape(-1, mapping.columns)
+        weights[weight_positions(mapping, at)] = own.weight.reshape(stage.channels, -1)
+        rows = np.pad(own.bias, (0, stage.groups * mapping.columns - stage.channels)).reshape(-1, mapping.columns)
         biases.append(column_rows(mapping, rows))
-    return parameter_bytes(np.concatenate([*weights, *biases]))
+    return parameter_bytes(np.concatenate([weights, *biases]))
+
+
+def weight_positions(mapping: Mapping, at: int) -> Integers:
+    """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one)."""
+    stage = mapping.stages[at]
+    positions, taps = _taps(mapping, at)
+    group, column = np.divmod(np.arange(stage.channels), mapping.columns)
+    words = stage.weights + group * stage.words
+    found = np.empty((stage.channels, len(taps)), np.int64)
+    found[:, taps] = (words[:, None] * mapping.lanes + positions) * mapping.columns + column[:, None]
+    return found
 
 
 def samples_image(mapping: Mapping, inputs: NDArray[np.integer]) -> Bytes:

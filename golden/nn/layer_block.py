@@ -15,7 +15,7 @@ from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..models.network import Layer, Stage, stages_of
 from . import latency
 from .forward import StageIntegers, forward
-from .images import frozen_image
+from .images import frozen_image, weight_positions
 from .mapping import Mapping
 from .products import product_of
 
@@ -111,18 +111,13 @@ class LayerBlockSpec(Spec):
         return {"o": {"activation": self.results(own, samples)["o"]["activation"][:words]}}
 
     def _loaded(self, beats: Integers) -> StageIntegers:
-        """Parameters of an image; positions are found by mapping the index of each parameter."""
-        stage, image = self.stage, np.zeros(self.mapping.frozen_beats * VALUES, np.int64)
-        count, biases = prod(stage.weight_shape), stage.biases
-        positions = np.zeros(count + biases, np.int64)
-        for shift in (0, 12):
-            digits = (np.arange(1, count + biases + 1) >> shift) & 0xFFF
-            own = StageIntegers(digits[:count].reshape(stage.weight_shape), digits[count:])
-            image += frozen_image(self.mapping, [own]).view("<i2").astype(np.int64) << shift
-        used = np.flatnonzero(image)
-        positions[image[used] - 1] = used
-        values = beats.reshape(-1)[positions]
-        return StageIntegers(values[:count].reshape(stage.weight_shape), values[count:])
+        """Parameters of an image."""
+        stage, values = self.stage, beats.reshape(-1)
+        biases = values[self.mapping.weight_words * self.lanes * self.columns :].reshape(-1, VALUES)
+        return StageIntegers(
+            values[weight_positions(self.mapping, 0)].reshape(stage.weight_shape),
+            biases[:, : self.columns].reshape(-1)[: stage.biases],
+        )
 
     @property
     def latency(self) -> int:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ...datasets.dataset import Samples
-from ...fixed import Q4_12, Q8_16, Floats, Format, Integers, q8_16_of_bytes
+from ...fixed import Q4_12, Q8_16, Floats, Integers
 from ...lora.adapters import Adapters, AdapterSizes
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...models.network import Network
 from ...models.sequential import Parameters
-from ...nn.forward import StageIntegers
 from ...rng.urng import UrngSpec
+from ..conversion import Converter
 from . import methods
 from .engine import Tensors
 
@@ -54,11 +53,11 @@ class IntegerEngine:
         samples: int,
         urng: UrngSpec | None = None,
     ) -> None:
-        self._clipped = 0
-        frozen = [StageIntegers(self._convert(one.weight, Q4_12), self._convert(one.bias, Q4_12)) for one in parameters]
+        self._converter = Converter()
+        frozen = self._converter.stages(parameters)
         shape = AdapterSizes(tuple(one.shape[1] for one in a), network.classes, len(a[0]))
         zeros = np.zeros((network.classes, shape.rank), np.int64)
-        adapters = Adapters.of(shape, [self._convert(one, Q4_12) for one in a], [zeros] * len(a))
+        adapters = Adapters.of(shape, [self._converter.convert(one, Q4_12) for one in a], [zeros] * len(a))
         cache = None
         if method.cache is not methods.Cache.NONE:
             codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
@@ -68,7 +67,7 @@ class IntegerEngine:
     @property
     def saturations(self) -> int:
         """Number of values clipped so far, including the conversion."""
-        return self._clipped + self.job.saturations
+        return self._converter.clipped + self.job.saturations
 
     @property
     def cache_bytes(self) -> int:
@@ -94,16 +93,8 @@ class IntegerEngine:
         }
 
     def integers(self, samples: Samples) -> Integers:
-        """Convert samples to Q8.16; a byte p is p / 255."""
-        if samples.inputs.dtype == np.uint8:
-            return q8_16_of_bytes(samples.inputs)
-        return self._convert(samples.inputs, Q8_16)
-
-    def _convert(self, values: ArrayLike, target: Format) -> Integers:
-        integers = target.from_float(values)
-        ends = (target.minimum - 0.5) / 2**target.fraction, (target.maximum + 0.5) / 2**target.fraction
-        self._clipped += int(np.count_nonzero((np.asarray(values) < ends[0]) | (np.asarray(values) > ends[1])))
-        return integers
+        """Convert samples to Q8.16, see `Converter.samples`."""
+        return self._converter.samples(samples)
 
 
 def _floats(logits: Integers) -> Floats:

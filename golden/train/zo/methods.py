@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import UserError
 from ...rng.pezo import PezoSpec
 from ...settings import build
+from ...zo.deltas import MOST_FRACTION_BITS
 from .periodic import Periodic
 from .sources import CachedPerturbations, Gaussian, Perturbations, Rademacher, Uniform
 
@@ -21,8 +22,6 @@ _INDEPENDENT: dict[str, Callable[[int], Perturbations]] = {
     "integers": lambda seed: Uniform(seed, half_width=128),
 }
 """Constructors of independent sources from a seed; "integers" are the unscaled numbers of an 8-bit generator."""
-MAXIMUM_FRACTION = 10
-"""Most fraction bits of numbers added to integer weights; with more, 32 bits are too few for the coefficients."""
 GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 
 
@@ -60,14 +59,14 @@ def source_of(
 
 
 def integer_source_of(generator: str, settings: Sequence[str] = ()) -> Periodic:
-    """Create a periodic source by name, its numbers narrowed to at most `MAXIMUM_FRACTION` fraction bits.
+    """Create a periodic source by name, its numbers narrowed to at most `MOST_FRACTION_BITS` fraction bits.
 
     Raises
     ------
     UserError
         As `source_of` does, and if the generator gives floats.
     """
-    source = source_of(generator, 0, settings, MAXIMUM_FRACTION)
+    source = source_of(generator, 0, settings, MOST_FRACTION_BITS)
     if not isinstance(source, Periodic):
         known = ", ".join(PezoSpec.presets)
         raise UserError(f"{generator} numbers are floats, which cannot be added to integers: take one of {known}")

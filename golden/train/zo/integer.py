@@ -1,0 +1,103 @@
+"""Zeroth-order fine-tuning of a network in the hardware's integers: converts floats once, then runs `golden.zo.job`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...datasets.dataset import Samples
+from ...fixed import Integers
+from ...models.network import Network
+from ...models.sequential import Parameters
+from ...nn.mapping import Mapping
+from ...rng.perturbation import PerturbationSource
+from ...zo.deltas import PerturbationTable
+from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
+from ...zo.mapping import PerturbationMapping
+from ..conversion import Converter
+from .schedule import Schedule
+
+ZerothOrderProgress = Callable[[int, ZerothOrderStep], None]
+"""Called after each step with its number from 1 and its record."""
+
+
+class IntegerZerothOrder:
+    """A zeroth-order job on a network and samples, as the core runs it.
+
+    Parameters
+    ----------
+    network : Network
+        Network without batch norm.
+    parameters : Parameters
+        Pre-trained weights and biases, floats.
+    source : PerturbationSource
+    tune : Samples
+        Samples to fine-tune on.
+    schedule : Schedule
+    rate : float
+        Learning rate of the mean loss.
+    eps_shift : int
+        See `ZerothOrderJob`.
+    position : int
+        Position of the first perturbation.
+    lanes, columns : int
+        Size of the core's array, which decides the order of the parameters in a perturbation.
+
+    Attributes
+    ----------
+    job : ZerothOrderJob
+    batches : list of array of int
+        Indices of the samples of each step.
+    rates : list of int
+        Rate of each step.
+
+    Raises
+    ------
+    UserError
+        If a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        parameters: Parameters,
+        source: PerturbationSource,
+        tune: Samples,
+        schedule: Schedule,
+        rate: float,
+        eps_shift: int = 10,
+        position: int = 0,
+        lanes: int = 32,
+        columns: int = 4,
+    ) -> None:
+        self._converter = Converter()
+        self.batches = list(schedule.indices(len(tune)))
+        sizes = [len(indices) for indices in self.batches]
+        self.rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift)
+        mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
+        self.job = ZerothOrderJob(mapping, self._converter.stages(parameters), source, shift, eps_shift, position)
+        self._inputs, self._labels = self._converter.samples(tune), tune.labels
+
+    @property
+    def saturations(self) -> int:
+        """Number of values clipped so far, including the conversion."""
+        return self._converter.clipped + self.job.saturations
+
+    def run(self, progress: ZerothOrderProgress | None = None) -> list[ZerothOrderStep]:
+        """Take all steps."""
+        steps = []
+        for number, (indices, rate) in enumerate(zip(self.batches, self.rates, strict=True), start=1):
+            steps.append(self.job.step(self._inputs[indices], self._labels[indices], rate))
+            if progress:
+                progress(number, steps[-1])
+        return steps
+
+    def accuracy(self, samples: Samples, at_once: int = 500) -> float:
+        """Fraction of samples that the network as tuned so far classifies correctly."""
+        inputs = self._converter.samples(samples)
+        right = 0
+        for first in range(0, len(samples), at_once):
+            logits: Integers = self.job.logits(inputs[first : first + at_once])
+            right += int((logits.argmax(axis=1) == samples.labels[first : first + at_once]).sum())
+        return right / len(samples)

@@ -1,0 +1,244 @@
+"""Integer zeroth-order job, reproduced bit for bit by the FPGA core: PeZO (equations 1 and 2) on all parameters.
+
+Pre-trained parameters stay as they are, in Q4.12; beside them are `Deltas`, in Q4.28. A step runs the network on both
+sides of the deltas, E being what is added to the parameters of a word::
+
+    E = round half even (deltas +- eps z) to Q4.12          parameters = saturate (pre-trained + E)
+
+The loss difference is the trapezoid on the softmax, because a logarithm of its table would be wrong where the two
+sides are close: ``dL = sum over samples and classes of (p+ + p- - 2 [label]) (l+ - l-) / 2``. It is exactly odd in the
+sign of the perturbation. The coefficient of the update is ``c = - round half even (dL rate >> shift)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UserError
+from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ..nn.forward import StageIntegers, forward
+from ..nn.products import Product, product_of
+from ..nn.softmax import SoftmaxTables
+from ..rng.perturbation import PerturbationSource
+from .deltas import DELTA, Deltas, PerturbationTable
+from .mapping import PerturbationMapping
+
+COEFFICIENT = Format(27, 0)
+"""Format of a coefficient, the wider operand of a DSP."""
+RATE = Format(16, 0, signed=False)
+"""Format of a step's rate."""
+DIFFERENCE_FRACTION = Q4_12.fraction + Q8_16.fraction + 1
+"""Fraction bits of a loss difference; the last is that of its half."""
+LARGEST_BATCH = 256
+"""Most samples of a step: dL times a rate then fits 64 bits."""
+LARGEST_SHIFT = 62
+EPS_SHIFTS = range(4, 13)
+"""Shifts of eps: the perturbation is far above a last place of Q4.12 there, and far below 1."""
+
+
+@dataclass(frozen=True)
+class ZerothOrderStep:
+    """Record of a step.
+
+    Parameters
+    ----------
+    position : int
+        Position of the perturbation.
+    coefficient : int
+        Multiple of the perturbation that was added to the deltas.
+    difference : int
+        Sum of the samples' loss differences, with `DIFFERENCE_FRACTION` fraction bits.
+    probabilities : array of int, (2, samples)
+        Probability of each sample's label on the plus and on the minus side, Q4.12.
+    """
+
+    position: int
+    coefficient: int
+    difference: int
+    probabilities: Integers
+
+
+class ZerothOrderJob:
+    """Zeroth-order fine-tuning of a network, step by step.
+
+    Parameters
+    ----------
+    mapping : PerturbationMapping
+        Network and order of its parameters.
+    frozen : sequence of StageIntegers
+        Pre-trained weights and biases.
+    source : PerturbationSource
+        Generator of the perturbations.
+    shift : int
+        Bits that the product of loss difference and rate is shifted to the right, see `rates_of`.
+    eps_shift : int
+        ``eps = 2**-eps_shift``.
+    position : int
+        Position of the first perturbation.
+    deltas : array of int, optional
+        Deltas to start from, see `Deltas`.
+    products : "blas", "int64" or "torch"
+        Implementation of matrix products; all give equal results.
+
+    Attributes
+    ----------
+    deltas : Deltas
+    position : int
+        Position of the next perturbation, less than the generator's period.
+
+    Raises
+    ------
+    UserError
+        If a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        mapping: PerturbationMapping,
+        frozen: Sequence[StageIntegers],
+        source: PerturbationSource,
+        shift: int,
+        eps_shift: int = 10,
+        position: int = 0,
+        deltas: Integers | None = None,
+        products: str = "blas",
+    ) -> None:
+        if eps_shift not in EPS_SHIFTS:
+            raise UserError(f"eps_shift = {eps_shift} is not in {EPS_SHIFTS[0]} to {EPS_SHIFTS[-1]}")
+        if not 0 <= shift <= LARGEST_SHIFT:
+            raise UserError(f"shift = {shift} is not in 0 to {LARGEST_SHIFT}")
+        if not 0 <= position < source.period:
+            raise UserError(f"position = {position} is not in 0 to {source.period - 1}")
+        self.mapping, self.shift = mapping, shift
+        self.words = mapping.flatten(frozen)
+        self.perturbation = PerturbationTable(source)
+        self.deltas = Deltas(self.perturbation, deltas)
+        self.eps = 1 << (DELTA.fraction - self.perturbation.fraction - eps_shift)
+        self.position, self.span = position, mapping.span(source.period)
+        self.softmax = SoftmaxTables()
+        self._product: Product = product_of(products)
+        self._narrow, self._coefficients = Narrower(), Narrower()
+
+    @property
+    def saturations(self) -> int:
+        """Number of activations, logits and values of E clipped so far, E counted once for each word and number."""
+        return self._narrow.saturations
+
+    @property
+    def coefficients_clipped(self) -> int:
+        """Number of coefficients clipped to `COEFFICIENT` so far."""
+        return self._coefficients.saturations
+
+    def step(self, inputs: Integers, labels: Integers, rate: int) -> ZerothOrderStep:
+        """Move along one perturbation.
+
+        Parameters
+        ----------
+        inputs : array of int, (samples, *input_shape)
+            Q8.16.
+        labels : array of int, (samples,)
+        rate : int
+            Rate of the step in `RATE`, from `rates_of`; 0 moves nothing.
+
+        Raises
+        ------
+        UserError
+            If a shape, a label or the rate does not fit; nothing has changed then.
+        """
+        self._check(inputs, labels, rate)
+        position = self.position
+        plus, minus = (self._logits(inputs, self.deltas.along(position, side), self._narrow) for side in self._sides)
+        probabilities = [self.softmax.probabilities(logits) for logits in (plus, minus)]
+        rows = np.arange(len(labels))
+        weight = probabilities[0] + probabilities[1]
+        weight[rows, labels] -= 2 << Q4_12.fraction
+        difference = int((weight * (plus - minus)).sum())
+        coefficient = int(self._coefficients(-difference * rate, self.shift, COEFFICIENT))
+        self.deltas.add(position, coefficient)
+        self.position = (position + self.span) % self.perturbation.source.period
+        return ZerothOrderStep(
+            position, coefficient, difference, np.stack([side[rows, labels] for side in probabilities])
+        )
+
+    def logits(self, inputs: Integers) -> Integers:
+        """Logits of the tuned network, (samples, classes) in Q8.16; the counters are not used."""
+        return self._logits(inputs, self.deltas.total, Narrower())
+
+    def tuned(self) -> tuple[StageIntegers, ...]:
+        """Parameters of the tuned network in Q4.12."""
+        return self._parameters(self.deltas.total, Narrower())
+
+    @property
+    def _sides(self) -> tuple[int, int]:
+        return self.eps, -self.eps
+
+    def _parameters(self, table: Integers, narrow: Narrower) -> tuple[StageIntegers, ...]:
+        """Parameters with the deltas of a table, 28 fraction bits."""
+        numbers = narrow(self.perturbation.spread(table, self.mapping.words), DELTA, Q4_12)
+        lanes = np.arange(self.mapping.width) % numbers.shape[1]
+        moved = np.clip(self.words + numbers[:, lanes], Q4_12.minimum, Q4_12.maximum)
+        return self.mapping.split(moved)
+
+    def _logits(self, inputs: Integers, table: Integers, narrow: Narrower) -> Integers:
+        values = inputs
+        stages = self.mapping.forward.network_stages
+        for stage, own in zip(stages, self._parameters(table, narrow), strict=True):
+            values = forward(stage, own, values, self._product, narrow)
+        return values.reshape(len(inputs), -1)
+
+    def _check(self, inputs: Integers, labels: Integers, rate: int) -> None:
+        forward, samples = self.mapping.forward, len(inputs)
+        if inputs.shape[1:] != forward.input_shape or len(labels) != samples:
+            raise UserError(
+                f"a batch of {forward.name} is n x {forward.input_shape} with n labels, "
+                f"not {inputs.shape}, {labels.shape}"
+            )
+        if not 1 <= samples <= LARGEST_BATCH:
+            raise UserError(f"a batch of {samples} samples is not in 1 to {LARGEST_BATCH}")
+        classes = forward.network_stages[-1].biases
+        if not 0 <= labels.min() <= labels.max() < classes:
+            raise UserError(f"a label of {labels.tolist()} is outside 0 to {classes - 1}")
+        if not 0 <= rate <= RATE.maximum:
+            raise UserError(f"rate = {rate} is not in 0 to {RATE.maximum}")
+
+
+def rates_of(
+    rates: Sequence[float], batches: Sequence[int], perturbation: PerturbationTable, eps_shift: int = 10
+) -> tuple[list[int], int]:
+    """Convert learning rates of mean losses to the integers of a job.
+
+    ``c = - rate * dL / (2 eps batch)`` in units of ``2**(fraction - 28)``.
+
+    Parameters
+    ----------
+    rates : sequence of float
+        Learning rate of each step, at least 0.
+    batches : sequence of int
+        Number of samples of each step.
+    perturbation : PerturbationTable
+    eps_shift : int
+        See `ZerothOrderJob`.
+
+    Returns
+    -------
+    list of int, int
+        Rate of each step in `RATE`, and the job's shift: the largest with which all rates fit.
+
+    Raises
+    ------
+    UserError
+        If a rate is negative, or all are 0 or too small or large for any shift.
+    """
+    if not len(rates) or min(rates) < 0 or not np.isfinite(rates).all():
+        raise UserError(f"learning rates of {min(rates, default=0):g} to {max(rates, default=0):g}: give 0 or more")
+    exponent = DELTA.fraction - perturbation.fraction + eps_shift - 1 - DIFFERENCE_FRACTION
+    exact = [np.ldexp(rate / batch, exponent) for rate, batch in zip(rates, batches, strict=True)]
+    shift = RATE.width - int(np.frexp(max(exact))[1])
+    if np.rint(np.ldexp(max(exact), shift)) > RATE.maximum:
+        shift -= 1
+    if not max(exact) or not 0 <= shift <= LARGEST_SHIFT:
+        raise UserError(f"a learning rate of {max(rates):g} is no 16-bit number with a shift of 0 to {LARGEST_SHIFT}")
+    return [int(np.rint(np.ldexp(one, shift))) for one in exact], shift

@@ -1,0 +1,282 @@
+"""The integer zeroth-order job: against the PyTorch optimiser's integers, sums weight by weight, and float64 losses."""
+
+import numpy as np
+import pytest
+import torch
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, q8_16_of_bytes
+from fabtune.golden.models.presets import NETWORKS
+from fabtune.golden.models.text import network_from
+from fabtune.golden.nn.forward import StageIntegers, forward
+from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.products import product_of
+from fabtune.golden.rng.perturbation import draw_perturbation
+from fabtune.golden.rng.pezo import PezoSpec
+from fabtune.golden.settings import build
+from fabtune.golden.train.zo.periodic import Periodic
+from fabtune.golden.train.zo.weights import IntegerWeights
+from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
+from fabtune.golden.zo.job import COEFFICIENT, DIFFERENCE_FRACTION, ZerothOrderJob, rates_of
+from fabtune.golden.zo.mapping import PerturbationMapping
+
+CHANNELS = "3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4"
+OTF8, OTF14, POOL = ("otf8",), ("otf14",), ("pool", "pool.n=32")
+
+
+def mapping_of(network, lanes=32, columns=4):
+    known = NETWORKS[network] if network in NETWORKS else network_from(network)
+    return PerturbationMapping(Mapping.of(known, lanes, columns))
+
+
+def source_of(preset, *settings):
+    return build(PezoSpec, settings, preset)
+
+
+def parameters(mapping, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        StageIntegers(
+            np.rint(4096 * rng.normal(0, (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)).astype(int),
+            rng.integers(-400, 400, stage.biases),
+        )
+        for stage in mapping.forward.network_stages
+    ]
+
+
+def samples(mapping, count, seed=0):
+    rng = np.random.default_rng([seed, 1])
+    inputs = q8_16_of_bytes(rng.integers(0, 256, (count, *mapping.forward.input_shape)))
+    return inputs, rng.integers(0, mapping.forward.network_stages[-1].biases, count)
+
+
+def job_of(mapping, source, rate=1e-3, batch=20, **more):
+    (word,), shift = rates_of([rate], [batch], PerturbationTable(source))
+    return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
+
+
+def replayed(job, source, steps):
+    """Integer weights of the PyTorch optimiser after the moves of these steps, in words."""
+    periodic = Periodic(source, job.mapping.width, job.perturbation.fraction)
+    start = torch.from_numpy(Q4_12.to_float(job.words).astype(np.float32).reshape(-1))
+    weights = IntegerWeights([start], periodic, DELTA)
+    for step in steps:
+        weights.add(step.position, step.coefficient * weights.resolution)
+    total = periodic.accumulate((step.position, step.coefficient) for step in steps)
+    return weights.integers[0].numpy().reshape(job.words.shape), total.numpy()
+
+
+CASES = {
+    "base": ("digits", OTF8, {}, 1000),
+    "14 bits": ("digits", OTF14, {}, 200),
+    "pool": ("digits", POOL, {}, 200),
+    "leap": ("digits", (*OTF8, "scale.urng.leap=4"), {}, 200),
+    "power of two": ("digits", (*OTF8, "scale.mode=pow2"), {}, 200),
+    "constant": ("digits", (*OTF8, "scale.mode=constant"), {}, 200),
+    "narrow array": ("digits", OTF8, {"lanes": 16, "columns": 2}, 200),
+    "channels": (CHANNELS, OTF8, {}, 200),
+    "LeNet-5": ("lenet5-mnist", OTF8, {}, 20),
+}
+LONG = {"14 bits": 1000, "pool": 1000, "channels": 1000, "LeNet-5": 1000}
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [(name, case[-1]) for name, case in CASES.items()]
+    + [pytest.param(name, steps, marks=pytest.mark.slow) for name, steps in LONG.items()],
+)
+def test_deltas_and_weights_are_those_of_the_optimiser(name, steps):
+    network, generator, array, _ = CASES[name]
+    mapping, source = mapping_of(network, **array), source_of(*generator)
+    job, rate = job_of(mapping, source, batch=5)
+    inputs, labels = samples(mapping, 5 * 40)
+    found = []
+    for number in range(steps):
+        some = slice(5 * (number % 40), 5 * (number % 40) + 5)
+        found.append(job.step(inputs[some], labels[some], rate))
+    assert len({step.coefficient for step in found}) > steps // 2
+    integers, total = replayed(job, source, found)
+    assert np.array_equal(job.deltas.total, total)
+    numbers = job.perturbation.spread(job.deltas.total, mapping.words)
+    mine = (job.words << 16) + numbers[:, np.arange(mapping.width) % numbers.shape[1]]
+    assert np.array_equal(mine.astype(np.int32), integers)
+
+
+@pytest.mark.parametrize("network", ["digits", CHANNELS, "lenet5-mnist"])
+def test_every_parameter_is_perturbed_by_its_own_number(network):
+    """Weight by weight: the number that `draw_perturbation` gives its place, and one rounding of deltas and eps z."""
+    mapping, source = mapping_of(network), source_of(*OTF8)
+    position, rng = 4321, np.random.default_rng(3)
+    total = rng.integers(-(1 << 24), 1 << 24, source.base.shape)
+    job, _ = job_of(mapping, source, position=position, deltas=total)
+    count = mapping.words * mapping.width
+    z = draw_perturbation(source, position, count, mapping.width).astype(int)
+    times, n = source.base.shape
+    word, lane = np.divmod(np.arange(count), mapping.width)
+    delta = total[word % times, (lane % n + word) % n]
+    for side in (1, -1):
+        e = (delta + side * (z << (28 - 10 - 10))) / 65536
+        moved = np.clip(job.words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
+        expected = mapping.split(moved)
+        found = job._parameters(job.deltas.along(position, side * job.eps), Narrower())
+        for mine, theirs in zip(found, expected, strict=True):
+            assert np.array_equal(mine.weight, theirs.weight)
+            assert np.array_equal(mine.bias, theirs.bias)
+
+
+def test_words_hold_every_parameter_once():
+    mapping = mapping_of("lenet5-mnist")
+    assert (mapping.forward.weight_words, mapping.bias_words) == (505, 2)
+    assert mapping.span(7905) == 508
+    places = np.concatenate([part.reshape(-1) for pair in mapping.positions for part in pair])
+    assert len(np.unique(places)) == len(places) == 61_706
+    own = parameters(mapping)
+    for mine, theirs in zip(mapping.split(mapping.flatten(own)), own, strict=True):
+        assert np.array_equal(mine.weight, theirs.weight)
+        assert np.array_equal(mine.bias, theirs.bias)
+
+
+def test_all_directions_come_before_the_first_returns():
+    mapping, source = mapping_of("lenet5-mnist"), source_of(*OTF8)
+    span = mapping.span(source.period)
+    assert len({step * span % source.period for step in range(source.period)}) == source.period == 7905
+
+
+def test_loss_difference_is_the_cross_entropys():
+    """Against float64 on the same logits, where logits differ by a thousandth and by a tenth."""
+    mapping, source = mapping_of("digits"), source_of(*OTF8)
+    inputs, labels = samples(mapping, 200)
+    for eps_shift, most in ((10, 1e-3), (4, 0.05)):
+        job, _ = job_of(mapping, source, eps_shift=eps_shift)
+        errors, sizes = [], []
+        for _ in range(30):
+            logits = [job._logits(inputs, job.deltas.along(job.position, side), Narrower()) for side in job._sides]
+            exact = [torch.from_numpy(Q8_16.to_float(one)) for one in logits]
+            plus, minus = (
+                float(torch.nn.functional.cross_entropy(one, torch.from_numpy(labels), reduction="sum"))
+                for one in exact
+            )
+            found = job.step(inputs, labels, 0).difference * 2.0**-DIFFERENCE_FRACTION
+            errors.append(found - (plus - minus))
+            sizes.append(plus - minus)
+        assert np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(sizes))) < most
+
+
+def test_loss_difference_is_odd_in_the_sign_of_the_perturbation():
+    mapping, source = mapping_of("digits"), source_of(*OTF8)
+    inputs, labels = samples(mapping, 20)
+    job, rate = job_of(mapping, source)
+    other, _ = job_of(mapping, source)
+    other.eps = -job.eps
+    for _ in range(5):
+        job.deltas, job.position = Deltas(job.perturbation, other.deltas.total), other.position
+        one, two = job.step(inputs, labels, rate), other.step(inputs, labels, rate)
+        assert (one.difference, one.coefficient) == (-two.difference, -two.coefficient)
+        assert np.array_equal(one.probabilities, two.probabilities[::-1])
+
+
+def test_coefficient_is_the_optimisers_step():
+    """``- rate * slope`` of the mean loss, in units of the delta's last place times a perturbation's."""
+    mapping, source = mapping_of("digits"), source_of(*OTF8)
+    inputs, labels = samples(mapping, 12)
+    rates, shift = rates_of([3e-4, 1e-4, 1e-7], [12] * 3, PerturbationTable(source))
+    for word, rate in zip(rates, (3e-4, 1e-4, 1e-7), strict=True):
+        job = ZerothOrderJob(mapping, parameters(mapping), source, shift)
+        step = job.step(inputs, labels, word)
+        slope = step.difference * 2.0**-DIFFERENCE_FRACTION / 12 / (2 * 2.0**-10)
+        assert abs(step.coefficient - -rate * slope * 2.0**18) <= 0.5 + 1e-4 * abs(step.coefficient) + 1e-2
+    assert max(rates) > 1 << 15
+
+
+@pytest.mark.parametrize("products", ["int64", "torch"])
+def test_products_agree(products):
+    mapping, source = mapping_of(CHANNELS), source_of(*OTF8)
+    inputs, labels = samples(mapping, 10)
+    job, rate = job_of(mapping, source)
+    other, _ = job_of(mapping, source, products=products)
+    for _ in range(10):
+        one, two = job.step(inputs, labels, rate), other.step(inputs, labels, rate)
+        assert (one.position, one.coefficient, one.difference) == (two.position, two.coefficient, two.difference)
+    assert np.array_equal(job.logits(inputs), other.logits(inputs))
+
+
+def test_a_job_goes_on_from_its_state():
+    mapping, source = mapping_of("digits"), source_of(*OTF8)
+    inputs, labels = samples(mapping, 20)
+    job, rate = job_of(mapping, source)
+    for _ in range(10):
+        job.step(inputs, labels, rate)
+    other, _ = job_of(mapping, source, position=job.position, deltas=job.deltas.total)
+    for _ in range(10):
+        assert job.step(inputs, labels, rate).coefficient == other.step(inputs, labels, rate).coefficient
+    assert np.array_equal(job.deltas.total, other.deltas.total)
+
+
+def test_tuned_parameters_give_the_jobs_logits():
+    mapping, source = mapping_of("digits"), source_of(*OTF8)
+    inputs, labels = samples(mapping, 20)
+    job, rate = job_of(mapping, source, rate=1e-2)
+    for _ in range(20):
+        job.step(inputs, labels, rate)
+    values = inputs
+    for stage, own in zip(mapping.forward.network_stages, job.tuned(), strict=True):
+        values = forward(stage, own, values, product_of("int64"), Narrower())
+    assert np.array_equal(values, job.logits(inputs))
+    assert any((own.weight != start.weight).any() for own, start in zip(job.tuned(), parameters(mapping), strict=True))
+
+
+def test_what_is_clipped_is_counted():
+    mapping, source = mapping_of("digits"), source_of(*OTF8)
+    inputs, labels = samples(mapping, 20)
+    job = ZerothOrderJob(mapping, parameters(mapping), source, shift=0)
+    step = job.step(inputs, labels, 65535)
+    assert abs(step.coefficient) in (COEFFICIENT.maximum, -COEFFICIENT.minimum)
+    assert job.coefficients_clipped == 1
+    total = np.full(source.base.shape, DELTA.maximum)
+    job, rate = job_of(mapping, source, deltas=total)
+    job.step(inputs, labels, rate)
+    assert job.saturations >= mapping.words * source.width
+
+
+MISTAKES = {
+    "eps_shift = 3": {"eps_shift": 3},
+    "eps_shift = 13": {"eps_shift": 13},
+    "position = 7905 is not in 0 to 7904": {"position": 7905},
+    "position = -1": {"position": -1},
+    "deltas of \\(255, 30\\)": {"deltas": np.zeros((255, 30), int)},
+    "a delta is outside Q4.28": {"deltas": np.full((255, 31), 1 << 31)},
+    "shift = 63": {"shift": 63},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_setting_that_makes_no_sense_is_refused(mistake):
+    mapping = mapping_of("digits")
+    with pytest.raises(UserError, match=mistake):
+        ZerothOrderJob(mapping, parameters(mapping), source_of(*OTF8), **({"shift": 20} | MISTAKES[mistake]))
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (lambda inputs, labels, rate: (inputs[:, :-1], labels, rate), "a batch of digits is n x"),
+        (lambda inputs, labels, rate: (inputs, labels[:-1], rate), "a batch of digits is n x"),
+        (lambda inputs, labels, rate: (inputs, labels + 10, rate), "a label of"),
+        (lambda inputs, labels, rate: (inputs[:0], labels[:0], rate), "a batch of 0 samples"),
+        (lambda inputs, labels, rate: (inputs, labels, 65536), "rate = 65536"),
+        (lambda inputs, labels, rate: (inputs, labels, -1), "rate = -1"),
+    ],
+)
+def test_a_batch_that_does_not_fit_changes_nothing(change, refusal):
+    mapping = mapping_of("digits")
+    job, rate = job_of(mapping, source_of(*OTF8))
+    with pytest.raises(UserError, match=refusal):
+        job.step(*change(*samples(mapping, 4), rate))
+    assert job.position == 0
+    assert not job.deltas.total.any()
+
+
+@pytest.mark.parametrize("rates", [[-1e-3], [0.0], [float("nan")], [1e30], [1e-30], []])
+def test_rates_that_are_no_words_are_refused(rates):
+    with pytest.raises(UserError, match="learning rate"):
+        rates_of(rates, [20] * len(rates), PerturbationTable(source_of(*OTF8)))
