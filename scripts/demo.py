@@ -24,7 +24,7 @@ from .tables.pezo import pezo_6
 def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any]:
     """Run the demo and write its report and Verilog.
 
-    Yosys estimates in processes of its own, beside fine-tuning and simulation in this one.
+    Yosys estimates the core in a process of its own, which takes half of the time, beside everything else in this one.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     folders = [*(f"pezo_{name}" for name in PRESETS), "tile", "instantft"]
     output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    beside = ThreadPoolExecutor(2)
+    beside = ThreadPoolExecutor(1)
     try:
         with Progress(*columns, console=console) as progress:
             bar = progress.add_task("estimate resources", total=5)
@@ -56,13 +56,13 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
             emitted = emit(core)
             estimate = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            table = beside.submit(pezo_6, Options(progress=lambda _: progress.advance(bar)), variants=False)
             tuned = tune_zeroth_order(progress)
             adapters = tune_adapters(progress)
             verdicts = verify_zeroth_order(tuned, simulator, progress)
             files = {f"pezo_{name}": package(spec, "zcu102") for name, spec in generators().items()}
             files |= {"tile": package(tuned.tile, "zcu102"), "instantft": package(core, "kv260")}
-            found = DemoResult(tuned, verdicts, adapters, core, estimate.result(), table.result(), files)
+            table = pezo_6(Options(progress=lambda _: progress.advance(bar)), variants=False)
+            found = DemoResult(tuned, verdicts, adapters, core, estimate.result(), table, files)
             report = _write(found, output)
     finally:
         beside.shutdown(cancel_futures=True)
