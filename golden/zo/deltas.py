@@ -48,14 +48,17 @@ class PerturbationTable:
     def at(self, position: int) -> Integers:
         """Table of the perturbation at a position, (times, n), to be read as `spread` does."""
         times, n = self.base.shape
-        turned = np.roll(self.base, -(position % times), axis=0)
-        return np.roll(turned, -(position % n), axis=1) if self.source.rotates else turned
+        turned: Integers = np.roll(self.base, -(position % times), axis=0)
+        if self.source.rotates:
+            turned = np.roll(turned, -(position % n), axis=1)
+        return turned
 
     def spread(self, table: Integers, words: int) -> Integers:
         """Numbers of so many words of a table: (words, n)."""
         times, n = self.base.shape
         word, number = np.arange(words)[:, None], np.arange(n)
-        return table[word % times, (number + word) % n if self.source.rotates else number]
+        numbers: Integers = table[word % times, (number + word) % n if self.source.rotates else number]
+        return numbers
 
 
 class Deltas:

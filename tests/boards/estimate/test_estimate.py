@@ -210,9 +210,9 @@ def test_a_block_of_our_own() -> None:
 def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
     runs = []
-    real = estimate_module.from_rtlil
-    monkeypatch.setattr(estimate_module, "from_rtlil", lambda *design: runs.append(design) or real(*design))
     emitted = emit(UrngSpec(n=3, bits=4))
+    netlist = estimate_module.from_rtlil(emitted.rtlil, "urng")
+    monkeypatch.setattr(estimate_module, "from_rtlil", lambda *design: runs.append(design) or netlist)
     first = estimate_rtlil(emitted.rtlil, "urng")
     assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 1)
     estimate_rtlil(f"{emitted.rtlil}\n# changed\n", "urng")

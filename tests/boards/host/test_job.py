@@ -110,6 +110,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "raw": ({}, True, 1.0),
     "saturating": ({}, False, 60.0),
     "vector": ({"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False}, True, 1.0),
+    "vector, two ports": ({"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "ports": 2}, False, 1.0),
     "last": ({"last_only": True}, False, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
@@ -120,7 +121,10 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "narrow": ({"columns": 2, "rank": 1}, False, 1.0),
     "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
 }
-LONG = ("two words at once", "wide", "narrow", "image in words", "last", "two ports, raw", "two ports, wide")
+LONG = (
+    *("two words at once", "wide", "narrow", "image in words", "last"),
+    *("vector", "two ports", "two ports, raw", "two ports, wide"),
+)
 """Other cores of the same kind, each with a build of its own."""
 
 

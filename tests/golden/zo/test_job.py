@@ -21,7 +21,7 @@ from fabtune.golden.zo.job import COEFFICIENT, DIFFERENCE_FRACTION, ZerothOrderJ
 from fabtune.golden.zo.mapping import PerturbationMapping
 
 CHANNELS = "3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4"
-OTF8, OTF14, POOL = ("otf8",), ("otf14",), ("pool", "pool.n=32")
+OTF8, OTF14, POOL = ("otf8",), ("otf14",), ("pool", "pool.p=32")
 
 
 def mapping_of(network, lanes=32, columns=4):
@@ -88,13 +88,13 @@ LONG = {"14 bits": 1000, "pool": 1000, "channels": 1000, "LeNet-5": 1000}
 def test_deltas_and_weights_are_those_of_the_optimiser(name, steps):
     network, generator, array, _ = CASES[name]
     mapping, source = mapping_of(network, **array), source_of(*generator)
-    job, rate = job_of(mapping, source, batch=5)
+    job, rate = job_of(mapping, source, rate=1e-4, batch=5)
     inputs, labels = samples(mapping, 5 * 40)
     found = []
     for number in range(steps):
         some = slice(5 * (number % 40), 5 * (number % 40) + 5)
         found.append(job.step(inputs[some], labels[some], rate))
-    assert len({step.coefficient for step in found}) > steps // 2
+    assert len({step.coefficient for step in found}) > min(20, steps // 2)
     integers, total = replayed(job, source, found)
     assert np.array_equal(job.deltas.total, total)
     numbers = job.perturbation.spread(job.deltas.total, mapping.words)
@@ -143,10 +143,10 @@ def test_all_directions_come_before_the_first_returns():
 
 
 def test_loss_difference_is_the_cross_entropys():
-    """Against float64 on the same logits, where logits differ by a thousandth and by a tenth."""
+    """Against float64 on the same logits, where they differ by 0.014 and by 0.22 on average: rms of the error."""
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 200)
-    for eps_shift, most in ((10, 1e-3), (4, 0.05)):
+    for eps_shift, most in ((10, 2e-4), (6, 0.02)):
         job, _ = job_of(mapping, source, eps_shift=eps_shift)
         errors, sizes = [], []
         for _ in range(30):
