@@ -96,3 +96,18 @@ def _make(kind: type[Spec], values: Mapping[str, Any]) -> Spec:
     hints = get_type_hints(kind)
     nested = {name: _make(hints[name], parts) for name, parts in inner.items()}
     return kind(**own, **nested)
+
+
+def settings_of(spec: Spec) -> tuple[str, ...]:
+    """Write all parameters of a spec as settings, from which `build` makes an equal spec."""
+    settings = []
+    for path in fields_of(type(spec)):
+        value: Any = spec
+        for name in path.split("."):
+            value = getattr(value, name)
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, tuple):
+            value = ",".join(map(str, value))
+        settings.append(f"{path}={value}")
+    return tuple(settings)

@@ -13,7 +13,7 @@ from ..golden.errors import UserError
 
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "verify", "estimate", "utilisation", "compare"),
-    "Fine-tuning": ("tune", "federate", "cost"),
+    "Fine-tuning": ("tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),
 }

@@ -113,7 +113,7 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         FedSPZO's figures, see `FederatedExperiment`, ``bit_identical``, ``refused``, ``missing``, the settings, and in
         ``baselines`` the figures of the others by name.
     """
-    refuse_outputs(None, request.plot, request.force)
+    refuse_outputs([], request.plot, request.force)
     experiment = experiment_of(request, console)
     rates = request.rates(experiment.network.name)
     config = experiment.config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..golden.models.checkpoint import refuse_existing, save_state
 from .outputs import new_run
 
 
-def refuse_outputs(output: Path | None, plot: Path | None, force: bool) -> None:
+def refuse_outputs(outputs: Iterable[Path | None], plot: Path | None, force: bool) -> None:
     """Refuse to replace files that the user named, and a plot whose name ends in no known kind of picture.
 
     Raises
@@ -21,7 +21,7 @@ def refuse_outputs(output: Path | None, plot: Path | None, force: bool) -> None:
     UserError
         Naming the file.
     """
-    for path in filter(None, (output, plot)):
+    for path in filter(None, (*outputs, plot)):
         refuse_existing(path, force)
     if plot:
         from .curve import check

@@ -83,7 +83,7 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``seconds`` (fine-tuning alone),
         ``cache_bytes``, ``saturations``, ``trained_parameters``, the settings, and ``adapters``, the file.
     """
-    refuse_outputs(request.output, request.plot, request.force)
+    refuse_outputs([request.output], request.plot, request.force)
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
     network, module = request.network_for(task)

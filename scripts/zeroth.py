@@ -39,7 +39,7 @@ class ZerothOrderRequest(Start):
         See `ZoSettings` and `Schedule`.
     shots, generic, precision
         See `text_task`, `TextObjective` and `TextClassifier`.
-    output, plot, force
+    output, delta, plot, force
         Files to write, and whether they may replace others.
     """
 
@@ -58,6 +58,7 @@ class ZerothOrderRequest(Start):
     generic: Path | None
     precision: Literal["float32", "bfloat16"]
     output: Path | None
+    delta: Path | None
     plot: Path | None
     force: bool
 
@@ -88,12 +89,16 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``loss_before``, ``loss_after`` (means
         of the first and the last 50 steps'), ``seconds`` (of the steps), ``trained_parameters``, ``directions``,
-        the settings, and ``weights``, the file.
+        the settings, ``weights``, the file, and ``delta``, where one was asked for.
     """
     if request.method not in METHODS:
         raise UserError(f"there is no method {request.method!r}; there are: {', '.join((*ADAPTER_METHODS, *METHODS))}")
-    refuse_outputs(request.output, request.plot, request.force)
-    request.settings("")  # refuses wrong settings before anything is trained
+    refuse_outputs((request.output, request.delta), request.plot, request.force)
+    settings = request.settings("")  # refuses wrong settings before anything is trained
+    if request.delta and not settings.writes_deltas:
+        raise UserError(
+            "--delta belongs to integers of all parameters: --method pezo-otf or pezo-pool, --engine golden"
+        )
     text = is_text(request.data)
     torch.set_num_threads(2 if text else 1)
     objective, model = _text(request) if text else _samples(request, console)
@@ -117,6 +122,9 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     }
     name = f"{request.data.partition(':')[0]}-{request.method}"
     output = save_tuned(request.output, name, result.tensors, described, request.force)
+    if request.delta:
+        tuning.delta().save(request.delta, request.force)
+        described["delta"] = str(request.delta)
     if request.plot:
         from .curve import draw_steps
 

@@ -15,7 +15,7 @@ from ..options import FILE, SectionedCommand, as_json, given, option, refuse_opt
 Request = TypeVar("Request")
 
 GRADIENTS = ("epochs", "rank", "stochastic", "core", "pretrain_epochs", "pretrain_rate")
-ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters")
+ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta")
 SPARSE = ("mask", "fraction", "generic")
 TEXT = ("shots", "precision")
 """The options of each section below that belongs to some of the methods alone."""
@@ -51,6 +51,7 @@ TEXT = ("shots", "precision")
     option("--queries", type=click.IntRange(1), default=1, show_default=True, help="Perturbations of a step."),
     option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo."),
     option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo."),
+    option("--delta", type=FILE, help="File for the sum of all updates: 32 kB for any network, see fabtune delta."),
 )
 @section(
     "Sensitive weights: sparse-zo",

@@ -159,3 +159,39 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
     assert MISTAKES[mistake] in refused(mistake)
+
+
+OWN = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 10))
+"""
+
+
+def test_own_network_in_rtl(fabtune, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", "skip2-lora", "--json"]
+    status, out, err = fabtune("tune", "--engine", "rtl", "--core", "tiny", *asked)
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["bit_exact"]
+    assert (found["mismatches"], found["batches_compared"], found["logits_compared"]) == (0, 50, 200)
+    assert 0 < found["cycles"] < 300_000
+    _, out, _ = fabtune("tune", *asked, "--force")
+    expected = json.loads(out)
+    for name in ("accuracy_before", "accuracy_after", "saturations", "trained_parameters"):
+        assert found[name] == expected[name]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--engine rtl --method lora-last", "--engine rtl runs --method instantft or skip2-lora, not lora-last"),
+        ("--engine rtl --stochastic", "rounds to nearest"),
+        ("--engine rtl --rank 9", "columns = 16"),
+        ("--engine verilog", "there is no engine 'verilog'; there are: float, golden, rtl"),
+    ],
+)
+def test_what_the_core_does_not_do_is_refused(refused, options, message):
+    assert message in refused(f"tune {options}")

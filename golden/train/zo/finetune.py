@@ -16,6 +16,7 @@ from ...errors import UserError
 from ...fixed import Format, Integers
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
+from .delta_file import Delta, base_digest
 from .methods import METHODS, integer_source_of, source_of, start_of
 from .optimiser import ZerothOrder
 from .periodic import Periodic
@@ -114,6 +115,11 @@ class ZoSettings:
         """True if only sensitive weights are tuned."""
         return self.method == "sparse-zo"
 
+    @property
+    def writes_deltas(self) -> bool:
+        """True if all that the run changes is a `Delta`: all parameters are tuned, as integers."""
+        return not self.sparse and (self.engine or "golden") == "golden" and isinstance(self.source(), Periodic)
+
 
 @dataclass
 class ZoResult:
@@ -183,6 +189,8 @@ class FineTuning:
     losses : list of float
     curve : list of (int, float)
         As in `ZoResult`, up to the last completed step.
+    moves : list of (int, int)
+        Position and coefficient of each update of integer parameters.
 
     Raises
     ------
@@ -202,6 +210,8 @@ class FineTuning:
         settings = replace(settings, engine=self.engine)
         integers = self.engine == "golden"
         self.source = settings.source()
+        self.moves: list[tuple[int, int]] = []
+        self._base = base_digest(_trained(objective.module)) if settings.writes_deltas else ""
         self.optimiser = ZerothOrder(
             objective.module.parameters(),
             self.source,
@@ -234,6 +244,7 @@ class FineTuning:
         ):
             seconds += time.perf_counter() - started
             self.losses.append(loss)
+            self.moves += self.optimiser.moves
             accuracy = None
             if step == self.schedule.steps or (watch and step % watch == 0):
                 accuracy = objective.accuracy()
@@ -244,6 +255,21 @@ class FineTuning:
         count = self.optimiser.weights.count
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
+
+    def delta(self) -> Delta:
+        """Sum of the updates so far.
+
+        Raises
+        ------
+        UserError
+            If the parameters are floats, or the run splits layers into sensitive weights and NF4.
+        """
+        if not self._base or not isinstance(self.source, Periodic) or self.optimiser.format is None:
+            raise UserError(
+                "deltas are sums of integer updates of all parameters: take --engine golden and a pezo method"
+            )
+        tensors = _trained(self.objective.module)
+        return Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
 
 
 def fine_tune(
@@ -269,8 +295,13 @@ def mask_of(objective: Objective, settings: ZoSettings) -> Mask:
     return sensitive({name: score for name, score in scores.items() if score.any()}, settings.fraction)
 
 
+def _trained(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters that are tuned, by name."""
+    return {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
+
+
 def _tuned(module: nn.Module) -> dict[str, NDArray[np.generic]]:
     """Tuned parameters by name, and the indices of the values of sparse layers."""
-    tuned = {name: one.detach() for name, one in module.named_parameters() if one.requires_grad}
+    tuned = _trained(module)
     indices = {name: one for name, one in module.named_buffers() if f"{name.removesuffix('indices')}values" in tuned}
     return {name: np.ascontiguousarray(one.cpu().numpy()) for name, one in (tuned | indices).items()}

@@ -110,7 +110,11 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "raw": ({}, True, 1.0),
     "saturating": ({}, False, 60.0),
     "vector": ({"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False}, True, 1.0),
-    "vector, two ports": ({"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "ports": 2}, False, 1.0),
+    "vector, two ports": (
+        {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "ports": 2, "columns": 2, "rank": 2},
+        False,
+        1.0,
+    ),
     "last": ({"last_only": True}, False, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),

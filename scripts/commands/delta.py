@@ -1,0 +1,77 @@
+"""`fabtune delta`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..display import show_json
+from ..options import FILE, SectionedCommand, as_json, option, section
+
+files = click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
+output = option("--output", "-o", type=FILE, required=True, help="File to write.")
+force = option("--force", is_flag=True, help="Replace it.")
+
+
+@click.group()
+def command() -> None:
+    """Show, apply or add delta files: what a zeroth-order run changes, in 32 kB for any network.
+
+    `fabtune tune --method pezo-otf --delta FILE` writes one.
+    """
+
+
+@command.command(cls=SectionedCommand)
+@click.argument("file", type=FILE)
+@section("Output", as_json)
+def show(file: Path, as_json: bool) -> None:
+    """Show what a delta file belongs to."""
+    from ...golden.train.zo.delta_file import Delta
+
+    delta = Delta.load(file)
+    described = delta.described() | {"bytes": file.stat().st_size}
+    if as_json:
+        show_json(described)
+    else:
+        click.echo("\n".join(f"{name}: {value}" for name, value in described.items()))
+
+
+@command.command(cls=SectionedCommand)
+@click.argument("file", type=FILE)
+@section("Base", option("--weights", type=FILE, required=True, help="Its state dict: .safetensors or PyTorch's."))
+@section("Output", output, force)
+def apply(file: Path, weights: Path, output: Path, force: bool) -> None:
+    """Add a delta to the weights from which it was tuned; refused for any others."""
+    import torch
+
+    from ...golden.errors import UserError
+    from ...golden.models.checkpoint import load_state, refuse_existing, save_state
+    from ...golden.train.zo.delta_file import Delta
+
+    refuse_existing(output, force)
+    tuned = Delta.load(file).applied(load_state(weights))
+    for name, one in tuned.items():
+        if one.dtype is torch.bfloat16:
+            raise UserError(f"{name} is bfloat16, which is not written: convert the base to float32 and tune that")
+    save_state(output, {name: one.contiguous().numpy() for name, one in tuned.items()}, {}, force)
+    click.echo(str(output))
+
+
+@command.command(cls=SectionedCommand)
+@files
+@section("Runs", option("--minus", multiple=True, type=FILE, help="A file that is subtracted; may be repeated."))
+@section("Output", output, force)
+def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: bool) -> None:
+    """Add the deltas of several runs from the same base, such as two tasks or two clients."""
+    from ...golden.models.checkpoint import refuse_existing
+    from ...golden.train.zo.delta_file import Delta
+
+    refuse_existing(output, force)
+    total, *others = (Delta.load(file) for file in files)
+    for other in others:
+        total = total.plus(other)
+    for file in minus:
+        total = total.plus(Delta.load(file), -1)
+    total.save(output, force)
+    click.echo(str(output))
