@@ -40,8 +40,8 @@ def show(file: Path, as_json: bool) -> None:
 @command.command(cls=SectionedCommand)
 @click.argument("file", type=FILE)
 @section("Base", option("--weights", type=FILE, required=True, help="Its state dict: .safetensors or PyTorch's."))
-@section("Output", output, force)
-def apply(file: Path, weights: Path, output: Path, force: bool) -> None:
+@section("Output", output, force, as_json)
+def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -> None:
     """Add a delta to the weights from which it was tuned; refused for any others."""
     import torch
 
@@ -55,14 +55,14 @@ def apply(file: Path, weights: Path, output: Path, force: bool) -> None:
         if one.dtype is torch.bfloat16:
             raise UserError(f"{name} is bfloat16, which is not written: convert the base to float32 and tune that")
     save_state(output, {name: one.contiguous().numpy() for name, one in tuned.items()}, {}, force)
-    click.echo(str(output))
+    show_json({"output": str(output)}) if as_json else click.echo(str(output))
 
 
 @command.command(cls=SectionedCommand)
 @files
 @section("Runs", option("--minus", multiple=True, type=FILE, help="A file that is subtracted; may be repeated."))
-@section("Output", output, force)
-def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: bool) -> None:
+@section("Output", output, force, as_json)
+def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
     """Add the deltas of several runs from the same base, such as two tasks or two clients."""
     from ...golden.models.checkpoint import refuse_existing
     from ...golden.train.zo.delta_file import Delta
@@ -74,4 +74,4 @@ def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: b
     for file in minus:
         total = total.plus(Delta.load(file), -1)
     total.save(output, force)
-    click.echo(str(output))
+    show_json({"output": str(output)}) if as_json else click.echo(str(output))

@@ -45,7 +45,8 @@ def test_base_and_delta_are_the_tuned_weights(fabtune, base, tmp_path):
 def test_two_runs_add_up_and_come_apart_again(fabtune, base, tmp_path):
     for seed in (1, 2):
         assert fabtune(*TUNE, "--seed", seed, "--delta", f"{seed}.safetensors")[0] == 0
-    assert fabtune("delta", "add", "1.safetensors", "2.safetensors", "-o", "both.safetensors")[0] == 0
+    status, out, _ = fabtune("delta", "add", "1.safetensors", "2.safetensors", "-o", "both.safetensors", "--json")
+    assert (status, json.loads(out)) == (0, {"output": "both.safetensors"})
     both, one, two = (load_file(tmp_path / f"{name}.safetensors")["deltas"] for name in ("both", "1", "2"))
     assert np.array_equal(both, one + two)
     assert (one != two).any()

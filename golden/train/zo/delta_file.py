@@ -23,7 +23,7 @@ from ...settings import build, settings_of
 from .periodic import Periodic
 from .weights import IntegerWeights
 
-LAYOUT = "fabtune delta 1"
+LAYOUT = "fabtune-delta-1"
 """Name and version of the file's layout."""
 _TENSOR = "deltas"
 

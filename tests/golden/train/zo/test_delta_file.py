@@ -127,7 +127,7 @@ def test_deltas_of_different_generators_or_bases_are_not_added():
 
 DAMAGES = {
     "no metadata": (lambda tensors, metadata: (tensors, {}), "is not a delta file"),
-    "version": (lambda tensors, metadata: (tensors, metadata | {"layout": "fabtune delta 2"}), "is not a delta file"),
+    "version": (lambda tensors, metadata: (tensors, metadata | {"layout": "fabtune-delta-2"}), "is not a delta file"),
     "tensor": (lambda tensors, metadata: ({"other": tensors["deltas"]}, metadata), "damaged delta file"),
     "shape": (lambda tensors, metadata: ({"deltas": tensors["deltas"][:, :-1].copy()}, metadata), "does not fit"),
     "type": (lambda tensors, metadata: ({"deltas": tensors["deltas"].astype(np.int64)}, metadata), "does not fit"),
