@@ -53,9 +53,11 @@ def test_help_shows_every_command(fabtune):
         assert all(f"  {name}  " in out for name in names)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [name for name in COMMANDS if name != "delta"] + ["delta show", "delta apply", "delta add"]
+)
 def test_every_command_explains_itself(fabtune, command):
-    status, out, _ = fabtune(command, "--help")
+    status, out, _ = fabtune(*command.split(), "--help")
     assert status == 0
     assert f"Usage: main {command}" in out
     assert "--json" in out
