@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...datasets.dataset import Samples
-from ...fixed import Integers
+from ...fixed import Q8_16
 from ...models.network import Network
 from ...models.sequential import Parameters
 from ...nn.mapping import Mapping
@@ -16,6 +16,7 @@ from ...zo.deltas import PerturbationTable
 from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
 from ...zo.mapping import PerturbationMapping
 from ..conversion import Converter
+from ..metrics import accuracy
 from .schedule import Schedule
 
 ZerothOrderProgress = Callable[[int, ZerothOrderStep], None]
@@ -96,8 +97,5 @@ class IntegerZerothOrder:
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
         """Fraction of samples that the network as tuned so far classifies correctly."""
         inputs = self._converter.samples(samples)
-        right = 0
-        for first in range(0, len(samples), at_once):
-            logits: Integers = self.job.logits(inputs[first : first + at_once])
-            right += int((logits.argmax(axis=1) == samples.labels[first : first + at_once]).sum())
-        return right / len(samples)
+        logits = [self.job.logits(inputs[first : first + at_once]) for first in range(0, len(samples), at_once)]
+        return accuracy(Q8_16.to_float(np.concatenate(logits)), samples.labels)

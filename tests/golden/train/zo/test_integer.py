@@ -1,0 +1,65 @@
+"""The zeroth-order job from floats: it learns, and one step after the other is the job's."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.datasets.tasks import task_of
+from fabtune.golden.fixed import q8_16_of_bytes
+from fabtune.golden.models.presets import preset
+from fabtune.golden.models.sequential import folded
+from fabtune.golden.rng.pezo import PezoSpec
+from fabtune.golden.settings import build
+from fabtune.golden.train.pretrain import Pretraining, pretrained
+from fabtune.golden.train.zo.integer import IntegerZerothOrder
+from fabtune.golden.train.zo.schedule import Schedule
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Drifted digits, and a network that was trained upright."""
+    task, network = task_of("digits", drift="camera", seed=0), preset("digits")
+    module, _ = pretrained(network, task.pretrain, Pretraining(40, seed=0))
+    return task, network, folded(network, module)
+
+
+def run_of(start, steps, source, **more):
+    task, network, parameters = start
+    return IntegerZerothOrder(network, parameters, source, task.tune, Schedule(steps, 20), 5e-4, **more)
+
+
+@pytest.mark.parametrize("settings", [("otf8",), ("pool", "pool.size=4064", "pool.p=32")])
+def test_it_learns(start, settings):
+    preset_name, *rest = settings
+    run = run_of(start, 300, build(PezoSpec, rest, preset_name))
+    test = start[0].test
+    before = run.accuracy(test)
+    numbers = []
+    steps = run.run(lambda number, step: numbers.append(number))
+    assert numbers == list(range(1, 301))
+    assert len({step.position for step in steps}) == min(300, run.job.perturbation.source.period)
+    assert before < 0.5
+    assert run.accuracy(test) > before + 0.1
+    assert run.saturations == 0
+    losses = [-np.log(np.maximum(step.probabilities, 1) / 4096).mean() for step in steps]
+    assert np.mean(losses[-50:]) < np.mean(losses[:50])
+
+
+def test_steps_are_the_jobs_on_the_schedules_batches(start):
+    run, other = (run_of(start, 30, PezoSpec(), position=77) for _ in range(2))
+    tune = start[0].tune
+    assert [len(indices) for indices in run.batches[:25]] == [20] * 25
+    for mine, indices, rate in zip(run.run(), other.batches, other.rates, strict=True):
+        theirs = other.job.step(q8_16_of_bytes(tune.inputs[indices]), tune.labels[indices], rate)
+        assert (mine.position, mine.coefficient, mine.difference) == (
+            theirs.position,
+            theirs.coefficient,
+            theirs.difference,
+        )
+    assert np.array_equal(run.job.deltas.total, other.job.deltas.total)
+
+
+def test_a_short_batch_has_the_rate_of_its_mean(start):
+    task, network, parameters = start
+    run = IntegerZerothOrder(network, parameters, PezoSpec(), task.tune[:50], Schedule(3, 20), 5e-4)
+    assert [len(indices) for indices in run.batches] == [20, 20, 10]
+    assert abs(run.rates[2] - 2 * run.rates[0]) <= 1
