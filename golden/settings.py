@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any, get_origin, get_type_hints
 
 from .block import Spec
@@ -102,9 +103,7 @@ def settings_of(spec: Spec) -> tuple[str, ...]:
     """Write all parameters of a spec as settings, from which `build` makes an equal spec."""
     settings = []
     for path in fields_of(type(spec)):
-        value: Any = spec
-        for name in path.split("."):
-            value = getattr(value, name)
+        value = attrgetter(path)(spec)
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, tuple):

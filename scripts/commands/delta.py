@@ -9,7 +9,6 @@ import click
 from ..display import show_json
 from ..options import FILE, SectionedCommand, as_json, option, section
 
-files = click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 output = option("--output", "-o", type=FILE, required=True, help="File to write.")
 force = option("--force", is_flag=True, help="Replace it.")
 
@@ -59,7 +58,7 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
 
 
 @command.command(cls=SectionedCommand)
-@files
+@click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 @section("Runs", option("--minus", multiple=True, type=FILE, help="A file that is subtracted; may be repeated."))
 @section("Output", output, force, as_json)
 def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:

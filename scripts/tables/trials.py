@@ -56,7 +56,7 @@ def _one_thread() -> Iterator[None]:
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    _limit_threads()
     try:
         yield
     finally:

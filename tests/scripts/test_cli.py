@@ -4,9 +4,10 @@ import shlex
 import subprocess
 import sys
 
+import click
 import pytest
 
-from fabtune.scripts.cli import SECTIONS
+from fabtune.scripts.cli import SECTIONS, main
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 SLOW = ("torch", "matplotlib", "sklearn", "scipy")
@@ -53,9 +54,14 @@ def test_help_shows_every_command(fabtune):
         assert all(f"  {name}  " in out for name in names)
 
 
-@pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name != "delta"] + ["delta show", "delta apply", "delta add"]
-)
+def leaves(group, words=()):
+    """Commands that are no groups, as the user writes them."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield from leaves(command, (*words, name)) if isinstance(command, click.Group) else [" ".join((*words, name))]
+
+
+@pytest.mark.parametrize("command", list(leaves(main)))
 def test_every_command_explains_itself(fabtune, command):
     status, out, _ = fabtune(*command.split(), "--help")
     assert status == 0

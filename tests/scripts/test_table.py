@@ -11,26 +11,23 @@ from fabtune.scripts.tables.trials import run_trials
 from fabtune.scripts.tables.zeroth import Way, _trial
 
 
+def short(model, steps):
+    """Options of a table of text with one task, one seed and a few steps."""
+    return (
+        *["--task", "sst-2", "--seeds", "1", "--processes", "1", "--data-dir", "data"],
+        "--model",
+        model,
+        "--steps",
+        steps,
+    )
+
+
 @pytest.mark.parametrize(
     ("table", "column", "count"),
     [("pezo-3", "perturbation", 6), ("pezo-4", "method", 3), ("sparse-1", "tuned", 5), ("pezo-fig4", "generator", 10)],
 )
 def test_tables_of_text(fabtune, sentences, tmp_path, tiny_transformer, table, column, count):
-    size = (
-        "--task",
-        "sst-2",
-        "--seeds",
-        1,
-        "--processes",
-        1,
-        "--steps",
-        3,
-        "--model",
-        tiny_transformer,
-        "--data-dir",
-        "data",
-    )
-    status, out, _ = fabtune("table", table, *size, "--plot", "curves.svg", "--json")
+    status, out, _ = fabtune("table", table, *short(tiny_transformer, 3), "--plot", "curves.svg", "--json")
     assert status == 0
     result = json.loads(out)
     assert len({row[column] for row in result["rows"]}) == len(result["rows"]) == count
@@ -41,21 +38,7 @@ def test_tables_of_text(fabtune, sentences, tmp_path, tiny_transformer, table, c
 
 
 def test_a_rate_is_that_of_all_weights(fabtune, sentences, tiny_transformer):
-    size = (
-        "--task",
-        "sst-2",
-        "--seeds",
-        1,
-        "--processes",
-        1,
-        "--steps",
-        9,
-        "--model",
-        tiny_transformer,
-        "--data-dir",
-        "data",
-    )
-    status, out, _ = fabtune("table", "sparse-1", *size, "--rate", "1e30", "--json")
+    status, out, _ = fabtune("table", "sparse-1", *short(tiny_transformer, 9), "--rate", "1e30", "--json")
     assert status == 0
     assert [row["collapsed"] for row in json.loads(out)["rows"]] == [1, 0, 0, 0, 0]
 

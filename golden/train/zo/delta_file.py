@@ -50,7 +50,7 @@ class Delta:
     Raises
     ------
     UserError
-        If the sum does not have the shape of the generator's base.
+        If the generator is not a `PezoSpec`, or the sum does not have the shape of its base.
     """
 
     source: Periodic
@@ -60,7 +60,16 @@ class Delta:
     total: NDArray[np.int32]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.source.spec, PezoSpec):
+            raise UserError(
+                f"a delta's generator is a PezoSpec, which a file can name, not {type(self.source.spec).__name__}"
+            )
         self.source.table_of(torch.from_numpy(self.total))
+
+    @property
+    def _generator(self) -> PezoSpec:
+        assert isinstance(self.source.spec, PezoSpec)
+        return self.source.spec
 
     @classmethod
     def of(
@@ -132,7 +141,6 @@ class Delta:
 
     def described(self) -> dict[str, object]:
         """Describe what the delta belongs to, for people: sizes, generator, formats, largest change."""
-        assert isinstance(self.source.spec, PezoSpec)
         return {
             "base": self.base,
             "tensors": len(self.parameters),
@@ -142,7 +150,7 @@ class Delta:
             "format": str(self.format),
             "lanes": self.source.lanes,
             "fraction": self.source.fraction_bits,
-            "generator": " ".join(settings_of(self.source.spec)),
+            "generator": " ".join(settings_of(self._generator)),
         }
 
     # -- files -----------------------------------------------------------------------------------------------------
@@ -155,12 +163,11 @@ class Delta:
         UserError
             If the file exists, unless forced.
         """
-        assert isinstance(self.source.spec, PezoSpec)
         metadata = {
             "layout": LAYOUT,
             "base": self.base,
             "format": str(self.format),
-            "generator": json.dumps(settings_of(self.source.spec)),
+            "generator": json.dumps(settings_of(self._generator)),
             "lanes": str(self.source.lanes),
             "fraction": str(self.source.fraction_bits),
             "parameters": json.dumps(self.parameters),

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.models.checkpoint import load_saved
-from fabtune.golden.train.zo import PeZO
+from fabtune.golden.train.zo import Periodic, PeZO
 from fabtune.golden.train.zo.delta_file import Delta, base_digest
 from fabtune.golden.train.zo.methods import integer_source_of
 from fabtune.golden.train.zo.optimiser import ZerothOrder
@@ -106,6 +106,13 @@ def test_another_base_is_refused():
         delta.applied(base | {"3.bias": torch.zeros(6)})
     with pytest.raises(UserError, match="this is another base"):
         delta.applied({name: one.double() for name, one in base.items()})
+
+
+def test_a_generator_that_a_file_cannot_name_is_refused():
+    *_, delta = tuned(steps=2)
+    source = Periodic(delta.source.spec.scale)
+    with pytest.raises(UserError, match="a delta's generator is a PezoSpec, which a file can name, not ScaleSpec"):
+        Delta(source, delta.format, delta.parameters, delta.base, delta.total)
 
 
 def test_a_frozen_parameter_may_differ():
