@@ -18,6 +18,8 @@ from .rng.pezo import PezoSpec
 from .rng.pool import PoolSpec
 from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
+from .zo.coefficient import CoefficientSpec
+from .zo.loss_difference import LossDifferenceSpec
 from .zo.perturb import PerturbSpec
 from .zo.sparse_add import SparseAddSpec
 from .zo.tile import TileSpec
@@ -39,6 +41,8 @@ BLOCKS: dict[str, type[Spec]] = {
         WeightPathSpec,
         SoftmaxSpec,
         CelossSpec,
+        LossDifferenceSpec,
+        CoefficientSpec,
         MacSpec,
         FcSpec,
         ConvSpec,

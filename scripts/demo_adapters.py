@@ -15,7 +15,8 @@ from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result, Settings, tune
 from ..golden.train.pretrain import pretrain, pretraining_defaults
-from ..sim.compiled.job import MEGAHERTZ, JobComparison
+from ..sim.compiled.comparison import MEGAHERTZ
+from ..sim.compiled.job import JobComparison
 from ..sim.compiled.tune import spec_for, tune_rtl
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))

@@ -28,7 +28,7 @@ AREAS = {
         "nf4": {"rng"},
         "nn": {"rng", "axi", "models"},
         "lora": {"rng", "nf4", "axi", "nn", "models"},
-        "zo": {"rng", "nf4", "nn"},
+        "zo": {"rng", "nf4", "axi", "nn", "models"},
         "cores": {"rng", "nf4", "nn", "lora", "zo", "axi", "models"},
         "train": {"rng", "nf4", "nn", "lora", "zo", *MODELS},
     },
@@ -39,7 +39,7 @@ AREAS = {
         "axi": {"primitives"},
         "nn": {"primitives", "axi"},
         "lora": {"primitives", "nf4", "axi", "nn"},
-        "zo": {"primitives", "rng", "nf4"},
+        "zo": {"primitives", "rng", "nf4", "axi", "nn"},
         "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
     },
 }

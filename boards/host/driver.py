@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden.axi.regions import Region
 from ...golden.axi.register_map import Register
 from ...golden.cores.shell import CoreRegisters
 from ...golden.errors import UserError
@@ -137,16 +138,27 @@ class Core:
         signature: int | None = None,
     ) -> None:
         self.core, self._registers, self._memory, self._interrupt = core, registers, memory, interrupt
-        if signature is not None and self.signature != signature:
-            raise UserError(
-                f"the core's signature is {self.signature:#010x} and not {signature:#010x}: "
-                "load the bitstream that was built for this configuration"
-            )
+        if signature is not None:
+            self.check_signature(signature)
 
     @property
     def signature(self) -> int:
         """Digest of the configuration that the core was generated with."""
         return self.read("signature")
+
+    def check_signature(self, signature: int) -> None:
+        """Refuse a core that was generated with another configuration.
+
+        Raises
+        ------
+        UserError
+            If the core has another signature.
+        """
+        if self.signature != signature:
+            raise UserError(
+                f"the core's signature is {self.signature:#010x} and not {signature:#010x}: "
+                "load the bitstream that was built for this configuration"
+            )
 
     @property
     def busy(self) -> bool:
@@ -188,6 +200,20 @@ class Core:
             raise UserError(
                 f"a buffer of {size} bytes at {address:#x}: the core needs multiples of {ALIGNMENT} below 4 GiB"
             )
+        return buffer
+
+    def place(self, region: Region) -> Buffer:
+        """Get a buffer for a region, with the region's image where it has one.
+
+        Raises
+        ------
+        UserError
+            As `allocate` does.
+        """
+        buffer = self.allocate(region.size)
+        if region.image.size:
+            buffer.array[:] = region.image
+            buffer.flush()
         return buffer
 
     def run(self, command: IntEnum, /, *, polls: int = POLLS, **values: int) -> Finished:

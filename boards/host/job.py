@@ -14,9 +14,8 @@ from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_of, logits_of
-from ...golden.lora.memory_layout import Region
 from ...golden.nn.forward import StageIntegers
-from .driver import Buffer, Core, Finished
+from .driver import Core, Finished
 
 
 @dataclass(frozen=True)
@@ -56,22 +55,18 @@ class FineTuner:
     """
 
     def __init__(self, core: Core, spec: InstantftSpec, samples: int, raw: bool = False) -> None:
-        if core.signature != spec.signature:
-            raise UserError(
-                f"the core's signature is {core.signature:#010x}, this configuration's {spec.signature:#010x}: "
-                "load the bitstream that was built for it"
-            )
+        core.check_signature(spec.signature)
         if not 1 <= samples <= spec.cache_entries:
             raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
         if raw and spec.cache_ram_beats:
             raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
         self.core, self.spec, self.layout, self.samples, self.raw = core, spec, spec.layout, samples, raw
-        self._cache = self._buffer(self.layout.cache(samples, raw))
-        self._adapters = self._buffer(self.layout.adapters())
+        self._cache = self.core.place(self.layout.cache(samples, raw))
+        self._adapters = self.core.place(self.layout.adapters())
 
     def load(self, frozen: Sequence[StageIntegers]) -> Finished:
         """Load the frozen network."""
-        buffer = self._buffer(self.layout.parameters(frozen))
+        buffer = self.core.place(self.layout.parameters(frozen))
         return self.core.run(Command.LOAD, parameters=buffer.device_address)
 
     def load_adapters(self, adapters: Adapters) -> Finished:
@@ -141,7 +136,7 @@ class FineTuner:
         size = self.spec.batch
         indices = np.arange(len(inputs))
         batches = [(batch, np.zeros_like(batch)) for batch in np.split(indices, range(size, len(indices), size))]
-        scratch = self._buffer(self.layout.scratch(size))
+        scratch = self.core.place(self.layout.scratch(size))
         tuned = self._run(
             Command.INFER,
             inputs,
@@ -167,7 +162,7 @@ class FineTuner:
         """Place samples, order list and logits, then run a command on them; other settings as given."""
         entries = sum(len(indices) for indices, _ in batches) if logits else 0
         regions = (self.layout.samples(inputs), self.layout.order(batches), self.layout.logits(entries))
-        buffers = {region.register: self._buffer(region) for region in regions}
+        buffers = {region.register: self.core.place(region) for region in regions}
         addresses = {register: buffer.device_address for register, buffer in buffers.items()}
         finished = self.core.run(command, **addresses, **{"cache": self._cache.device_address, **settings})
         if not logits:
@@ -178,11 +173,3 @@ class FineTuner:
     def _mode(self, logits: bool) -> int:
         mode = REGISTERS["mode"]
         return mode.field("raw").mask * self.raw | mode.field("write_logits").mask * logits
-
-    def _buffer(self, region: Region) -> Buffer:
-        """Allocate a buffer for a region and write its image, if it has one."""
-        buffer = self.core.allocate(region.size)
-        if region.image.size:
-            buffer.array[:] = region.image
-            buffer.flush()
-        return buffer

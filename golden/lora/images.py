@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..axi.bus import BEAT
+from ..axi.regions import Bytes
 from ..fixed import Integers
 from ..nf4.codec import RecordLayout
-from ..nn.images import Bytes, column_rows, parameter_bytes
+from ..nn.images import column_rows, parameter_bytes
 from .adapters import Adapters
 from .forward_cache import ForwardCache
 from .mapping import SCALES, ZERO_CODE, AdapterMapping, Word

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..axi.bus import BEAT
+from ..axi.regions import Bytes
 from ..fixed import Integers
 from ..models.network import Convolution
 from .forward import StageIntegers
 from .mapping import Mapping
-
-Bytes = NDArray[np.uint8]
 
 
 def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:

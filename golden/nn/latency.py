@@ -34,6 +34,8 @@ ACTIVATION_WRITE = 3
 """Write of the activation memory: row and first bank; address and data of each bank; banks."""
 PARAMETER_READ = 1
 """Read of the weight memory, and of the bias memory."""
+OFFSET = 1
+"""Sum of a parameter and its offset, where the forward engine has offsets."""
 POOLING = 2
 """Largest of a pool, ReLU."""
 OUTPUT_WRITE = 1

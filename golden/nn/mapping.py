@@ -249,6 +249,14 @@ class Mapping:
             output += own.groups * own.cells
         return tuple(mapped)
 
+    def tail_lanes(self, at: int) -> int:
+        """Lanes of the last word of each run of stage number `at` that have an input, from lane 0 up."""
+        stage, runs = self.network_stages[at], self.stages[at].loops[0].count
+        values = stage.inputs
+        if isinstance(stage.layer, Convolution):
+            values = stage.layer.kernel * self.layout(at).column
+        return values - (runs - 1) * self.lanes
+
     def _loops(self, at: int, stage: Stage) -> tuple[Loop, ...]:
         groups = Loop(-(-stage.biases // self.columns), 0)
         if not isinstance(stage.layer, Convolution):

@@ -45,6 +45,12 @@ class PerturbationTable:
         wide = Format(32 - self.fraction, self.fraction)
         self.base = narrow(source.base.astype(np.int64), source.fraction_bits, wide)
 
+    @property
+    def format(self) -> Format:
+        """Narrowest format of the integers."""
+        largest = int(np.abs(self.base).max())
+        return Format(largest.bit_length() + 1 - self.fraction, self.fraction)
+
     def at(self, position: int) -> Integers:
         """Table of the perturbation at a position, (times, n), to be read as `spread` does."""
         times, n = self.base.shape
@@ -59,6 +65,14 @@ class PerturbationTable:
         word, number = np.arange(words)[:, None], np.arange(n)
         numbers: Integers = table[word % times, (number + word) % n if self.source.rotates else number]
         return numbers
+
+    def folded(self, numbers: Integers, table: Integers) -> Integers:
+        """Table whose numbers are these, (words, n): the inverse of `spread`; what is not in them is as in `table`."""
+        times, n = self.base.shape
+        word, number = np.arange(len(numbers))[:, None], np.arange(n)
+        found = table.copy()
+        found[word % times, (number + word) % n if self.source.rotates else number] = numbers
+        return found
 
 
 class Deltas:

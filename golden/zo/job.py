@@ -5,9 +5,8 @@ sides of the deltas, E being what is added to the parameters of a word::
 
     E = round half even (deltas +- eps z) to Q4.12          parameters = saturate (pre-trained + E)
 
-The loss difference is the trapezoid on the softmax, because a logarithm of its table would be wrong where the two
-sides are close: ``dL = sum over samples and classes of (p+ + p- - 2 [label]) (l+ - l-) / 2``. It is exactly odd in the
-sign of the perturbation. The coefficient of the update is ``c = - round half even (dL rate >> shift)``.
+The loss difference is the trapezoid on the softmax, see `loss_difference`; it is exactly odd in the sign of the
+perturbation. The coefficient of the update is ``c = - round half even (dL rate >> shift)``, see `coefficient`.
 """
 
 from __future__ import annotations
@@ -18,23 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ..fixed import Q4_12, Integers, Narrower
 from ..nn.forward import StageIntegers, forward
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.perturbation import PerturbationSource
+from .coefficient import COEFFICIENT as COEFFICIENT  # users of the job find it here
+from .coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE, coefficient_of
 from .deltas import DELTA, Deltas, PerturbationTable
+from .loss_difference import DIFFERENCE_FRACTION, loss_differences
 from .mapping import PerturbationMapping
 
-COEFFICIENT = Format(27, 0)
-"""Format of a coefficient, the wider operand of a DSP."""
-RATE = Format(16, 0, signed=False)
-"""Format of a step's rate."""
-DIFFERENCE_FRACTION = Q4_12.fraction + Q8_16.fraction + 1
-"""Fraction bits of a loss difference; the last is that of its half."""
-LARGEST_BATCH = 256
-"""Most samples of a step: dL times a rate then fits 64 bits."""
-LARGEST_SHIFT = 62
 EPS_SHIFTS = range(4, 13)
 """Shifts of eps: the perturbation is far above a last place of Q4.12 there, and far below 1."""
 
@@ -151,17 +144,12 @@ class ZerothOrderJob:
         self._check(inputs, labels, rate)
         position = self.position
         plus, minus = (self._logits(inputs, self.deltas.along(position, side), self._narrow) for side in self._sides)
-        probabilities = [self.softmax.probabilities(logits) for logits in (plus, minus)]
-        rows = np.arange(len(labels))
-        weight = probabilities[0] + probabilities[1]
-        weight[rows, labels] -= 2 << Q4_12.fraction
-        difference = int((weight * (plus - minus)).sum())
-        coefficient = int(self._coefficients(-difference * rate, self.shift, COEFFICIENT))
+        differences, probabilities = loss_differences(plus, minus, labels, self.softmax)
+        difference = int(differences.sum())
+        coefficient = coefficient_of(difference, rate, self.shift, self._coefficients)
         self.deltas.add(position, coefficient)
         self.position = (position + self.span) % self.perturbation.source.period
-        return ZerothOrderStep(
-            position, coefficient, difference, np.stack([side[rows, labels] for side in probabilities])
-        )
+        return ZerothOrderStep(position, coefficient, difference, probabilities)
 
     def logits(self, inputs: Integers) -> Integers:
         """Logits of the tuned network, (samples, classes) in Q8.16; the counters are not used."""

@@ -58,6 +58,22 @@ class PerturbationMapping:
             span += 1
         return span
 
+    @property
+    def lead(self) -> int:
+        """Words whose offsets must be there when a pass begins: it takes a weight word a cycle, they come in two each.
+
+        At least the biases and the first weight word; waits of the pass between stages are not counted.
+        """
+        lead, start = 1, 0
+        for stage in self.forward.stages:
+            for group in range(stage.groups):
+                first = stage.weights + group * stage.words
+                used = start + group * (stage.cycles // stage.groups)
+                # within a group words and cycles go side by side: its last word is the one that must be there first
+                lead = max(lead, first + stage.words - (used + stage.words - 1) // 2)
+            start += stage.cycles
+        return self.bias_words + lead
+
     @cached_property
     def positions(self) -> tuple[tuple[Integers, Integers], ...]:
         """Index of each stage's weights, in `Stage.weight_shape`, and biases in the flattened words."""

@@ -9,15 +9,16 @@ It knows no adapters, no records and no host. To run inference with it:
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.nn import latency
 from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
+from ..primitives.rounding import saturate
 from .activation_memory import ActivationMemory
-from .interfaces import BEATS, PARAMETER, SampleInput, StageOutputs
+from .interfaces import BEATS, PARAMETER, Offsets, SampleInput, StageOutputs
 from .mac import MacArray
 from .output_memory import OutputMemory
 from .pooling import Pooling
@@ -40,6 +41,8 @@ class ForwardEngine(wiring.Component):
     array : MacArray, optional
         The array, where another component shares it: one with more terms, sums within multipliers, or two words a
         cycle. Without it the engine has one of its own, for no more than it needs.
+    offsets : int
+        Offsets of a weight word, which are added to the parameters; 0 for none. Not with a shared array.
 
     Attributes
     ----------
@@ -62,10 +65,16 @@ class ForwardEngine(wiring.Component):
         The array for another component, while no sample is computed: its sums' `valid` comes only then.
     clipped : Out, range(columns + 1)
         Number of sums across the lanes that were clipped in the cycle before, those of the port `shared` included.
+    offsets : Out, `Offsets`, only with `offsets`
+        Offsets of the parameters; the sums are saturated to Q4.12.
+    twice : In, 1, only with `offsets`
+        Compute each sample twice; stays the same while samples are there.
+    again : Out, 1, only with `offsets`
+        The second pass of a sample is computed, or is next. Its parameters are read from the cycle after `done` on.
     """
 
-    def __init__(self, mapping: Mapping, array: MacArray | None = None) -> None:
-        self.mapping, self.has_port = mapping, array is not None
+    def __init__(self, mapping: Mapping, array: MacArray | None = None, offsets: int = 0) -> None:
+        self.mapping, self.has_port, self.numbers = mapping, array is not None, offsets
         terms = max(stage.words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
         super().__init__(
@@ -79,6 +88,7 @@ class ForwardEngine(wiring.Component):
                 "outputs": Out(StageOutputs(mapping)),
                 **({"shared": In(self.array.interface)} if self.has_port else {}),
                 "clipped": Out(range(mapping.columns + 1)),
+                **({"offsets": Out(Offsets(mapping, offsets)), "twice": In(1), "again": Out(1)} if offsets else {}),
             }
         )
 
@@ -87,8 +97,11 @@ class ForwardEngine(wiring.Component):
         mapping, array = self.mapping, self.array
         m.submodules.array = array
         m.submodules.activations = activations = ActivationMemory(mapping)
-        m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency))
-        m.submodules.buffers = buffers = SampleBuffers(mapping)
+        offset = self.numbers > 0
+        m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency), partial=offset)
+        m.submodules.buffers = buffers = SampleBuffers(mapping, passes=2 if offset else 1)
+        if offset:
+            m.d.comb += [buffers.twice.eq(self.twice), self.again.eq(buffers.again)]
         m.submodules.writer = writer = SampleWriter(mapping)
         wiring.connect(m, wiring.flipped(self.sample.beats), writer.i)
         m.d.comb += [
@@ -115,13 +128,16 @@ class ForwardEngine(wiring.Component):
         """Word and weights reach the array `ACTIVATION_READ` cycles behind their addresses, biases as it adds them."""
         mapping, port = self.mapping, self.array.port
         read = activations.LATENCY
-        ahead = read - latency.PARAMETER_READ
+        ahead = read - latency.PARAMETER_READ - (latency.OFFSET if self.numbers else 0)
         weights, bias = self._parameters(m)
         m.d.comb += [
             activations.address.eq(sequencer.address),
             weights.address.eq(delayed(m, sequencer.weight, ahead, "weight")),
             bias.addr.eq(delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")),
         ]
+        word, group = weights.word.as_value(), bias.data.as_value()
+        if self.numbers:
+            word, group = self._offset(m, weights, bias, delayed(m, sequencer.tail, read - 1, "tail"), sequencer)
         x = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
             for lane in range(mapping.lanes)
@@ -129,16 +145,37 @@ class ForwardEngine(wiring.Component):
         flags = {name: delayed(m, getattr(sequencer, name), read, name) for name in ("enable", "first", "last")}
         own = {
             "x": Cat(x).replicate(self.array.words_per_cycle),
-            "w": weights.word.as_value(),
+            "w": word,
             **flags,
             "within": 0,
         }
         for name, value in own.items():
             into = Value.cast(getattr(port, name))
             m.d.comb += into.eq(Mux(running, value, Value.cast(getattr(self.shared, name))) if self.has_port else value)
-        m.d.comb += self.array.bias.eq(Mux(running, bias.data.as_value(), 0) if self.has_port else bias.data)
+        m.d.comb += self.array.bias.eq(Mux(running, group, 0) if self.has_port else group)
         if self.array.words_per_cycle == 2:
             m.d.comb += self.array.paired.eq(~running)
+
+    def _offset(
+        self, m: Module, weights: WeightMemory, bias: memory.ReadPort, tail: Value, sequencer: Sequencer
+    ) -> tuple[Value, Value]:
+        """Weights and biases with their offsets, one cycle after their memories; 0 where a lane has no input."""
+        mapping, offsets = self.mapping, self.offsets
+        used = Signal(mapping.lanes)
+        m.d.sync += used.eq(~(tail.replicate(mapping.lanes) & ~sequencer.tail_lanes))
+        m.d.comb += [offsets.weight.eq(weights.address), offsets.bias.eq(bias.addr)]
+
+        def added(parameter: Value, offset: Value, name: str) -> Value:
+            total = Signal(signed(PARAMETER.width + 1), name=name)
+            m.d.sync += total.eq(parameter + offset)
+            return saturate(total, PARAMETER.width)
+
+        word = []
+        for number, weight in enumerate(weights.word):
+            value = added(weight, offsets.numbers[number % self.numbers], f"weight_sum{number}")
+            word.append(Mux(used[number // mapping.columns], value, 0))
+        pairs = zip(bias.data, offsets.biases, strict=True)
+        return Cat(word), Cat(added(*pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
 
     def _parameters(self, m: Module) -> tuple[WeightMemory, memory.ReadPort]:
         """The weight memory and a read port of the bias memory, filled beat by beat: all weights, then all biases."""
@@ -215,4 +252,6 @@ class ForwardEngine(wiring.Component):
                 self.shared.complete.eq(port.complete),
                 self.shared.sums.eq(port.sums),
             ]
-        m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in self.array.clipped), Value.cast(0)))
+        # with offsets, columns without an output channel have parameters, too
+        clipped = self.array.clipped & pooling.control.mask if self.numbers else self.array.clipped
+        m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in clipped), Value.cast(0)))

@@ -176,6 +176,38 @@ class StageOutputs(wiring.Signature):
         )
 
 
+class Offsets(wiring.Signature):
+    """Offsets of the parameters, as the forward engine reads them: each is added before a parameter is used.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    numbers : int
+        Offsets of a weight word, n: parameter j takes number j mod n.
+
+    Attributes
+    ----------
+    weight : Out, range(weight_words)
+        Number of a weight word.
+    numbers : In, array of n Q4.12
+        The word's offsets, one cycle later.
+    bias : Out, range(groups)
+        Number of a group of biases.
+    biases : In, array of columns Q4.12
+        Their offsets, one cycle later.
+    """
+
+    def __init__(self, mapping: Mapping, numbers: int) -> None:
+        super().__init__(
+            {
+                "weight": Out(range(mapping.weight_words)),
+                "numbers": In(data.ArrayLayout(PARAMETER, numbers)),
+                "bias": Out(range(mapping.groups)),
+                "biases": In(data.ArrayLayout(PARAMETER, mapping.columns)),
+            }
+        )
+
+
 class PoolControl(data.StructLayout):
     """Control that travels from the sequencer to the pooling beside a word.
 

@@ -1,6 +1,6 @@
 """Sample buffers: while one sample is computed, the next one comes in, where the activation memory has room for two."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,8 @@ class SampleBuffers(wiring.Component):
     ----------
     mapping : Mapping
         Its number of sample buffers, 1 or 2.
+    passes : int
+        Most times that a sample is computed, 1 or 2.
 
     Attributes
     ----------
@@ -35,10 +37,14 @@ class SampleBuffers(wiring.Component):
         Buffer of the sample that is computed, or will be next.
     running : Out, 1
         A sample is computed: from the cycle after `begin` to the one of `done`.
+    twice : In, 1, only with two passes
+        Compute each sample twice; stays the same while samples are there.
+    again : Out, 1, only with two passes
+        A sample's second pass is computed, or is next; `hold` does not stop it.
     """
 
-    def __init__(self, mapping: Mapping) -> None:
-        self.buffers = mapping.sample_buffers
+    def __init__(self, mapping: Mapping, passes: int = 1) -> None:
+        self.buffers, self.passes = mapping.sample_buffers, passes
         super().__init__(
             {
                 "enter": In(1),
@@ -50,18 +56,26 @@ class SampleBuffers(wiring.Component):
                 "done": In(1),
                 "current": Out(1),
                 "running": Out(1),
+                **({"twice": In(1), "again": Out(1)} if passes == 2 else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         held, waiting = Signal(2), Signal(2)
-        m.d.comb += [self.room.eq(held != self.buffers), self.begin.eq((waiting != 0) & ~self.running & ~self.hold)]
+        ready = (waiting != 0) & ~self.running & ~self.hold
+        begin, first, over = self.begin, self.begin, self.done
+        if self.passes == 2:
+            first, over = Signal(), Signal()
+            m.d.comb += [first.eq(ready & ~self.again), over.eq(self.done & (self.again | ~self.twice))]
+            m.d.sync += self.again.eq(Mux(self.done, self.twice & ~self.again, self.again))
+            ready = first | (self.again & ~self.running)
+        m.d.comb += [self.room.eq(held != self.buffers), begin.eq(ready)]
         m.d.sync += [
-            held.eq(held + self.enter - self.done),
-            waiting.eq(waiting + self.arrived - self.begin),
-            self.running.eq((self.running | self.begin) & ~self.done),
+            held.eq(held + self.enter - over),
+            waiting.eq(waiting + self.arrived - first),
+            self.running.eq((self.running | begin) & ~self.done),
         ]
         if self.buffers == 2:
-            m.d.sync += [self.into.eq(self.into ^ self.arrived), self.current.eq(self.current ^ self.done)]
+            m.d.sync += [self.into.eq(self.into ^ self.arrived), self.current.eq(self.current ^ over)]
         return m

@@ -80,6 +80,8 @@ class Sequencer(wiring.Component):
     mapping : Mapping
     drain : int
         Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`.
+    partial : bool
+        Say which lanes of a word have an input; where all parameters beyond them are 0, nothing needs to know.
 
     Attributes
     ----------
@@ -111,10 +113,14 @@ class Sequencer(wiring.Component):
         A stage begins, for one cycle, before its first word.
     output : Out, range(output_depth)
         First address of the stage in the output memory, in the cycle of `begin`.
+    tail : Out, 1, only with `partial`
+        The word is the last of a run of lanes, in the cycle of `enable`.
+    tail_lanes : Out, a bit for each lane, only with `partial`
+        Lanes of such a word that have an input; stays the same while the stage runs.
     """
 
-    def __init__(self, mapping: Mapping, drain: int) -> None:
-        self.mapping, self.drain = mapping, drain
+    def __init__(self, mapping: Mapping, drain: int, partial: bool = False) -> None:
+        self.mapping, self.drain, self.partial = mapping, drain, partial
         stages = len(mapping.stages)
         super().__init__(
             {
@@ -133,6 +139,7 @@ class Sequencer(wiring.Component):
                 "relu": Out(1),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
+                **({"tail": Out(1), "tail_lanes": Out(mapping.lanes)} if partial else {}),
             }
         )
 
@@ -205,6 +212,8 @@ class Sequencer(wiring.Component):
             self.output.eq(own.output),
             self.relu.eq(own.relu),
         ]
+        if self.partial:
+            m.d.sync += self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)
 
     def _issue(
         self,
@@ -231,6 +240,8 @@ class Sequencer(wiring.Component):
             control["last"].eq(loops.ends[pool].all()),
             control["mask"].eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
         ]
+        if self.partial:
+            m.d.sync += self.tail.eq(loops.ends[0])
         jump, move = Signal.like(self.address), Signal.like(self.address)
         for j in range(count):
             with m.If(chosen == j):

@@ -31,8 +31,8 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     ----------
     verilog : str
         The core, with the ports of `instantft`: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
-        it has one, the monitor: `monitor_data` is one beat or several, with a bit of `monitor_valid` for each, and
-        `monitor_beat` the number of the first.
+        it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several, with a bit
+        of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step.
     top : str
         Name of its top module.
     ports : int

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden.lora.memory_layout import ALIGNMENT, JobMemory
+from ...golden.axi.regions import ALIGNMENT, JobMemory
 from .session import Bytes, Dram, Session
 
 LIMIT = 10**10
@@ -123,15 +123,26 @@ class SimulatedDevice:
         self._pending.append(lambda session: session.cycles(after))
         self._pending.append(lambda session: session.reset())
 
-    def trace_adapters(self, image: NDArray[np.uint8]) -> None:
-        """Record the adapters' image after every batch from here on; `image` is the present one."""
+    def trace_image(self, image: NDArray[np.uint8]) -> None:
+        """Record the image that the monitor shows after every batch or step from here on; `image` is the present one.
+        """
         self._image_bytes, self._start = image.nbytes, image.copy()
 
     @property
-    def traced_adapters(self) -> Bytes:
-        """Recorded images of the adapters, (batches, bytes)."""
+    def traced_images(self) -> Bytes:
+        """Recorded images, (batches or steps, bytes)."""
         traces = [one["trace"] for one in self.sessions if one["trace"] is not None]
         return np.concatenate(traces) if traces else np.empty((0, self._image_bytes), np.uint8)
+
+    @property
+    def simulated(self) -> int:
+        """Cycles simulated so far."""
+        return sum(one["simulated"] for one in self.sessions)
+
+    @property
+    def seconds(self) -> float:
+        """Time that the simulator took for them."""
+        return sum(one["seconds"] for one in self.sessions)
 
     def _run(self, last: Callable[[Session], None]) -> dict[str, Any]:
         """Carry out what is pending and a last step, from the saved state to the next."""

@@ -105,7 +105,7 @@ void Harness::command(const std::string& line) {
         if (trace) std::fclose(trace);
         trace = std::fopen(words.file().c_str(), "wb");
         if (!trace) fail(words.file() + ": " + std::strerror(errno));
-        if (shadow.empty()) fail("a trace needs a shadow: write the adapters' image to a file and name it first");
+        if (shadow.empty()) fail("a trace needs a shadow: write the monitor's image to a file and name it first");
     } else if (name == "set") {
         const std::string what = words.word();
         set(what, std::strtod(words.word().c_str(), nullptr));

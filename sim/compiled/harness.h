@@ -115,7 +115,7 @@ class Harness {
 
 #ifdef MONITOR
 void Harness::monitor() {
-    // consecutive beats of the adapters' image, a bit of monitor_valid for each
+    // consecutive beats of its image, a bit of monitor_valid for each
     const uint8_t* data = reinterpret_cast<const uint8_t*>(top->monitor_data.data());
     for (unsigned i = 0; i < sizeof top->monitor_data / BEAT; ++i) {
         if (!(top->monitor_valid >> i & 1)) continue;
@@ -123,7 +123,7 @@ void Harness::monitor() {
         if (shadow.empty()) continue;
         const uint64_t beat = top->monitor_beat + i;
         if ((beat + 1) * BEAT > shadow.size())
-            fail(format("monitor: beat %" PRIu64 " is outside the adapters' image of %zu bytes (cycle %" PRIu64 ")",
+            fail(format("monitor: beat %" PRIu64 " is outside the monitor's image of %zu bytes (cycle %" PRIu64 ")",
                         beat, shadow.size(), now));
         std::memcpy(shadow.data() + beat * BEAT, data + i * BEAT, BEAT);
     }

@@ -13,19 +13,15 @@ from ...boards.host.driver import Core
 from ...boards.host.job import FineTuner, Tuned
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE
-from ...golden.fixed import Integers, q8_16_of_bytes
+from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import adapters_image
 from ...golden.lora.job import BatchResult, Job
 from ...golden.nn.forward import StageIntegers
-from ...hw.verilog import emit
-from .build import build
+from .comparison import Comparison, simulated_core, values_of
 from .device import SimulatedDevice
 from .session import Bytes, Dram
-
-MEGAHERTZ = 200
-"""Clock for which reports give milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,50 +68,30 @@ class TuningJob:
 
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
-        before = len(device.traced_adapters)
-        device.trace_adapters(adapters_image(tuner.spec.mapping, self.adapters))
+        before = len(device.traced_images)
+        device.trace_image(adapters_image(tuner.spec.mapping, self.adapters))
         tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits)
-        return tuned, device.traced_adapters[before:]
+        return tuned, device.traced_images[before:]
 
 
-@dataclass(frozen=True)
-class JobComparison:
-    """Comparison of a job on the simulated core with the integer job.
+@dataclass(frozen=True, kw_only=True)
+class JobComparison(Comparison):
+    """Comparison of a job on the simulated core with the integer job; mismatches are of the kinds below.
+
+    Batches with a wrong parameter, samples with a wrong logit, final adapters or counters that differ.
 
     Parameters
     ----------
-    cycles : int
-        Clock cycles of the tuning command, latency and stalls of the memory included.
-    batches_compared, logits_compared : int
-        Batches after which all adapters were compared, and samples whose logits were compared at the end.
-    mismatches : int
-        Batches with a wrong parameter, samples with a wrong logit, final adapters or counters that differ.
-    simulated : int
-        Clock cycles of all commands.
-    seconds : float
-        Time of the simulator for them.
+    batches_compared : int
+        Batches after which all adapters were compared.
     """
 
-    cycles: int
     batches_compared: int
-    logits_compared: int
-    mismatches: int
-    simulated: int
-    seconds: float
 
     @property
     def facts(self) -> dict[str, Any]:
         """Figures for a report, by the keys of ``--json``."""
-        return {
-            "cycles": self.cycles,
-            "ms_at_200_mhz": round(self.cycles / MEGAHERTZ / 1000, 3),
-            "batches_compared": self.batches_compared,
-            "logits_compared": self.logits_compared,
-            "mismatches": self.mismatches,
-            "bit_exact": self.mismatches == 0,
-            "simulated_cycles": self.simulated,
-            "simulation_seconds": round(self.seconds, 1),
-        }
+        return super().facts | {"batches_compared": self.batches_compared}
 
 
 def compare_job(
@@ -150,10 +126,7 @@ def compare_job(
         The core's adapters at the end.
     JobComparison
     """
-    stage("emit the core")
-    verilog = emit(spec).verilog
-    stage("compile the simulator")
-    device = SimulatedDevice(build(verilog, spec.name, spec.ports), dram, seed)
+    device = simulated_core(spec, spec.ports, dram, seed, stage)
     tuner = FineTuner(Core(CORE, device, device, device.interrupt), spec, len(job.inputs), job.raw)
     stage("simulate the job")
     tuner.load(job.frozen)
@@ -170,11 +143,11 @@ def compare_job(
     golden.adapters.flat[:] = found.flat
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())
-    simulated = sum(one["simulated"] for one in device.sessions)
-    seconds = sum(one["seconds"] for one in device.sessions)
-    return found, JobComparison(tuned.finished.cycles, len(traced), len(own), int(wrong), simulated, seconds)
-
-
-def values_of(spec: InstantftSpec, inputs: NDArray[np.integer]) -> Integers:
-    """Convert samples as the core reads them to Q8.16."""
-    return q8_16_of_bytes(inputs) if spec.byte_inputs else inputs.astype(np.int64)
+    return found, JobComparison(
+        cycles=tuned.finished.cycles,
+        batches_compared=len(traced),
+        logits_compared=len(own),
+        mismatches=int(wrong),
+        simulated=device.simulated,
+        seconds=device.seconds,
+    )

@@ -138,12 +138,12 @@ class Session:
         self._note(f"dump {address} {count} {self._dumps[name]}")
 
     def shadow(self, image: NDArray[Any]) -> None:
-        """Set the adapters' image as it is now; from here on the monitor's beats update it."""
+        """Set the image that the monitor shows, as it is now; from here on the monitor's beats update it."""
         self._image = image.nbytes
         self._note(f"shadow {self._input(image)}")
 
     def trace(self, image_bytes: int | None = None) -> None:
-        """Record the adapters' image after each batch, as the rows of the result's `trace`.
+        """Record the monitor's image after each batch or step, as the rows of the result's `trace`.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Session:
             raise UserError("a session has one trace: start another session for the second")
         self._traced = image_bytes or self._image
         if not self._traced:
-            raise UserError("a trace needs the adapters' image: call shadow first, or give image_bytes after a restore")
+            raise UserError("a trace needs the monitor's image: call shadow first, or give image_bytes after a restore")
         self._note("trace trace.bin")
 
     def fault(self, kind: str, address: int, count: int, response: str) -> None:
@@ -199,12 +199,12 @@ class Session:
         Returns
         -------
         dict
-            ``cycles`` since the start (of the saved run too), ``simulated`` of them here, ``seconds``, ``batches``,
-            ``updates`` (beats on the monitor), ``reads`` and ``refused_writes`` (each ``offset``, ``value``,
+            ``cycles`` since the start (of the saved run too), ``simulated`` of them here, ``seconds``, ``batches``
+            (or steps, that the monitor showed), ``updates`` (beats on it), ``reads`` and ``refused_writes`` (each ``offset``, ``value``,
             ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or timeout, ``read_beats`` and
             ``write_beats``: of each port), ``ports`` (each ``read_beats``, ``write_beats``, ``read_bursts``,
             ``write_bursts``, ``faulty_beats``, ``duty``: beats a cycle in which one could be moved, ``use``: beats a
-            cycle), ``error``, ``dumps`` (name to bytes), ``trace``: bytes, a row for each batch, or nothing.
+            cycle), ``error``, ``dumps`` (name to bytes), ``trace``: bytes, a row for each batch or step, or nothing.
 
         Raises
         ------

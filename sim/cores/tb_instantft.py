@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...boards.host.driver import Core
+from ...golden.axi.regions import Bytes, JobMemory
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE, REGISTERS, Command
 from ...golden.fixed import Q4_12, Integers, q8_16_of_bytes
@@ -17,10 +18,8 @@ from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import cache_image, logits_image
 from ...golden.lora.job import Job
-from ...golden.lora.memory_layout import JobMemory
 from ...golden.models.network import Network
 from ...golden.nn.forward import StageIntegers
-from ...golden.nn.images import Bytes
 from ..phase import HOST, Phase
 from .recorded_host import RecordedHost
 

@@ -20,8 +20,9 @@ from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
 from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.comparison import values_of
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.compiled.job import TuningJob, values_of
+from fabtune.sim.compiled.job import TuningJob
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.tb_instantft import random_parameters
 

@@ -1,4 +1,4 @@
-"""Regions of a job in device memory: registers, sizes, images, placement."""
+"""Regions of a job in device memory: registers, sizes, images."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from fabtune.golden.cores.instantft_registers import REGISTERS
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.images import adapters_of, cache_image, logits_image, logits_of
-from fabtune.golden.lora.memory_layout import ALIGNMENT, JobMemory, Region
 from fabtune.golden.nn.forward import StageIntegers
 
 SPEC = InstantftSpec(network="digits")
@@ -79,14 +78,3 @@ def test_logits_begin_on_a_beat():
     assert image.size == LAYOUT.logits(2).size == 2 * MAPPING.logit_beats * 16
     assert image.view("<i4").reshape(2, -1)[1, :10].tolist() == list(range(10))
     assert np.array_equal(logits_of(MAPPING, image), logits)
-
-
-def test_regions_do_not_overlap():
-    memory = JobMemory(ALIGNMENT)
-    assert memory.place(LAYOUT.adapters()) == 4096
-    memory.place(LAYOUT.adapters(Adapters(MAPPING.shape, np.ones(MAPPING.shape.parameters, np.int64))), "other")
-    memory.place(Region("cache", 5000))
-    memory.place(LAYOUT.logits(0))
-    assert memory.addresses == {"adapters": 4096, "other": 8192, "cache": 12288, "logits": 20480}
-    assert memory.end == 24576
-    assert [*memory.images] == [8192]

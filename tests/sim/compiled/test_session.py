@@ -253,7 +253,7 @@ def test_a_beat_outside_the_image_ends_the_run(program):
     session.shadow(np.zeros(16 * 1000, np.uint8))
     copy(session, broken=MONITOR_OUTSIDE)
     session.wait(100_000)
-    with pytest.raises(UserError, match="beat 32768 is outside the adapters' image of 16000 bytes"):
+    with pytest.raises(UserError, match="beat 32768 is outside the monitor's image of 16000 bytes"):
         session.run()
 
 

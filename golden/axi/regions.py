@@ -1,0 +1,78 @@
+"""Device memory of a job: regions with an initial image, and their placement one behind the other.
+
+The host driver, the benches and the compiled simulator all take regions. A board's allocator chooses the addresses of
+its buffers itself; a bench or simulator places regions with `JobMemory`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+
+ALIGNMENT = 4096
+"""Bytes: regions in a `JobMemory` begin on multiples, so that no burst crosses from one into the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A contiguous part of device memory.
+
+    Parameters
+    ----------
+    register : str
+        Name of the register that holds its byte address.
+    size : int
+        Bytes.
+    image : array of uint8, (size,) or (0,)
+        Contents that the host writes before the command; empty for a region that the core writes first.
+    """
+
+    register: str
+    size: int
+    image: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
+
+    @classmethod
+    def containing(cls, register: str, image: NDArray[np.uint8]) -> Region:
+        """Make a region of an image of any shape, flattened."""
+        return cls(register, image.size, image.reshape(-1))
+
+
+class JobMemory:
+    """Regions placed one behind the other, each on a multiple of `ALIGNMENT`.
+
+    Parameters
+    ----------
+    base : int
+        Byte address of the first, a multiple of `ALIGNMENT`.
+
+    Attributes
+    ----------
+    addresses : dict of str to int
+        Byte address of each placed region, by name.
+    images : dict of int to array of uint8
+        Initial contents by address, where a region has any.
+    end : int
+        First free address.
+    """
+
+    def __init__(self, base: int = 0) -> None:
+        self.addresses: dict[str, int] = {}
+        self.images: dict[int, Bytes] = {}
+        self.end = base
+
+    def place(self, region: Region, name: str = "") -> int:
+        """Place a region under a name, by default its register's; return its address."""
+        address = self.addresses[name or region.register] = self.reserve(region.size)
+        if region.image.size:
+            self.images[address] = region.image
+        return address
+
+    def reserve(self, size: int) -> int:
+        """Reserve so many bytes; return their address."""
+        address = self.end
+        self.end += -(-size // ALIGNMENT) * ALIGNMENT
+        return address

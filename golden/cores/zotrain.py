@@ -1,0 +1,110 @@
+"""`zotrain`: zeroth-order training of a whole network in the fabric, as `golden.zo.job.ZerothOrderJob` computes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ..axi.register_map import c_header, markdown
+from ..block import BusSpec
+from ..errors import UserError
+from ..models.network import Network, deployed
+from ..models.presets import NETWORKS
+from ..models.text import network_from, text_of
+from ..nn.mapping import Mapping
+from ..rng.pezo import PezoSpec
+from ..zo.mapping import PerturbationMapping
+from ..zo.memory_layout import ZerothOrderLayout
+from .shell import signature_of
+from .zotrain_registers import REGISTERS
+
+LEAST_NUMBERS = 31
+"""Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZotrainSpec(BusSpec):
+    """Parameters of `zotrain`.
+
+    Parameters
+    ----------
+    network : str
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+    byte_inputs : bool
+        Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    lanes, columns : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    generator : PezoSpec
+        Generator of the perturbations, with replay; a pool has at least 32 numbers a cycle.
+
+    Raises
+    ------
+    UserError
+        For a value out of range, a generator with too few numbers a cycle or without replay, or parameters that do
+        not fit on the chip.
+    """
+
+    name: ClassVar[str] = "zotrain"
+    summary: ClassVar[str] = "a network that trains all its weights by zeroth order, behind AXI"
+    buses: ClassVar[dict[str, str]] = {
+        "control": "s_axi_control",
+        "reader0": "m_axi_gmem0",
+        "writer0": "m_axi_gmem0",
+    }
+    wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
+
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "tiny": {"network": "digits", "lanes": 16, "columns": 4},
+        "small": {"columns": 4},
+        "fast": {"columns": 8},
+    }
+
+    network: str = "lenet5-mnist"
+    byte_inputs: bool = True
+    lanes: int = 32
+    columns: int = 4
+    generator: PezoSpec = field(default_factory=PezoSpec)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.generator.width < LEAST_NUMBERS:
+            raise UserError(
+                f"a generator of {self.generator.width} numbers a cycle: the {self.mapping.width} parameters of a word "
+                f"that share one stay tied, and accuracy collapses; take {LEAST_NUMBERS} or more (pool.p=32)"
+            )
+        if not self.generator.can_replay:
+            raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
+        if max(self.mapping.forward.frozen_beats, self.layout.delta_beats) >= 1 << 16:
+            raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
+
+    @classmethod
+    def of(cls, network: Network, **settings: Any) -> ZotrainSpec:
+        """Make the spec of a network that need not be a preset."""
+        known = NETWORKS.get(network.name)
+        name = network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
+        return cls(network=name, **settings)
+
+    @cached_property
+    def described(self) -> Network:
+        """Description of the network, with batch norm folded."""
+        return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
+
+    @cached_property
+    def mapping(self) -> PerturbationMapping:
+        """Network on the array, and the order of its parameters in a perturbation."""
+        return PerturbationMapping(Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs))
+
+    @cached_property
+    def layout(self) -> ZerothOrderLayout:
+        """Regions of device memory that a job uses."""
+        return ZerothOrderLayout(self.mapping, self.generator)
+
+    @cached_property
+    def signature(self) -> int:
+        """Value of the register of this name: a digest of parameters, network, registers and layout version."""
+        return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
+
+    def documents(self) -> dict[str, str]:
+        """Make the C header and the page of the registers: text by file name."""
+        return {f"{REGISTERS.name}.h": c_header(REGISTERS), "registers.md": markdown(REGISTERS)}

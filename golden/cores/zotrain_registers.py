@@ -1,0 +1,69 @@
+"""Commands, error codes, settings and counters of `zotrain`."""
+
+from enum import IntEnum
+
+from .shell import CoreRegisters, Counter, Setting
+
+
+class Command(IntEnum):
+    """Codes that `command` takes."""
+
+    LOAD = 1
+    LOAD_DELTAS = 2
+    SAVE_DELTAS = 3
+    TRAIN = 4
+    INFER = 5
+
+
+class Error(IntEnum):
+    """Codes in `status` of a command that ended early."""
+
+    BAD_COMMAND = 1
+    ZERO_LENGTH = 2
+    MISALIGNED = 3
+    BAD_BATCH = 4
+    BAD_STEP = 5
+    BAD_INDEX = 6
+    BAD_LABEL = 7
+    READ_SLVERR = 8
+    READ_DECERR = 9
+    WRITE_SLVERR = 10
+    WRITE_DECERR = 11
+    BAD_POSITION = 12
+    BAD_EPS = 13
+    BAD_SHIFT = 14
+
+
+ADDRESSES = (
+    Setting("parameters", "byte address (16-byte aligned) of the frozen parameters' image"),
+    Setting("deltas", "byte address of the deltas of all words"),
+    Setting("samples", "byte address of the samples"),
+    Setting("order", "byte address of the order list: a rate and entries (23:0 index, 31:24 label) for each step"),
+    Setting("state", "byte address of the generator's state at `position`"),
+    Setting("records", "byte address to which the records of the steps go"),
+    Setting("logits", "byte address to which logits go, in the order of the order list"),
+)
+"""Settings that are byte addresses of images, each a multiple of a beat's 16 bytes."""
+
+CORE = CoreRegisters(
+    "fabtune_zotrain",
+    Command,
+    Error,
+    settings=(
+        *ADDRESSES,
+        Setting("sample_count", "samples in memory; indices are below it"),
+        Setting("steps", "steps in the order list"),
+        Setting("batch", "samples for which a step has room in the order list, 1 to 256"),
+        Setting("position", "position of the first perturbation, below the generator's period"),
+        Setting("eps_shift", "eps = 2**-eps_shift, 4 to 12"),
+        Setting("shift", "bits that loss difference times rate is shifted to the right, 0 to 62"),
+    ),
+    counters=(
+        Counter("steps_done", "steps of the last command that are complete"),
+        Counter("saturations", "activations, logits and offsets that the last command clipped", width=8),
+        Counter("coefficients_clipped", "coefficients that the last command clipped"),
+    ),
+)
+"""Registers, commands and errors of `zotrain`."""
+REGISTERS = CORE.map
+"""Register map of `zotrain`."""

@@ -1,0 +1,102 @@
+"""`coefficient`: multiple of the perturbation by which a zeroth-order step moves, from its samples' loss differences.
+
+``c = - round half even (sum of differences * rate >> shift)``, saturated. The product is exact: 64 bits hold it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import Field, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Format, Narrower
+from ..packets import packets_of
+from ..rng.urng import BIT
+from .loss_difference import DIFFERENCE
+
+COEFFICIENT = Format(27, 0)
+"""Format of a coefficient, the wider operand of a DSP."""
+RATE = Format(16, 0, signed=False)
+"""Format of a step's rate."""
+SHIFT = Format(6, 0, signed=False)
+"""Format of a step's shift."""
+LARGEST_SHIFT = 62
+LARGEST_BATCH = 256
+"""Most samples of a step: their loss difference times a rate then fits 64 bits."""
+STEP_DIFFERENCE = Format(DIFFERENCE.integer + (LARGEST_BATCH - 1).bit_length(), DIFFERENCE.fraction)
+"""Format of a step's loss difference, the exact sum of its samples', Q19.29."""
+
+
+def coefficient_of(difference: int, rate: int, shift: int, narrow: Narrower) -> int:
+    """Coefficient of a step.
+
+    Parameters
+    ----------
+    difference : int
+        Loss difference of the step, `STEP_DIFFERENCE`.
+    rate : int
+        `RATE`.
+    shift : int
+        Bits that the product is shifted to the right, 0 to `LARGEST_SHIFT`.
+    narrow : Narrower
+        Counts coefficients that are clipped.
+
+    Returns
+    -------
+    int
+        `COEFFICIENT`.
+    """
+    return int(narrow(-difference * rate, shift, COEFFICIENT))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoefficientSpec(Spec):
+    """Model of `coefficient`, which has no parameters."""
+
+    name: ClassVar[str] = "coefficient"
+    summary: ClassVar[str] = "coefficient of a zeroth-order step: its loss difference times a rate, rounded, saturating"
+    overhead: ClassVar[int] = RATE.width + 5
+    """Cycles of the multiplication and of the registers before and behind it."""
+
+    def latency_of(self, shift: int) -> int:
+        """Cycles from a step's last difference to its coefficient."""
+        return self.overhead + shift
+
+    def period(self, samples: int, shift: int) -> int:
+        """Cycles from the first difference of a step to that of the next one, without stalls."""
+        return samples + self.latency_of(shift)
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes loss differences, `rate` and `o` have one word a step."""
+        return {
+            "i": Stream("in", (Field("difference", DIFFERENCE), Field("last", BIT))),
+            "rate": Stream("in", (Field("rate", RATE), Field("shift", SHIFT))),
+            "o": Stream(
+                "out", (Field("difference", STEP_DIFFERENCE), Field("coefficient", COEFFICIENT), Field("clipped", BIT))
+            ),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute the words of all complete steps.
+
+        Raises
+        ------
+        UserError
+            If a step has too many samples or too large a shift.
+        """
+        given, rates = inputs["i"]["difference"][:, 0], inputs["rate"]
+        found = []
+        steps = zip(packets_of(inputs["i"]["last"]), rates["rate"][:, 0], rates["shift"][:, 0], strict=False)
+        for (start, end), rate, shift in steps:
+            if end - start > LARGEST_BATCH:
+                raise UserError(f"a step of {end - start} samples; the largest has {LARGEST_BATCH}")
+            if shift > LARGEST_SHIFT:
+                raise UserError(f"shift = {shift} is not in 0 to {LARGEST_SHIFT}")
+            difference, narrow = int(given[start:end].sum()), Narrower()
+            coefficient = coefficient_of(difference, int(rate), int(shift), narrow)
+            found.append([difference, coefficient, narrow.saturations])
+        columns = np.array(found[:words], np.int64).reshape(-1, 3).T[:, :, None]
+        return {"o": dict(zip(("difference", "coefficient", "clipped"), columns, strict=True))}

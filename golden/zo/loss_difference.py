@@ -1,0 +1,156 @@
+"""`loss_difference`: difference of a sample's losses on both sides of a perturbation, by the trapezoid on the softmax.
+
+The slope of the cross entropy along the logits is p - [label]. Its mean of both sides, times the way between them, is
+``sum over classes of (p+ + p- - 2 [label]) (l+ - l-) / 2``. Nothing is rounded: the half is a fraction bit. A logarithm
+of the softmax's table would be wrong where the two sides are close; this is exactly odd in their exchange.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import Field, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q4_12, Q8_16, Format, Integers
+from ..nn.celoss import LABEL
+from ..nn.softmax import LARGEST_SAMPLE, SoftmaxSpec, SoftmaxTables
+from ..packets import packets_of
+from ..rng.urng import BIT
+
+DIFFERENCE_FRACTION = Q4_12.fraction + Q8_16.fraction + 1
+"""Fraction bits of a loss difference; the last is that of its half."""
+LARGEST_ROW = (1 << Q4_12.fraction) * 1001 // 1000 + LARGEST_SAMPLE // 2 + 1
+"""Bound of the sum of a sample's probabilities: 1, 0.1 % for the tables, half a last place for each class."""
+LARGEST_DIFFERENCE = (2 * LARGEST_ROW + (2 << Q4_12.fraction)) * (Q8_16.maximum - Q8_16.minimum)
+"""Bound of a loss difference, of either sign."""
+DIFFERENCE = Format(LARGEST_DIFFERENCE.bit_length() + 1 - DIFFERENCE_FRACTION, DIFFERENCE_FRACTION)
+"""Format of a sample's loss difference, Q11.29."""
+
+
+def loss_differences(
+    plus: Integers, minus: Integers, labels: Integers, tables: SoftmaxTables
+) -> tuple[Integers, Integers]:
+    """Compute the loss differences of samples.
+
+    Parameters
+    ----------
+    plus, minus : array of int, (samples, classes)
+        Logits of either side, Q8.16.
+    labels : array of int, (samples,)
+        One that is no class subtracts nothing.
+    tables : SoftmaxTables
+        Integer model of the softmax.
+
+    Returns
+    -------
+    array of int64, (samples,)
+        `DIFFERENCE`, loss of the plus side less that of the minus side.
+    array of int64, (2, samples)
+        Q4.12, probability of the label on the plus and on the minus side; 0 for one that is no class.
+    """
+    probabilities = np.stack([tables.probabilities(logits) for logits in (plus, minus)])
+    rows = np.flatnonzero(labels < plus.shape[1])
+    own = np.zeros((2, len(labels)), np.int64)
+    own[:, rows] = probabilities[:, rows, labels[rows]]
+    weight = probabilities.sum(axis=0)
+    weight[rows, labels[rows]] -= 2 << Q4_12.fraction
+    difference: Integers = (weight * (plus - minus)).sum(axis=1)
+    return difference, own
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossDifferenceSpec(Spec):
+    """Parameters and model of `loss_difference`.
+
+    Parameters
+    ----------
+    classes : int
+        Number of logits of the longest sample.
+    """
+
+    name: ClassVar[str] = "loss_difference"
+    summary: ClassVar[str] = "difference of two losses, from the logits of a sample on both sides of a perturbation"
+    product: ClassVar[int] = 8
+    """Cycles of a product of weight and logit difference."""
+    pairs: ClassVar[int] = 2
+    """Number of pairs that the memories hold."""
+
+    classes: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.softmax  # refuses a wrong number of classes
+
+    @cached_property
+    def softmax(self) -> SoftmaxSpec:
+        """Softmax inside."""
+        return SoftmaxSpec(classes=self.classes)
+
+    def latency_of(self, length: int) -> int:
+        """Cycles from the last minus logit of a pair to its word, where no former pair is in the way."""
+        return self._first_product(length) + self._products(length)
+
+    def period(self, length: int) -> int:
+        """Cycles from pair to pair of `length` logits a side in a steady stream."""
+        return max(2 * self.softmax.period(length), self._products(length))
+
+    def cycles(self, lengths: list[int]) -> int:
+        """Cycles from the first logit to the last word without stalls, for pairs of these lengths."""
+        taken = done = 0
+        free = [0] * self.pairs  # when each pair of memories may be written again
+        for number, length in enumerate(lengths):
+            start = max(taken, free[number % self.pairs])
+            side = self.softmax.period(length)
+            taken = start + 2 * side
+            begin = max(start + side + length - 1 + self._first_product(length), done)
+            done = begin + self._products(length)
+            free[number % self.pairs] = done - self.product
+        return done + 1
+
+    def _first_product(self, length: int) -> int:
+        """Cycles from the last minus logit to the loading of the first product; two are for memories."""
+        softmax = self.softmax
+        return softmax.period(length) + softmax.drain - 2 * length + 1 + 2
+
+    def _products(self, length: int) -> int:
+        """Cycles from the loading of a pair's first product to its word, in which the next pair's may be loaded."""
+        return self.product * length + 1
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes logits, plus side then minus side, `label` and `o` have one word for both."""
+        return {
+            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
+            "label": Stream("in", (Field("label", LABEL),)),
+            "o": Stream("out", (Field("difference", DIFFERENCE), Field("plus", Q4_12), Field("minus", Q4_12))),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute the words of all complete pairs.
+
+        Raises
+        ------
+        UserError
+            If a side has more logits than `classes`, or the sides of a pair have different numbers.
+        """
+        logits, labels = inputs["i"]["logit"][:, 0], inputs["label"]["label"]
+        sides = packets_of(inputs["i"]["last"])
+        found = []
+        for plus, minus, label in zip(sides[::2], sides[1::2], labels, strict=False):
+            lengths = [end - start for start, end in (plus, minus)]
+            if max(lengths) > self.classes:
+                raise UserError(f"a sample of {max(lengths)} logits; the longest here is {self.classes}")
+            if lengths[0] != lengths[1]:
+                raise UserError(f"a pair of {lengths[0]} and {lengths[1]} logits; both sides have as many")
+            both = [logits[None, start:end] for start, end in (plus, minus)]
+            difference, own = loss_differences(both[0], both[1], label, self.softmax.tables)
+            found.append([difference[0], *own[:, 0]])
+        columns = np.array(found[:words], np.int64).reshape(-1, 3).T[:, :, None]
+        return {"o": dict(zip(("difference", "plus", "minus"), columns, strict=True))}
+
+    def roms(self) -> dict[str, tuple[list[int], int]]:
+        """Contents and width of the softmax's tables."""
+        return self.softmax.roms()

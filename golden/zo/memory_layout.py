@@ -1,0 +1,172 @@
+"""Device memory of a zeroth-order job: images of steps, generator states, deltas, records and logits, and their regions.
+
+Every image begins on a beat of 16 bytes, lowest byte first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..axi.bus import BEAT
+from ..axi.regions import Bytes, Region
+from ..fixed import Integers
+from ..nn.forward import StageIntegers
+from ..nn.images import frozen_image, samples_image
+from ..rng.pezo import PezoSpec
+from .job import ZerothOrderStep
+from .mapping import PerturbationMapping
+
+WORDS = BEAT // 4
+"""Words of 32 bits in a beat."""
+COUNT_BIT = 16
+"""Lowest bit of the number of samples in a step's first word; the rate is below it."""
+LABEL_BIT = 24
+"""Lowest bit of the label in an entry of a step; the sample's index is below it."""
+
+
+@dataclass(frozen=True)
+class StepOrder:
+    """One step of a job: which samples it takes, and how far it moves.
+
+    Parameters
+    ----------
+    indices, labels : array of int, (n,)
+    rate : int
+        Rate of the step, `job.RATE`.
+    """
+
+    indices: Integers
+    labels: Integers
+    rate: int
+
+
+class ZerothOrderLayout:
+    """Regions that the commands of a zeroth-order core read and write.
+
+    Parameters
+    ----------
+    mapping : PerturbationMapping
+        Network on the core.
+    generator : PezoSpec
+        Its generator.
+    """
+
+    def __init__(self, mapping: PerturbationMapping, generator: PezoSpec) -> None:
+        self.mapping, self.generator = mapping, generator
+
+    # -- sizes in beats --------------------------------------------------------------------------------------------
+
+    @property
+    def row_beats(self) -> int:
+        """Beats of the deltas of a word, 4 bytes each."""
+        return -(-self.generator.width // WORDS)
+
+    @property
+    def delta_beats(self) -> int:
+        """Beats of the deltas of all words."""
+        return self.mapping.words * self.row_beats
+
+    @property
+    def state_beats(self) -> int:
+        """Beats of a state of the generator."""
+        return -(-self.generator.state_bits // (8 * BEAT))
+
+    @property
+    def logit_beats(self) -> int:
+        """Beats of a sample's logits, 4 bytes each."""
+        return -(-self.mapping.forward.stages[-1].channels // WORDS)
+
+    @staticmethod
+    def step_beats(batch: int) -> int:
+        """Beats of a step in the order list, where steps have at most so many samples."""
+        return -(-(1 + batch) // WORDS)
+
+    @staticmethod
+    def record_beats(batch: int) -> int:
+        """Beats of a step's record, where steps have at most so many samples."""
+        return 1 + -(-batch // WORDS)
+
+    # -- regions ---------------------------------------------------------------------------------------------------
+
+    def parameters(self, frozen: Sequence[StageIntegers]) -> Region:
+        """Frozen weights and biases, Q4.12 in two bytes; see `nn.images.frozen_image`."""
+        return Region.containing("parameters", frozen_image(self.mapping.forward, frozen))
+
+    def samples(self, inputs: NDArray[np.integer]) -> Region:
+        """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
+        return Region.containing("samples", samples_image(self.mapping.forward, inputs))
+
+    def order(self, steps: Sequence[StepOrder], batch: int) -> Region:
+        """Order list: of each step the rate and the number of samples, then an entry for each sample.
+
+        Bits 15:0 of a step's first word are its rate, bits 23:16 the number of its samples less one. Bits 23:0 of an
+        entry are the sample's index, bits 31:24 its label. Steps of fewer than `batch` samples are filled up.
+        """
+        words = np.zeros((len(steps), self.step_beats(batch) * WORDS), np.int64)
+        for row, step in zip(words, steps, strict=True):
+            row[0] = step.rate | (len(step.indices) - 1) << COUNT_BIT
+            row[1 : 1 + len(step.indices)] = step.indices | step.labels << LABEL_BIT
+        return Region.containing("order", words.astype("<u4").view(np.uint8))
+
+    def state(self, position: int) -> Region:
+        """State of the generator at a position: its bits in the order of sending, the first one lowest."""
+        packed = np.packbits(self.generator.serial(position).astype(np.uint8), bitorder="little")
+        return Region.containing("state", np.pad(packed, (0, self.state_beats * BEAT - packed.size)))
+
+    def deltas(self, rows: Integers | None = None) -> Region:
+        """Deltas of each word, (words, n) in `deltas.DELTA`; without them room for the core to save its own."""
+        if rows is None:
+            return Region("deltas", self.delta_beats * BEAT)
+        padded = np.pad(rows, ((0, 0), (0, self.row_beats * WORDS - rows.shape[1])))
+        return Region.containing("deltas", np.ascontiguousarray(padded, "<i4").view(np.uint8))
+
+    def records(self, steps: int, batch: int) -> Region:
+        """Records of so many steps."""
+        return Region("records", max(steps, 1) * self.record_beats(batch) * BEAT)
+
+    def logits(self, samples: int) -> Region:
+        """Logits of so many samples."""
+        return Region("logits", max(samples, 1) * self.logit_beats * BEAT)
+
+    # -- what the core writes --------------------------------------------------------------------------------------
+
+    def deltas_of(self, image: Bytes) -> Integers:
+        """Read deltas from their image: (words, n)."""
+        rows = image.view("<i4").reshape(self.mapping.words, -1)
+        return rows[:, : self.generator.width].astype(np.int64)
+
+    def records_image(self, steps: Sequence[ZerothOrderStep], batch: int) -> Bytes:
+        """Build records as the core writes them.
+
+        Of each step the probabilities of the labels, plus below minus in a word for each sample, from a beat on; then
+        in a beat of its own position, coefficient and, in two words, the loss difference.
+        """
+        image = np.zeros((len(steps), self.record_beats(batch) * WORDS), np.int64)
+        for row, step in zip(image, steps, strict=True):
+            plus, minus = step.probabilities
+            row[: len(plus)] = plus | minus << 16
+            row[-WORDS:] = step.position, step.coefficient, step.difference & 0xFFFFFFFF, step.difference >> 32
+        return image.astype("<i4").view(np.uint8).reshape(-1)
+
+    def records_of(self, image: Bytes, sizes: Sequence[int], batch: int) -> list[ZerothOrderStep]:
+        """Read the records of steps of so many samples each."""
+        rows = image.view("<u4").reshape(-1, self.record_beats(batch) * WORDS).astype(np.int64)
+        found = []
+        for row, size in zip(rows, sizes, strict=True):
+            position, coefficient, low, high = (int(word) for word in row[-WORDS:])
+            pairs = np.stack([row[:size] & 0xFFFF, row[:size] >> 16])
+            found.append(ZerothOrderStep(position, _signed(coefficient, 32), _signed(high << 32 | low, 64), pairs))
+        return found
+
+    def logits_of(self, image: Bytes) -> Integers:
+        """Read logits from their image: (samples, classes) in Q8.16."""
+        words = image.view("<i4").reshape(-1, self.logit_beats * WORDS)
+        return words[:, : self.mapping.forward.stages[-1].channels].astype(np.int64)
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (value >> (bits - 1) << bits)

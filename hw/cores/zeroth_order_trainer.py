@@ -1,0 +1,357 @@
+"""Zeroth-order trainer: forward engine, deltas, generator, loss difference and schedule, behind the shell's interface."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.axi.bus import BEAT
+from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.zotrain_registers import CORE, Command, Error
+from ...golden.zo.coefficient import COEFFICIENT, CoefficientSpec
+from ...golden.zo.deltas import DELTA
+from ...golden.zo.loss_difference import LossDifferenceSpec
+from ..nn.forward_engine import ForwardEngine
+from ..nn.output_reader import OutputReader
+from ..primitives.pipeline import delayed
+from ..rng.pezo import Pezo
+from ..zo.coefficient import Coefficient
+from ..zo.delta_memory import DeltaMemory, Walk
+from ..zo.loss_difference import LossDifference
+from ..zo.offset_memory import OffsetMemory
+from ..zo.perturbation_numbers import PerturbationNumbers
+from ..zo.record_writer import RecordWriter
+from ..zo.state_loader import StateLoader
+from ..zo.step_scheduler import StepScheduler
+from .logit_writer import LogitWriter
+from .memory_system import MemorySystem, buses
+from .shell import Control
+
+READS = ("order", "samples", "image")
+"""Requesters that read, the highest rank first; `image` are parameters, deltas and the generator's state."""
+WRITES = ("records", "logits", "deltas")
+"""Requesters that write, the highest rank first."""
+
+
+class Monitor(wiring.Signature):
+    """Updates of the deltas as they are written, for a simulation or a logic analyser.
+
+    Parameters
+    ----------
+    row_beats : int
+        Beats of a row of deltas.
+
+    Members
+    -------
+    valid : Out(row_beats)
+        Which beats of the deltas' image change in this cycle: `beat`, and those behind it.
+    beat : Out(16)
+        The first one's number.
+    data : Out(128 * row_beats)
+        Their new contents.
+    done : Out(1)
+        A step's update is complete; one cycle.
+    """
+
+    def __init__(self, row_beats: int) -> None:
+        super().__init__(
+            {"valid": Out(row_beats), "beat": Out(16), "data": Out(8 * BEAT * row_beats), "done": Out(1)}
+        )
+
+
+class ZerothOrderTrainer(wiring.Component):
+    """Trains all parameters of a network and infers with them, a command of `Command` at a time.
+
+    A step makes the offsets of both sides of a perturbation; the passes begin as soon as the first are there. A sample
+    is read once and computed on the plus side, then on the minus side. When the last sample's loss difference is there,
+    the deltas are updated. The samples of the next step come in meanwhile.
+
+    Parameters
+    ----------
+    spec : ZotrainSpec
+
+    Attributes
+    ----------
+    control : In, `Control`
+        The shell. Counters: steps, values clipped, coefficients clipped.
+    reader0, writer0 : Out, `Read` and `Write`
+        AXI4 port to the memory outside.
+    monitor : Out, `Monitor`
+        Updates of the deltas.
+    """
+
+    def __init__(self, spec: ZotrainSpec) -> None:
+        self.spec, self.mapping = spec, spec.mapping
+        forward, generator = spec.mapping.forward, spec.generator
+        self.engine = ForwardEngine(forward, offsets=generator.width)
+        self.reader = OutputReader(forward)
+        self.generator, self.numbers = Pezo(generator), PerturbationNumbers(generator)
+        self.offsets = OffsetMemory(spec.mapping, generator.width)
+        self.span = spec.mapping.span(generator.period)
+        self.deltas = DeltaMemory(
+            spec.mapping, self.numbers.format, generator.width, self.span, self.numbers.latency
+        )
+        self.loss = LossDifference(LossDifferenceSpec(classes=forward.stages[-1].channels))
+        self.coefficient = Coefficient(CoefficientSpec())
+        self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
+        self.records, self.logits = RecordWriter(), LogitWriter(spec.layout.logit_beats)
+        self.memory = MemorySystem(READS, WRITES, Error, buffered=("samples", "image"))
+        super().__init__(
+            {"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        control, engine = self.control, self.engine
+        for name in (
+            "engine", "reader", "generator", "numbers", "offsets", "deltas", "loss", "coefficient", "scheduler",
+            "state", "records", "logits", "memory",
+        ):  # fmt: skip
+            m.submodules[name] = getattr(self, name)
+        train, infer = Signal(), Signal()
+        # registered: the command is stable long before they are used
+        m.d.sync += [train.eq(control.command == Command.TRAIN), infer.eq(control.command == Command.INFER)]
+        m.d.comb += engine.twice.eq(train)
+        self._perturb(m)
+        self._monitor(m)
+        self._memory(m)
+        self._results(m, infer)
+        self._commands(m, train, infer)
+        return m
+
+    def _perturb(self, m: Module) -> None:
+        """Generator, numbers, deltas, offsets, engine."""
+        deltas, generator = self.deltas, self.generator
+        m.d.comb += [
+            self.numbers.i.eq(generator.o.payload),
+            deltas.numbers.eq(self.numbers.o),
+            deltas.valid.eq(generator.o.valid),
+            generator.o.ready.eq(deltas.word),
+            generator.replay.bit.eq(deltas.replay),
+            generator.mark.bit.eq(deltas.mark),
+            self.offsets.side.eq(self.engine.again),
+        ]
+        wiring.connect(m, self.state.load, generator.load)
+        wiring.connect(m, deltas.offsets, self.offsets.row)
+        wiring.connect(m, self.engine.offsets, self.offsets.offsets)
+
+    def _monitor(self, m: Module) -> None:
+        deltas, monitor = self.deltas, self.monitor
+        beats = self.spec.layout.row_beats
+        m.d.comb += [
+            monitor.valid.eq(deltas.written.replicate(beats)),
+            monitor.beat.eq(deltas.written_word * beats),
+            monitor.data.eq(Value.cast(deltas.written_row)),
+        ]
+
+    def _memory(self, m: Module) -> None:
+        """Connect the requesters and the buses; the image's beats go where the command wants them."""
+        memory, control, scheduler = self.memory, self.control, self.scheduler
+        for bus in buses(1):
+            wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
+        wiring.connect(m, scheduler.order_read, memory.order_read)
+        wiring.connect(m, scheduler.sample_command, memory.samples_read.command)
+        wiring.connect(m, memory.samples_read.beats, self.engine.sample.beats)
+        wiring.connect(m, self.records.write, memory.records_write)
+        wiring.connect(m, self.logits.write, memory.logits_write)
+        wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
+        m.d.comb += [
+            scheduler.room.eq(self.engine.sample.room),
+            scheduler.done.eq(self.engine.sample.done),
+            self.engine.sample.start.eq(scheduler.begin),
+            memory.stop.eq(control.abort),
+            control.quiet.eq(memory.quiet),
+            control.fault.failed.eq(memory.fault.failed | scheduler.fault.failed),
+            control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, scheduler.fault.error)),
+            control.fault.address.eq(Mux(memory.fault.failed, memory.fault.address, scheduler.fault.address)),
+        ]
+        image, into = memory.image_read, (self.engine.load, self.deltas.load, self.state.beats)
+        commands = (Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN)
+        addresses = (control.settings.parameters, control.settings.deltas, control.settings.state)
+        layout = self.spec.layout
+        beats = (self.mapping.forward.frozen_beats, layout.delta_beats, layout.state_beats)
+        with m.Switch(control.command):
+            for command, address, count, stream in zip(commands, addresses, beats, into, strict=True):
+                with m.Case(command):
+                    m.d.comb += [
+                        image.command.payload.address.eq(address),
+                        image.command.payload.beats.eq(count),
+                        stream.valid.eq(image.beats.valid),
+                        image.beats.ready.eq(stream.ready),
+                    ]
+        for stream in into:
+            m.d.comb += stream.payload.eq(image.beats.payload)
+        m.d.comb += [
+            memory.deltas_write.command.payload.address.eq(control.settings.deltas),
+            memory.deltas_write.command.payload.beats.eq(layout.delta_beats),
+        ]
+
+    def _results(self, m: Module, infer: Value) -> None:
+        """Logits go to the losses, or to memory."""
+        engine, reader, loss, logits = self.engine, self.reader, self.loss, self.logits
+        wiring.connect(m, engine.outputs, reader.outputs)
+        channels = self.mapping.forward.stages[-1].channels
+        channel = Signal(range(channels))
+        last = channel == channels - 1
+        taken = reader.o.valid & reader.o.ready
+        with m.If(taken):
+            m.d.sync += channel.eq(Mux(last, 0, channel + 1))
+        m.d.comb += [
+            *(into.i.payload.logit.eq(reader.o.payload) for into in (loss, logits)),
+            *(into.i.payload.last.eq(last) for into in (loss, logits)),
+            loss.i.valid.eq(reader.o.valid & ~infer),
+            logits.i.valid.eq(reader.o.valid & infer),
+            reader.o.ready.eq(Mux(infer, logits.i.ready, loss.i.ready)),
+            loss.label.valid.eq(self.scheduler.label.valid & ~infer),
+            loss.label.payload.label.eq(self.scheduler.label.payload),
+            self.scheduler.label.ready.eq(loss.label.ready | infer),
+        ]
+
+    def _commands(self, m: Module, train: Value, infer: Value) -> None:
+        """Sequence of each command."""
+        control, settings, memory = self.control, self.control.settings, self.memory
+        engine, deltas, scheduler = self.engine, self.deltas, self.scheduler
+        loss, coefficient, records = self.loss, self.coefficient, self.records
+        image, walk, job = memory.image_read.command, deltas.control, scheduler.job
+        eps, position = Signal(unsigned(COEFFICIENT.width - 1)), Signal(range(self.spec.generator.period))
+        largest = DELTA.fraction - self.numbers.format.fraction
+        chosen, begun, wanted = Signal.like(walk.coefficient), Signal(9), Signal(9)
+        hold, was_running = Signal(init=1), Signal()
+        m.d.sync += [eps.eq((1 << largest) >> settings.eps_shift[:4]), was_running.eq(engine.running & ~engine.again)]
+        first_pass = engine.running & ~engine.again & ~was_running
+        m.d.comb += [
+            walk.eps.eq(eps),
+            walk.coefficient.eq(chosen),
+            engine.hold.eq(hold),
+            *(getattr(job, name).eq(getattr(settings, name)) for name in ("order", "samples", "sample_count", "steps")),
+            job.batch.eq(settings.batch),
+            records.start.eq(control.start),
+            records.address.eq(settings.records),
+            records.batch.eq(settings.batch),
+            self.logits.start.eq(control.start),
+            self.logits.address.eq(settings.logits),
+        ]
+        # samples of a step: held until it begins, and once its last one was started
+        with m.If(first_pass):
+            m.d.sync += begun.eq(begun + 1)
+            with m.If(begun == wanted):
+                m.d.sync += hold.eq(1)
+        # the losses of a step's samples; the last one is marked
+        done = Signal(9)
+        last = done == wanted
+        moved = loss.o.valid & coefficient.i.ready & records.pair.ready
+        m.d.comb += [
+            coefficient.i.valid.eq(loss.o.valid & records.pair.ready),
+            records.pair.valid.eq(loss.o.valid & coefficient.i.ready),
+            loss.o.ready.eq(coefficient.i.ready & records.pair.ready),
+            coefficient.i.payload.difference.eq(loss.o.payload.difference),
+            coefficient.i.payload.last.eq(last),
+            records.pair.payload.plus.eq(loss.o.payload.plus),
+            records.pair.payload.minus.eq(loss.o.payload.minus),
+            records.pair.payload.last.eq(last),
+            records.summary.payload.position.eq(position),
+            records.summary.payload.coefficient.eq(coefficient.o.payload.coefficient),
+            records.summary.payload.difference.eq(coefficient.o.payload.difference),
+            coefficient.rate.payload.rate.eq(scheduler.step.payload.rate),
+            coefficient.rate.payload.shift.eq(settings.shift),
+        ]
+        with m.If(moved):
+            m.d.sync += done.eq(done + 1)
+        # samples of an inference, and what the commands that move an image wait for
+        pending, empty = Signal(3), Signal()
+        m.d.sync += empty.eq(records.empty & self.logits.empty & (pending == 0))
+        logit_done = self.logits.i.valid & self.logits.i.ready & self.logits.i.payload.last
+        m.d.sync += pending.eq(pending + (scheduler.begin & infer) - logit_done)
+        m.d.sync += control.counts.saturations.eq(engine.clipped + deltas.clipped)
+        announced = Signal()
+        steps_left = Signal(32)
+
+        def begin(kind: Walk, state: str) -> None:
+            m.d.comb += [walk.start.eq(1), walk.walk.eq(kind)]
+            m.next = state
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += control.ready.eq(1)
+                m.d.sync += [steps_left.eq(settings.steps), position.eq(settings.position), hold.eq(1)]
+                with m.If(control.start):
+                    with m.Switch(control.command):
+                        with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
+                            m.next = "READ"
+                        with m.Case(Command.SAVE_DELTAS):
+                            m.d.comb += deltas.begin_save.eq(1)
+                            m.next = "SAVE"
+                        with m.Case(Command.INFER):
+                            m.d.comb += job.start.eq(1)
+                            begin(Walk.OFFSETS, "INFER_OFFSETS")
+            with m.State("READ"):
+                m.d.comb += image.valid.eq(1)
+                with m.If(image.ready):
+                    m.next = "MOVE"
+            with m.State("MOVE"):
+                with m.If(engine.loaded):
+                    begin(Walk.CLEAR, "CLEAR")
+                with m.If(deltas.loaded):
+                    m.next = "END"
+                with m.If(self.state.done):
+                    m.d.comb += job.start.eq(1)
+                    m.next = "STEP"
+            with m.State("CLEAR"), m.If(walk.done):
+                m.next = "END"
+            with m.State("SAVE"):
+                command = memory.deltas_write.command
+                m.d.comb += command.valid.eq(~announced)
+                with m.If(command.ready):
+                    m.d.sync += announced.eq(1)
+                with m.If(deltas.saved):
+                    m.d.sync += announced.eq(0)
+                    m.next = "END"
+            with m.State("STEP"):
+                m.d.sync += [wanted.eq(scheduler.step.payload.last_sample), begun.eq(0), done.eq(0)]
+                with m.If(scheduler.step.valid):
+                    begin(Walk.SIDES, "AHEAD")
+            with m.State("AHEAD"), m.If(walk.ahead):
+                m.d.sync += hold.eq(0)
+                m.next = "PASSES"
+            with m.State("PASSES"):
+                with m.If(moved & last):
+                    m.next = "RATE"
+            with m.State("RATE"):
+                m.d.comb += coefficient.rate.valid.eq(1)
+                with m.If(coefficient.rate.ready):
+                    m.d.comb += scheduler.step.ready.eq(1)
+                    m.next = "COEFFICIENT"
+            with m.State("COEFFICIENT"):
+                m.d.sync += chosen.eq(coefficient.o.payload.coefficient)
+                m.d.comb += [
+                    records.summary.valid.eq(coefficient.o.valid),
+                    coefficient.o.ready.eq(records.summary.ready),
+                ]
+                with m.If(coefficient.o.valid & coefficient.o.ready):
+                    m.d.comb += control.counts.coefficients_clipped.eq(coefficient.o.payload.clipped)
+                    begin(Walk.UPDATE, "UPDATE")
+            with m.State("UPDATE"), m.If(walk.done):
+                after = Signal(range(self.spec.generator.period + self.span))
+                m.d.comb += [
+                    after.eq(position + self.span),
+                    control.counts.steps_done.eq(1),
+                    self.monitor.done.eq(1),
+                ]
+                period = self.spec.generator.period
+                m.d.sync += [
+                    steps_left.eq(steps_left - 1),
+                    position.eq(Mux(after >= period, after - period, after)),
+                ]
+                m.next = "STEP"
+                with m.If(steps_left == 1):
+                    m.next = "END"
+            with m.State("INFER_OFFSETS"), m.If(walk.done):
+                m.d.sync += [hold.eq(0), wanted.eq(~0)]
+                m.next = "INFER"
+            with m.State("INFER"):
+                m.d.comb += scheduler.step.ready.eq(1)
+                m.d.sync += begun.eq(0)
+                with m.If(job.over & empty):
+                    m.next = "END"
+            with m.State("END"), m.If(empty & memory.settled):
+                m.d.comb += control.finished.eq(1)
+                m.next = "IDLE"

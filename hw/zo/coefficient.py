@@ -1,0 +1,89 @@
+"""RTL of `coefficient`: an accumulator, and one register that multiplies and then shifts, a bit a cycle."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import wiring
+
+from ...golden.zo.coefficient import COEFFICIENT, RATE, SHIFT, STEP_DIFFERENCE, CoefficientSpec
+from ..ports import members
+from ..primitives.rounding import RoundSaturate, saturate
+
+
+class Coefficient(wiring.Component):
+    """Sum up a step's loss differences, multiply by minus the rate, shift to the right, round and saturate.
+
+    A step's coefficient comes ``spec.latency_of(shift)`` cycles after its last difference.
+
+    Attributes
+    ----------
+    i : In, stream of ``difference`` (Q11.29), ``last`` (1 bit)
+        Loss differences of a step's samples, 1 to 256; `last` with the final one. One a cycle, until the final one;
+        again once `o` was taken.
+    rate : In, stream of ``rate`` (16 bits), ``shift`` (6 bits, 0 to 62)
+        Factor of a step, and how far its product is shifted; taken in the cycle after the final difference, or later.
+    o : Out, stream of ``difference`` (Q19.29), ``coefficient`` (27 bits, signed), ``clipped`` (1 bit)
+        A step's sum, its coefficient, and whether that was beyond 27 bits; one word a step.
+    """
+
+    def __init__(self, spec: CoefficientSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        given, result = self.i.payload, self.o.payload
+        width = STEP_DIFFERENCE.width
+        total = Signal(signed(width))
+        high, low = Signal(signed(width)), Signal(RATE.width)
+        half, sticky = Signal(), Signal()
+        # the multiplier leaves at the low end as the product grows from the high end
+        adding, moving = Signal(), Signal()
+        difference = high - (total & (adding & low[0]).replicate(width).as_signed())
+        with m.If(moving):
+            m.d.sync += Cat(low, high).eq(Cat(low, difference)[1:])
+
+        # one integer bit more than a coefficient: what is clipped to it is beyond the coefficients too
+        floor = saturate(Cat(low, high).as_signed(), COEFFICIENT.width + 1)
+        m.submodules.rounding = rounding = RoundSaturate(COEFFICIENT.width + 3, 2, COEFFICIENT)
+        m.d.comb += [
+            rounding.i.eq(Cat(sticky, half, floor)),
+            result.difference.eq(total),
+            result.coefficient.eq(rounding.o),
+            result.clipped.eq(rounding.clipped),
+        ]
+
+        count, left = Signal(range(RATE.width)), Signal(SHIFT.width)
+        with m.FSM():
+            with m.State("take"):
+                m.d.comb += self.i.ready.eq(1)
+                with m.If(self.i.valid):
+                    m.d.sync += total.eq(total + given.difference)
+                    with m.If(given.last):
+                        m.next = "rate"
+            with m.State("rate"):
+                m.d.comb += self.rate.ready.eq(1)
+                m.d.sync += [low.eq(self.rate.payload.rate), left.eq(self.rate.payload.shift)]
+                m.d.sync += [high.eq(0), half.eq(0), sticky.eq(0)]
+                with m.If(self.rate.valid):
+                    m.next = "multiply"
+            with m.State("multiply"):
+                m.d.comb += [adding.eq(1), moving.eq(1)]
+                m.d.sync += count.eq(count + 1)
+                with m.If(count == RATE.width - 1):
+                    m.next = "shift"
+            with m.State("shift"):
+                with m.If(left == 0):
+                    m.next = "round"
+                with m.Else():
+                    m.d.comb += moving.eq(1)
+                    m.d.sync += [left.eq(left - 1), half.eq(low[0]), sticky.eq(sticky | half)]
+            with m.State("round"):
+                m.d.sync += count.eq(count + 1)
+                with m.If(count == RoundSaturate.LATENCY - 2):
+                    m.d.sync += count.eq(0)
+                    m.next = "give"
+            with m.State("give"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.d.sync += total.eq(0)
+                    m.next = "take"
+        return m

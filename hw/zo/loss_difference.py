@@ -1,0 +1,161 @@
+"""RTL of `loss_difference`: a softmax for both sides, and weights times logit differences, two bits a cycle."""
+
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import memory, wiring
+
+from ...golden.fixed import Q4_12
+from ...golden.zo.loss_difference import DIFFERENCE, LossDifferenceSpec
+from ..nn.softmax import Softmax
+from ..ports import members
+
+_PROBABILITY = Q4_12.fraction + 1
+"""Bits of a probability, 0 to 1."""
+
+
+class _Sides(NamedTuple):
+    """Words of both sides, read at one address, and what is being written."""
+
+    plus: Value
+    minus: Value
+    writes_minus: Value
+    begins: Value
+    """High as the minus side's first word is written."""
+    ends: Value
+    """High as the minus side's last word is written."""
+
+
+class LossDifference(wiring.Component):
+    """Take a sample's logits of both sides one a cycle, and give the difference of the losses and both probabilities.
+
+    The memories hold two pairs: the softmax works on one while the products of the other are formed, 8 cycles each. A
+    word comes ``spec.latency_of(n)`` cycles after the last of a pair's 2 n logits; in a steady stream a pair takes
+    ``spec.period(n)`` cycles.
+
+    Parameters
+    ----------
+    spec : LossDifferenceSpec
+        Number of classes.
+
+    Attributes
+    ----------
+    i : In, stream of ``logit`` (Q8.16), ``last`` (1 bit)
+        Logits of a sample's plus side, `last` with the final one, then as many of its minus side. Ready while the
+        softmax takes a side; for a plus side only while at most one pair is complete and has products left to form.
+    label : In, stream of ``label`` (8 bits)
+        Class of a pair. Products wait for it; it is taken as the pair's last product begins.
+    o : Out, stream of ``difference`` (Q11.29), ``plus``, ``minus`` (Q4.12)
+        Difference of the losses, and the label's probability on the plus and on the minus side, 0 to 4096; one word a
+        pair. The next pair's products wait until it is taken.
+    """
+
+    def __init__(self, spec: LossDifferenceSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.softmax = softmax = Softmax(self.spec.softmax)
+        given, probabilities = self.i.payload, softmax.o
+
+        index, bank, over = Signal(max((self.spec.classes - 1).bit_length(), 1)), Signal(), Signal()
+        read = Cat(index, bank)
+        taken = self.i.valid & self.i.ready
+        logits = self._sides(m, "logit", read, taken, given.last, given.logit)
+        word = Cat(probabilities.payload.last, probabilities.payload.probability[:_PROBABILITY])
+        found = self._sides(m, "probability", read, probabilities.valid, probabilities.payload.last, word)
+
+        # pairs with products left to form: those whose logits are complete, those with a minus probability
+        complete, begun, held = Signal(2), Signal(2), Signal()
+        m.d.sync += [complete.eq(complete + logits.ends - over), begun.eq(begun + found.begins - over)]
+        m.d.comb += [
+            # the memories of the pair before the last are written again
+            held.eq(complete[1] & ~logits.writes_minus),
+            softmax.i.valid.eq(self.i.valid & ~held),
+            softmax.i.payload.eq(given),
+            self.i.ready.eq(softmax.i.ready & ~held),
+            probabilities.ready.eq(1),
+        ]
+
+        # a cycle after the first word was written it can be read, and another cycle later it is there
+        ready, load, own = Signal(), Signal(), Signal()
+        m.d.sync += ready.eq(begun.any())
+        last, plus, minus = found.minus[0], found.plus[1:], found.minus[1:]
+        total = plus + minus
+        weight = Cat(total[:-1], total[-1] ^ own, own & ~total[-1])
+        free = self._products(m, load, last, weight, logits.plus - logits.minus, index == 0)
+        m.d.comb += [
+            own.eq(index == self.label.payload.label),
+            load.eq(free & ready & self.label.valid),
+            over.eq(load & last),
+            self.label.ready.eq(over),
+        ]
+        result = self.o.payload
+        with m.If(load):
+            m.d.sync += index.eq(Mux(last, 0, index + 1))
+            m.d.sync += bank.eq(bank ^ last)
+            with m.If(own | (index == 0)):
+                m.d.sync += [result.plus.eq(Mux(own, plus, 0)), result.minus.eq(Mux(own, minus, 0))]
+        return m
+
+    def _products(self, m: Module, load: Value, last: Value, weight: Value, difference: Value, first: Value) -> Value:
+        """Add products to the result, a digit of the weight in base 4 a cycle; returns if one can be loaded.
+
+        A digit is -2 to 2, from two bits and the one below them (Booth).
+        """
+        digits = self.spec.product
+        width = DIFFERENCE.width
+        multiplier, multiplicand = Signal(2 * digits + 1), Signal(width)
+        step, busy, final, full = Signal(range(digits)), Signal(), Signal(), Signal()
+        below, low, high = multiplier[:3]
+        one, two = low ^ below, (high ^ low) & ~(low ^ below)
+        chosen = (multiplicand & one.replicate(width)) | ((multiplicand << 1)[:width] & two.replicate(width))
+        total = Signal(signed(width))
+        last_step = step == digits - 1
+        m.d.comb += [self.o.valid.eq(full), self.o.payload.difference.eq(total)]
+        with m.If(self.o.ready):
+            m.d.sync += full.eq(0)
+        with m.If(busy):
+            # the carry into the lowest bit completes the negation
+            m.d.sync += [
+                total.eq((Cat(high, total) + Cat(high, chosen ^ high.replicate(width)))[1:]),
+                multiplier.eq(multiplier >> 2),
+                multiplicand.eq(multiplicand << 2),
+                step.eq(step + 1),
+            ]
+            with m.If(last_step):
+                m.d.sync += [busy.eq(0), full.eq(final)]
+        with m.If(load):
+            m.d.sync += [
+                busy.eq(1),
+                final.eq(last),
+                multiplier.eq(Cat(0, weight, weight[-1])),
+                multiplicand.eq(difference),
+            ]
+            with m.If(first):
+                m.d.sync += total.eq(0)
+        return Mux(busy, last_step & ~final, ~full | self.o.ready)
+
+    def _sides(self, m: Module, name: str, read: Value, enable: Value, last: Value, word: Value) -> _Sides:
+        """Write words, plus side then minus side, to a memory each; pairs go to two banks in turn."""
+        number = Signal(len(read) - 1, name=f"{name}_number")
+        bank, side = (Signal(name=f"{name}_{what}") for what in ("bank", "side"))
+        with m.If(enable):
+            m.d.sync += number.eq(Mux(last, 0, number + 1))
+            with m.If(last):
+                m.d.sync += [side.eq(~side), bank.eq(bank ^ side)]
+        found = []
+        for own, which in enumerate(("plus", "minus")):
+            store = memory.Memory(shape=word.shape(), depth=1 << len(read), init=[])
+            m.submodules[f"{name}s_{which}"] = store
+            port, into = store.read_port(), store.write_port()
+            m.d.comb += [
+                port.addr.eq(read),
+                into.addr.eq(Cat(number, bank)),
+                into.data.eq(word),
+                into.en.eq(enable & (side == own)),
+            ]
+            found.append(port.data)
+        now = enable & side
+        return _Sides(found[0], found[1], side, now & (number == 0), now & last)

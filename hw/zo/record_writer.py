@@ -1,0 +1,101 @@
+"""Record writer: probabilities of the labels of a step's samples, then its position, coefficient and loss difference."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ...golden.axi.bus import BEAT
+from ...golden.fixed import Q4_12
+from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, STEP_DIFFERENCE
+from ...golden.zo.memory_layout import WORDS
+from ..axi.memory_port import WritePort
+from ..ports import shape
+
+PAIR = data.StructLayout({"plus": shape(Q4_12), "minus": shape(Q4_12), "last": 1})
+"""Probabilities of a sample's label on both sides, and whether the sample is its step's last."""
+SUMMARY = data.StructLayout(
+    {"position": 32, "coefficient": shape(COEFFICIENT), "difference": shape(STEP_DIFFERENCE)}
+)
+"""Position, coefficient and loss difference of a step."""
+
+
+class RecordWriter(wiring.Component):
+    """Write records as `golden.zo.memory_layout.ZerothOrderLayout.records_image` builds them, a beat a command.
+
+    Attributes
+    ----------
+    start : In, 1
+        Begin a job: the first record goes to `address`. One cycle.
+    address : In, 32
+        Byte address, a multiple of a beat's 16 bytes.
+    batch : In, 9
+        Samples for which a record has room; stays the same during a job.
+    pair : In stream of `PAIR`
+        Probabilities of a step's samples.
+    summary : In stream of `SUMMARY`
+        Summary of a step, after its last pair.
+    write : Out, `WritePort`
+    empty : Out, 1
+        All that was taken has been given to the memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "start": In(1),
+                "address": In(32),
+                "batch": In(LARGEST_BATCH.bit_length()),
+                "pair": In(stream.Signature(PAIR)),
+                "summary": In(stream.Signature(SUMMARY)),
+                "write": Out(WritePort()),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        command, beats = self.write.command, self.write.beats
+        pair, summary = self.pair.payload, self.summary.payload
+        beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
+        at, end = Signal(32), Signal(32)
+        offered, announced, closing = Signal(), Signal(), Signal()
+        free = ~offered
+        m.d.comb += [
+            command.valid.eq(offered & ~announced),
+            command.payload.address.eq(at),
+            command.payload.beats.eq(1),
+            beats.valid.eq(offered & announced),
+            beats.payload.eq(beat),
+            self.pair.ready.eq(free),
+            self.summary.ready.eq(free & (lane == 0) & ~self.pair.valid),
+            self.empty.eq(free & (lane == 0)),
+        ]
+        # the summary stands behind the room for all samples
+        room = ((self.batch + WORDS - 1) >> exact_log2(WORDS)) << exact_log2(BEAT)
+        with m.If(self.start):
+            m.d.sync += [at.eq(self.address), end.eq(self.address + room), lane.eq(0)]
+        with m.If(self.pair.valid & self.pair.ready):
+            word = Cat(pair.plus, pair.minus)
+            for number in range(WORDS):
+                with m.If(lane == number):
+                    m.d.sync += beat.word_select(number, 32).eq(word)
+                with m.Elif(lane == 0):
+                    m.d.sync += beat.word_select(number, 32).eq(0)
+            full = pair.last | (lane == WORDS - 1)
+            m.d.sync += [offered.eq(full), closing.eq(0), lane.eq(lane + 1)]
+            with m.If(pair.last):
+                m.d.sync += lane.eq(0)
+        with m.Elif(self.summary.valid & self.summary.ready):
+            difference = Signal(signed(64))
+            coefficient = Signal(signed(32))
+            m.d.comb += [difference.eq(summary.difference), coefficient.eq(summary.coefficient)]
+            m.d.sync += [beat.eq(Cat(summary.position, coefficient, difference)), at.eq(end)]
+            m.d.sync += [offered.eq(1), closing.eq(1)]
+        with m.If(command.valid & command.ready):
+            m.d.sync += announced.eq(1)
+        with m.If(beats.valid & beats.ready):
+            m.d.sync += [offered.eq(0), announced.eq(0), at.eq(at + BEAT)]
+            with m.If(closing):
+                m.d.sync += end.eq(end + BEAT + room)
+        return m

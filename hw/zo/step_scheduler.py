@@ -1,0 +1,184 @@
+"""Step scheduler: reads the order list and fetches the samples of one step after the other, ahead of the passes."""
+
+from enum import IntEnum
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ...golden.axi.bus import BEAT
+from ...golden.nn.mapping import Mapping
+from ...golden.zo.coefficient import LARGEST_BATCH, RATE
+from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
+from ..axi.bursts import command
+from ..axi.memory_port import Fault, ReadPort
+from ..primitives.address_generator import AddressGenerator
+from ..primitives.fifo import Fifo
+
+STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
+"""A step: its rate, and the number of its samples less one."""
+LABEL_BITS = 32 - LABEL_BIT
+STEPS_AHEAD, LABELS_AHEAD = 2, 4
+"""Steps and labels that wait: a step more than is computed, and as many samples as are fetched and not yet done."""
+
+
+class StepJob(wiring.Signature):
+    """Steps to schedule, as the side sees it that gives them.
+
+    Attributes
+    ----------
+    start : Out, 1
+        Begin; one cycle, only while `over`. The other members are the same until it is over.
+    order, samples : Out, 32
+        Byte addresses of the order list and of the samples.
+    sample_count, steps : Out, 32
+        Samples in memory, steps in the order list.
+    batch : Out, 9
+        Samples for which a step has room in the order list.
+    over : In, 1
+        All steps and samples have been given.
+    """
+
+    def __init__(self) -> None:
+        outs = {"order": 32, "samples": 32, "sample_count": 32, "steps": 32, "batch": LARGEST_BATCH.bit_length()}
+        super().__init__({"start": Out(1), **{name: Out(bits) for name, bits in outs.items()}, "over": In(1)})
+
+
+class StepScheduler(wiring.Component):
+    """Give each step, then fetch its samples and give their labels; the next step follows without waiting.
+
+    A beat of the order list is read at a time. An entry takes ten cycles and the transfer of its sample.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network: size of a sample, number of classes.
+    errors : type of IntEnum
+        The core's error codes, with ``BAD_STEP``, ``BAD_INDEX`` and ``BAD_LABEL``.
+
+    Attributes
+    ----------
+    job : In, `StepJob`
+    order_read : Out, `ReadPort`
+        Reads of the order list. Its beats are always taken.
+    sample_command : Out stream of `command`
+        Read commands of samples; their beats go elsewhere.
+    room : In, 1
+        There is room for a sample.
+    begin : Out, 1
+        A sample's read command was accepted; one cycle.
+    done : In, 1
+        All beats of the sample have come; one cycle.
+    step : Out stream of `STEP`
+        Steps, at most `STEPS_AHEAD` before they are taken.
+    label : Out stream of `LABEL_BITS` bits
+        Labels of the samples.
+    fault : Out, `Fault`
+        A word of the order list is wrong: the value. Held until reset.
+    """
+
+    def __init__(self, mapping: Mapping, errors: type[IntEnum]) -> None:
+        self.mapping, self.errors = mapping, errors
+        super().__init__(
+            {
+                "job": In(StepJob()),
+                "order_read": Out(ReadPort()),
+                "sample_command": Out(command(32)),
+                "room": In(1),
+                "begin": Out(1),
+                "done": In(1),
+                "step": Out(stream.Signature(STEP)),
+                "label": Out(stream.Signature(LABEL_BITS)),
+                "fault": Out(Fault(errors)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        job, read = self.job, self.order_read
+        m.submodules.steps = steps = Fifo(STEP, STEPS_AHEAD)
+        m.submodules.labels = labels = Fifo(LABEL_BITS, LABELS_AHEAD)
+        m.submodules.addresses = addresses = AddressGenerator()
+        wiring.connect(m, steps.o, wiring.flipped(self.step))
+        wiring.connect(m, labels.o, wiring.flipped(self.label))
+        beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
+        word = beat[:32]
+        at, block, left, in_step = Signal(32), Signal(32), Signal(32), Signal(job.batch.shape())
+        bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
+        m.d.sync += [
+            bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
+            bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
+            bad_label.eq(word[LABEL_BIT:] >= self.mapping.stages[-1].channels),
+        ]
+        m.d.comb += [
+            read.command.payload.address.eq(at),
+            read.command.payload.beats.eq(1),
+            read.beats.ready.eq(1),
+            steps.i.payload.rate.eq(word),
+            steps.i.payload.last_sample.eq(word[COUNT_BIT:]),
+            labels.i.payload.eq(word[LABEL_BIT:]),
+            addresses.index.eq(word[:LABEL_BIT]),
+            addresses.stride.eq(self.mapping.sample_beats * BEAT),
+            addresses.base.eq(job.samples),
+            self.sample_command.payload.address.eq(addresses.address),
+            self.sample_command.payload.beats.eq(self.mapping.sample_beats),
+        ]
+
+        def fail(wrong: Signal, name: str) -> None:
+            with m.If(wrong & ~self.fault.failed):
+                m.d.sync += [
+                    self.fault.failed.eq(1),
+                    self.fault.error.eq(self.errors[name]),
+                    self.fault.address.eq(word),
+                ]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += job.over.eq(1)
+                m.d.sync += [at.eq(job.order), block.eq(job.order), left.eq(job.steps), in_step.eq(0)]
+                with m.If(job.start):
+                    m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += read.command.valid.eq(1)
+                m.d.sync += lane.eq(0)
+                with m.If(read.command.ready):
+                    m.next = "WAIT"
+            with m.State("WAIT"):
+                m.d.sync += beat.eq(read.beats.payload)
+                with m.If(read.beats.valid):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.comb += addresses.start.eq(1)
+                m.next = "TAKE"
+            with m.State("TAKE"):
+                with m.If(in_step == 0):
+                    fail(bad_step, "BAD_STEP")
+                    m.d.comb += steps.i.valid.eq(~bad_step)
+                    with m.If(steps.i.valid & steps.i.ready):
+                        m.d.sync += [in_step.eq(word[COUNT_BIT:LABEL_BIT] + 1), left.eq(left - 1)]
+                        m.d.sync += block.eq(block + (((job.batch + WORDS) >> exact_log2(WORDS)) << exact_log2(BEAT)))
+                        m.next = "MOVE"
+                with m.Else():
+                    fail(bad_index, "BAD_INDEX")
+                    fail(~bad_index & bad_label, "BAD_LABEL")
+                    with m.If(~bad_index & ~bad_label & self.room & addresses.done & labels.i.ready):
+                        m.d.comb += self.sample_command.valid.eq(1)
+                        with m.If(self.sample_command.ready):
+                            m.d.comb += [self.begin.eq(1), labels.i.valid.eq(1)]
+                            m.d.sync += in_step.eq(in_step - 1)
+                            m.next = "ARRIVE"
+            with m.State("ARRIVE"), m.If(self.done):
+                m.next = "MOVE"
+            with m.State("MOVE"):
+                m.d.sync += [beat.eq(beat >> 32), lane.eq(lane + 1)]
+                m.next = "CHECK"
+                with m.If(in_step == 0):
+                    m.d.sync += at.eq(block)
+                    m.next = "READ"
+                    with m.If(left == 0):
+                        m.next = "IDLE"
+                with m.Elif(lane == WORDS - 1):
+                    m.d.sync += at.eq(at + BEAT)
+                    m.next = "READ"
+        return m

@@ -1,0 +1,87 @@
+"""What comparisons of jobs on compiled cores with integer jobs have in common: the simulated core, inputs, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.fixed import Integers, q8_16_of_bytes
+from ...hw.verilog import emit
+from .build import build
+from .device import SimulatedDevice
+from .session import Dram
+
+MEGAHERTZ = 200
+"""Clock for which reports give milliseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Figures of a job on the simulated core and of its comparison with the integer job.
+
+    Parameters
+    ----------
+    cycles : int
+        Clock cycles of the job's command, latency and stalls of the memory included.
+    logits_compared : int
+        Samples whose logits were compared at the end.
+    mismatches : int
+        Comparisons in which core and integer job differ.
+    simulated : int
+        Clock cycles of all commands.
+    seconds : float
+        Time of the simulator for them.
+    """
+
+    cycles: int
+    logits_compared: int
+    mismatches: int
+    simulated: int
+    seconds: float
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Figures for a report, by the keys of ``--json``."""
+        return {
+            "cycles": self.cycles,
+            "ms_at_200_mhz": round(self.cycles / MEGAHERTZ / 1000, 3),
+            "logits_compared": self.logits_compared,
+            "mismatches": self.mismatches,
+            "bit_exact": self.mismatches == 0,
+            "simulated_cycles": self.simulated,
+            "simulation_seconds": round(self.seconds, 1),
+        }
+
+
+def simulated_core(
+    spec: InstantftSpec | ZotrainSpec, ports: int, dram: Dram | None, seed: int, stage: Callable[[str], None]
+) -> SimulatedDevice:
+    """Emit and compile a core.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+    ports : int
+        Its memory ports.
+    dram : Dram, optional
+        Behaviour of the core's memory.
+    seed : int
+        Seed of the memory's randomness.
+    stage : callable
+        Called with the name of each step as it begins.
+    """
+    stage("emit the core")
+    verilog = emit(spec).verilog
+    stage("compile the simulator")
+    return SimulatedDevice(build(verilog, spec.name, ports), dram, seed)
+
+
+def values_of(spec: InstantftSpec | ZotrainSpec, inputs: NDArray[np.integer]) -> Integers:
+    """Convert samples as the core reads them to Q8.16."""
+    return q8_16_of_bytes(inputs) if spec.byte_inputs else inputs.astype(np.int64)

@@ -1,0 +1,64 @@
+"""The comparison of a zeroth-order job on the compiled core with the integer job: no difference, and one that is found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.sim.compiled.session import Dram
+from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order
+from fabtune.sim.cores.tb_instantft import random_parameters
+
+SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
+
+
+@pytest.fixture
+def job():
+    rng = np.random.default_rng(3)
+    network = SPEC.described
+    inputs, labels = rng.integers(0, 256, (6, *network.input_shape)), rng.integers(0, network.classes, 6)
+    batches = (np.arange(4), np.arange(4, 6), np.array([5, 5, 0]), np.array([2]))
+    steps = [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches]
+    return TrainingJob(random_parameters(network, rng), inputs, steps, shift=24, eps_shift=9, position=77)
+
+
+def test_a_job_is_the_same_in_the_core(job):
+    stages = []
+    steps, comparison = compare_zeroth_order(SPEC, job, job.inputs[:5], stage=stages.append)
+    assert (comparison.mismatches, comparison.steps_compared, comparison.logits_compared) == (0, 4, 5)
+    assert comparison.facts["bit_exact"]
+    assert comparison.facts["cycles_per_step"] == round(comparison.cycles / 4)
+    assert 0 < comparison.cycles < comparison.simulated
+    assert len({step.coefficient for step in steps}) == 4
+    assert stages == ["emit the core", "compile the simulator", "simulate the job", "compare"]
+
+
+def test_a_job_that_clips_goes_on_from_deltas_with_stalls_on_every_channel(job):
+    golden = job.golden(SPEC)
+    list(job.run_golden(SPEC, golden))
+    further = replace(job, shift=14, position=golden.position, deltas=golden.deltas.total)
+    clipping = further.golden(SPEC)
+    list(further.run_golden(SPEC, clipping))
+    assert clipping.saturations > 0
+    assert clipping.coefficients_clipped > 0
+    steps, comparison = compare_zeroth_order(SPEC, further, job.inputs[:3], Dram.stressed(), seed=2)
+    assert comparison.mismatches == 0
+    assert steps[0].position == golden.position
+
+
+def test_another_shift_in_the_core_is_found(job, monkeypatch):
+    train = ZerothOrderTrainer.train
+    monkeypatch.setattr(
+        ZerothOrderTrainer,
+        "train",
+        lambda self, inputs, steps, position, eps_shift, shift: train(
+            self, inputs, steps, position, eps_shift, shift - 1
+        ),
+    )
+    _, comparison = compare_zeroth_order(SPEC, job, job.inputs)
+    # all records, all deltas and the final ones; logits are compared with the core's own deltas
+    assert comparison.mismatches == len(job.steps) * 2 + 1
+    assert not comparison.facts["bit_exact"]
