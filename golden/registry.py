@@ -5,6 +5,7 @@ from .axi.axi_registers import AxiRegistersSpec
 from .axi.axi_write import AxiWriteSpec
 from .block import Spec
 from .cores.instantft import InstantftSpec
+from .cores.zotrain import ZotrainSpec
 from .lora.adapter import AdapterSpec
 from .nf4.nf4_dequant import Nf4DequantSpec
 from .nf4.nf4_quant import Nf4QuantSpec
@@ -51,5 +52,6 @@ BLOCKS: dict[str, type[Spec]] = {
         AxiWriteSpec,
         AxiRegistersSpec,
         InstantftSpec,
+        ZotrainSpec,
     )
 }

@@ -49,3 +49,12 @@ def save_tuned(
     path = output or new_run("tune") / f"{name}.safetensors"
     save_state(path, tensors, {key: str(value) for key, value in metadata.items()}, force)
     return path
+
+
+def core_line(result: Mapping[str, Any], what: str) -> str:
+    """Describe a job on a simulated core and its comparison, after what was compared: ``batches`` or ``steps``."""
+    return (
+        f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
+        f"{result[f'{what}_compared']} {what} and {result['logits_compared']} outputs compared with the integers, "
+        f"{result['mismatches']} mismatches"
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +95,14 @@ def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, floa
         progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}, {100 * accuracy:.1f}% right")
 
     return step
+
+
+@contextmanager
+def core_bar(progress: Progress) -> Iterator[Callable[[str], None]]:
+    """Add a bar for the simulation of a core; the function that it gives shows the present stage beside its name."""
+    bar = progress.add_task("the core", total=None)
+    yield lambda stage: progress.update(bar, description=f"the core: {stage}")
+    progress.update(bar, total=1, completed=1, description="the core")
 
 
 def pretrained_module(network: Network, task: Task, settings: Pretraining, console: Console) -> nn.Sequential:

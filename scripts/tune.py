@@ -16,9 +16,10 @@ from ..golden.models.network import Network
 from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.tune import Epoch, Result, Settings, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
+from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.tune import spec_for, tune_rtl
-from .results import refuse_outputs, save_tuned
-from .start import Start, advance, pretrained_module, progress_bars
+from .results import core_line, refuse_outputs, save_tuned
+from .start import Start, advance, core_bar, pretrained_module, progress_bars
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class TuneRequest(Start):
     method, engine, epochs, batch, rate, rank, stochastic
         See `Settings`.
     core
-        Preset of the core, for the engine "rtl".
+        Preset of the core, for the engine "rtl"; None for `DEFAULT_CORE`.
     pretrain_epochs, pretrain_rate
         See `Pretraining`.
     output, plot, force
@@ -44,7 +45,7 @@ class TuneRequest(Start):
     rate: float | None
     rank: int
     stochastic: bool
-    core: str
+    core: str | None
     pretrain_epochs: int | None
     pretrain_rate: float | None
     output: Path | None
@@ -89,7 +90,8 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
     network, module = request.network_for(task)
     settings, pretraining = request.settings(network), request.pretraining(network)
     if settings.engine == "rtl":
-        spec_for(network, settings, len(task.tune), task.tune.inputs.dtype == np.uint8, request.core)
+        byte_inputs = task.tune.inputs.dtype == np.uint8
+        spec_for(network, settings, len(task.tune), byte_inputs, request.core or DEFAULT_CORE)
     if module is None:
         module = pretrained_module(network, task, pretraining, console)
     result, facts = _tune(request, network, module, task, settings, console)
@@ -136,13 +138,9 @@ def _tune(
 
         if settings.engine != "rtl":
             return tune(network, module, task, settings, after_epoch, watch), {}
-        core = progress.add_task("the core", total=None)
-
-        def begin(stage: str) -> None:
-            progress.update(core, description=f"the core: {stage}")
-
-        result, comparison, _ = tune_rtl(network, module, task, settings, after_epoch, watch, begin, request.core)
-        progress.update(core, total=1, completed=1, description="the core")
+        with core_bar(progress) as begin:
+            core = request.core or DEFAULT_CORE
+            result, comparison, _ = tune_rtl(network, module, task, settings, after_epoch, watch, begin, core)
     return result, comparison.facts
 
 
@@ -154,9 +152,5 @@ def summary(result: dict[str, Any]) -> str:
         f"in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values clipped"
     ]
     if "cycles" in result:
-        lines.append(
-            f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
-            f"{result['batches_compared']} batches and {result['logits_compared']} outputs compared with the integers, "
-            f"{result['mismatches']} mismatches"
-        )
+        lines.append(core_line(result, "batches"))
     return "\n".join([*lines, result["adapters"]])

@@ -215,6 +215,8 @@ SIMULATED = {
     "fc": {"settings": ["inputs=5", "outputs=3"], "before": [{"load_valid": 1}] * LOAD_FC, "gaps": [26]},
     "softmax": {"settings": ["classes=2"], "gaps": [8]},
     "celoss": {},
+    "loss_difference": {"settings": ["classes=2"], "gaps": [9, 9, 10, 7]},
+    "coefficient": {"gaps": [18]},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
     "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},
     "axi_registers": {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ..axi.register_map import c_header, markdown
 from ..block import BusSpec
@@ -37,6 +37,9 @@ class ZotrainSpec(BusSpec):
         Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
     generator : PezoSpec
         Generator of the perturbations, with replay; a pool has at least 32 numbers a cycle.
+    deltas : str
+        Memory of the deltas: ``block`` RAM, with all numbers of a word in a cycle, or ``ultra``, with a quarter of
+        them in a cycle and as few multipliers.
 
     Raises
     ------
@@ -57,7 +60,7 @@ class ZotrainSpec(BusSpec):
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {"network": "digits", "lanes": 16, "columns": 4},
         "small": {"columns": 4},
-        "fast": {"columns": 8},
+        "fast": {"columns": 8, "deltas": "ultra"},
     }
 
     network: str = "lenet5-mnist"
@@ -65,6 +68,7 @@ class ZotrainSpec(BusSpec):
     lanes: int = 32
     columns: int = 4
     generator: PezoSpec = field(default_factory=PezoSpec)
+    deltas: Literal["block", "ultra"] = "block"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,6 +98,11 @@ class ZotrainSpec(BusSpec):
     def mapping(self) -> PerturbationMapping:
         """Network on the array, and the order of its parameters in a perturbation."""
         return PerturbationMapping(Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs))
+
+    @property
+    def parts(self) -> int:
+        """Cycles for the deltas of a word."""
+        return 1 if self.deltas == "block" else 4
 
     @cached_property
     def layout(self) -> ZerothOrderLayout:

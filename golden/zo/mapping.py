@@ -58,11 +58,11 @@ class PerturbationMapping:
             span += 1
         return span
 
-    @property
-    def lead(self) -> int:
-        """Words whose offsets must be there when a pass begins: it takes a weight word a cycle, they come in two each.
+    def lead(self, cycles: int) -> int:
+        """Words whose offsets must be there when a pass begins, where each takes so many cycles to make.
 
-        At least the biases and the first weight word; waits of the pass between stages are not counted.
+        The pass takes a weight word a cycle; its waits between stages are not counted. At least the biases and the
+        first weight word.
         """
         lead, start = 1, 0
         for stage in self.forward.stages:
@@ -70,7 +70,7 @@ class PerturbationMapping:
                 first = stage.weights + group * stage.words
                 used = start + group * (stage.cycles // stage.groups)
                 # within a group words and cycles go side by side: its last word is the one that must be there first
-                lead = max(lead, first + stage.words - (used + stage.words - 1) // 2)
+                lead = max(lead, first + stage.words - (used + stage.words - 1) // cycles)
             start += stage.cycles
         return self.bias_words + lead
 

@@ -1,4 +1,4 @@
-"""Device memory of a zeroth-order job: images of steps, generator states, deltas, records and logits, and their regions.
+"""Device memory of a zeroth-order job: regions and images of steps, generator states, deltas, records and logits.
 
 Every image begins on a beat of 16 bytes, lowest byte first.
 """
@@ -161,6 +161,11 @@ class ZerothOrderLayout:
             pairs = np.stack([row[:size] & 0xFFFF, row[:size] >> 16])
             found.append(ZerothOrderStep(position, _signed(coefficient, 32), _signed(high << 32 | low, 64), pairs))
         return found
+
+    def logits_image(self, logits: Integers) -> Bytes:
+        """Build the logits, (samples, classes) in Q8.16, as the core writes them: each sample begins on a beat."""
+        padded = np.pad(logits, ((0, 0), (0, self.logit_beats * WORDS - logits.shape[1])))
+        return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
 
     def logits_of(self, image: Bytes) -> Integers:
         """Read logits from their image: (samples, classes) in Q8.16."""

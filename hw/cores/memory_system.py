@@ -49,6 +49,8 @@ class MemorySystem(wiring.Component):
         AXI4 ports to the memory outside: 1 or 2.
     ram_beats : int
         Beats of the cache RAM; 0 where there is none.
+    reader, writer : AxiReadSpec, AxiWriteSpec, optional
+        Bursts and FIFOs of each port.
 
     Attributes
     ----------
@@ -77,7 +79,10 @@ class MemorySystem(wiring.Component):
         buffered: Sequence[str] = (),
         ports: int = 1,
         ram_beats: int = 0,
+        reader: AxiReadSpec | None = None,
+        writer: AxiWriteSpec | None = None,
     ) -> None:
+        self.reader, self.writer = reader or AxiReadSpec(), writer or AxiWriteSpec()
         self.reads, self.writes, self.errors = reads, writes, errors
         self.bulk, self.buffered, self.ports, self.ram_beats = bulk, buffered, ports, ram_beats
         super().__init__(
@@ -98,8 +103,8 @@ class MemorySystem(wiring.Component):
         bulk = [[name for name in names if name in own] for names in (self.reads, self.writes)]
         settled, quiet = [], []
         for port, (reads, writes) in enumerate([shared] + [bulk] * (self.ports - 1)):
-            m.submodules[f"read{port}"] = read = AxiRead(AxiReadSpec())
-            m.submodules[f"write{port}"] = write = AxiWrite(AxiWriteSpec())
+            m.submodules[f"read{port}"] = read = AxiRead(self.reader)
+            m.submodules[f"write{port}"] = write = AxiWrite(self.writer)
             wiring.connect(m, read.bus, wiring.flipped(getattr(self, f"reader{port}")))
             wiring.connect(m, write.bus, wiring.flipped(getattr(self, f"writer{port}")))
             m.d.comb += [read.stop.eq(self.stop), write.stop.eq(self.stop)]

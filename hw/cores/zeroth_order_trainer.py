@@ -1,9 +1,11 @@
-"""Zeroth-order trainer: forward engine, deltas, generator, loss difference and schedule, behind the shell's interface."""
+"""Zeroth-order trainer: forward engine, deltas, generator, loss difference and schedule, behind the shell."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.axi_read import AxiReadSpec
+from ...golden.axi.axi_write import AxiWriteSpec
 from ...golden.axi.bus import BEAT
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command, Error
@@ -12,7 +14,6 @@ from ...golden.zo.deltas import DELTA
 from ...golden.zo.loss_difference import LossDifferenceSpec
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_reader import OutputReader
-from ..primitives.pipeline import delayed
 from ..rng.pezo import Pezo
 from ..zo.coefficient import Coefficient
 from ..zo.delta_memory import DeltaMemory, Walk
@@ -30,6 +31,8 @@ READS = ("order", "samples", "image")
 """Requesters that read, the highest rank first; `image` are parameters, deltas and the generator's state."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
+_READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
+"""Short FIFOs, which are no block RAM: a sample takes thousands of cycles, and its successor is read meanwhile."""
 
 
 class Monitor(wiring.Signature):
@@ -53,9 +56,7 @@ class Monitor(wiring.Signature):
     """
 
     def __init__(self, row_beats: int) -> None:
-        super().__init__(
-            {"valid": Out(row_beats), "beat": Out(16), "data": Out(8 * BEAT * row_beats), "done": Out(1)}
-        )
+        super().__init__({"valid": Out(row_beats), "beat": Out(16), "data": Out(8 * BEAT * row_beats), "done": Out(1)})
 
 
 class ZerothOrderTrainer(wiring.Component):
@@ -82,22 +83,18 @@ class ZerothOrderTrainer(wiring.Component):
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec, self.mapping = spec, spec.mapping
         forward, generator = spec.mapping.forward, spec.generator
-        self.engine = ForwardEngine(forward, offsets=generator.width)
+        self.engine = ForwardEngine(forward, offsets=generator.width, kept=len(forward.stages) - 1)
         self.reader = OutputReader(forward)
-        self.generator, self.numbers = Pezo(generator), PerturbationNumbers(generator)
-        self.offsets = OffsetMemory(spec.mapping, generator.width)
+        self.generator, self.numbers = Pezo(generator), PerturbationNumbers(generator, spec.parts)
+        self.offsets = OffsetMemory(spec.mapping, self.numbers)
         self.span = spec.mapping.span(generator.period)
-        self.deltas = DeltaMemory(
-            spec.mapping, self.numbers.format, generator.width, self.span, self.numbers.latency
-        )
+        self.deltas = DeltaMemory(spec.mapping, self.numbers, self.span, spec.deltas)
         self.loss = LossDifference(LossDifferenceSpec(classes=forward.stages[-1].channels))
         self.coefficient = Coefficient(CoefficientSpec())
         self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
         self.records, self.logits = RecordWriter(), LogitWriter(spec.layout.logit_beats)
-        self.memory = MemorySystem(READS, WRITES, Error, buffered=("samples", "image"))
-        super().__init__(
-            {"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))}
-        )
+        self.memory = MemorySystem(READS, WRITES, Error, buffered=("samples", "image"), reader=_READER, writer=_WRITER)
+        super().__init__({"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -123,6 +120,7 @@ class ZerothOrderTrainer(wiring.Component):
         deltas, generator = self.deltas, self.generator
         m.d.comb += [
             self.numbers.i.eq(generator.o.payload),
+            self.numbers.part.eq(deltas.part),
             deltas.numbers.eq(self.numbers.o),
             deltas.valid.eq(generator.o.valid),
             generator.o.ready.eq(deltas.word),
@@ -136,11 +134,14 @@ class ZerothOrderTrainer(wiring.Component):
 
     def _monitor(self, m: Module) -> None:
         deltas, monitor = self.deltas, self.monitor
-        beats = self.spec.layout.row_beats
+        beats, parts = self.spec.layout.row_beats, self.spec.parts
+        written = Cat(deltas.written & (deltas.written_part == part) for part in range(parts))
+        padded = Signal(8 * BEAT * beats // parts)
         m.d.comb += [
-            monitor.valid.eq(deltas.written.replicate(beats)),
+            padded.eq(Value.cast(deltas.written_row)),
+            monitor.valid.eq(Cat(bit.replicate(beats // parts) for bit in written)),
             monitor.beat.eq(deltas.written_word * beats),
-            monitor.data.eq(Value.cast(deltas.written_row)),
+            monitor.data.eq(padded.replicate(parts)),
         ]
 
     def _memory(self, m: Module) -> None:
@@ -273,19 +274,19 @@ class ZerothOrderTrainer(wiring.Component):
             with m.State("IDLE"):
                 m.d.comb += control.ready.eq(1)
                 m.d.sync += [steps_left.eq(settings.steps), position.eq(settings.position), hold.eq(1)]
-                with m.If(control.start):
-                    with m.Switch(control.command):
-                        with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
-                            m.next = "READ"
-                        with m.Case(Command.SAVE_DELTAS):
-                            m.d.comb += deltas.begin_save.eq(1)
-                            m.next = "SAVE"
-                        with m.Case(Command.INFER):
-                            m.d.comb += job.start.eq(1)
-                            begin(Walk.OFFSETS, "INFER_OFFSETS")
+                with m.If(control.start), m.Switch(control.command):
+                    with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
+                        m.next = "READ"
+                    with m.Case(Command.SAVE_DELTAS):
+                        m.d.comb += deltas.begin_save.eq(1)
+                        m.next = "SAVE"
+                    with m.Case(Command.INFER):
+                        m.d.comb += job.start.eq(1)
+                        begin(Walk.OFFSETS, "INFER_OFFSETS")
             with m.State("READ"):
-                m.d.comb += image.valid.eq(1)
-                with m.If(image.ready):
+                # a register: a ready path begins here
+                m.d.sync += image.valid.eq(~(image.valid & image.ready))
+                with m.If(image.valid & image.ready):
                     m.next = "MOVE"
             with m.State("MOVE"):
                 with m.If(engine.loaded):
@@ -299,8 +300,8 @@ class ZerothOrderTrainer(wiring.Component):
                 m.next = "END"
             with m.State("SAVE"):
                 command = memory.deltas_write.command
-                m.d.comb += command.valid.eq(~announced)
-                with m.If(command.ready):
+                m.d.sync += command.valid.eq(~announced & ~(command.valid & command.ready))
+                with m.If(command.valid & command.ready):
                     m.d.sync += announced.eq(1)
                 with m.If(deltas.saved):
                     m.d.sync += announced.eq(0)
@@ -312,9 +313,8 @@ class ZerothOrderTrainer(wiring.Component):
             with m.State("AHEAD"), m.If(walk.ahead):
                 m.d.sync += hold.eq(0)
                 m.next = "PASSES"
-            with m.State("PASSES"):
-                with m.If(moved & last):
-                    m.next = "RATE"
+            with m.State("PASSES"), m.If(moved & last):
+                m.next = "RATE"
             with m.State("RATE"):
                 m.d.comb += coefficient.rate.valid.eq(1)
                 with m.If(coefficient.rate.ready):

@@ -43,6 +43,8 @@ class ForwardEngine(wiring.Component):
         cycle. Without it the engine has one of its own, for no more than it needs.
     offsets : int
         Offsets of a weight word, which are added to the parameters; 0 for none. Not with a shared array.
+    kept : int
+        Number of the first stage whose outputs are kept to be read.
 
     Attributes
     ----------
@@ -73,8 +75,8 @@ class ForwardEngine(wiring.Component):
         The second pass of a sample is computed, or is next. Its parameters are read from the cycle after `done` on.
     """
 
-    def __init__(self, mapping: Mapping, array: MacArray | None = None, offsets: int = 0) -> None:
-        self.mapping, self.has_port, self.numbers = mapping, array is not None, offsets
+    def __init__(self, mapping: Mapping, array: MacArray | None = None, offsets: int = 0, kept: int = 0) -> None:
+        self.mapping, self.has_port, self.numbers, self.kept = mapping, array is not None, offsets, kept
         terms = max(stage.words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
         super().__init__(
@@ -213,7 +215,7 @@ class ForwardEngine(wiring.Component):
         """Sums become outputs, which go to the next stage and into the output memory."""
         mapping, port = self.mapping, self.array.port
         m.submodules.pooling = pooling = Pooling(mapping)
-        m.submodules.memory = outputs = OutputMemory(mapping)
+        m.submodules.memory = outputs = OutputMemory(mapping, self.kept)
         late = activations.LATENCY + self.array.latency
         # field by field: a single stage's target and mask are not used, and their registers go
         m.d.comb += [

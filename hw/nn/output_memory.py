@@ -8,6 +8,9 @@ from amaranth.utils import exact_log2
 from ...golden.nn.mapping import Mapping
 from .interfaces import ACTIVATION
 
+_SMALL = 32
+"""Largest depth that is not worth a block RAM."""
+
 
 class OutputMemory(wiring.Component):
     """Write the outputs of all columns at one address after the other; read one column.
@@ -16,6 +19,8 @@ class OutputMemory(wiring.Component):
     ----------
     mapping : Mapping
         Its columns and the depth of the memory.
+    kept : int
+        Number of the first stage whose outputs are kept; only they may be read.
 
     Attributes
     ----------
@@ -34,8 +39,8 @@ class OutputMemory(wiring.Component):
         The value at `address` and `column` of the last cycle with `enable`, one cycle later.
     """
 
-    def __init__(self, mapping: Mapping) -> None:
-        self.depth = mapping.output_depth
+    def __init__(self, mapping: Mapping, kept: int = 0) -> None:
+        self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
         super().__init__(
             {
                 "begin": In(1),
@@ -52,23 +57,30 @@ class OutputMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         position, column = Signal.like(self.first), Signal.like(self.column)
+        write, address, depth = self.write, self.address, self.depth - self.dropped
+        if self.dropped:
+            keeping, write, address = Signal(), Signal(), Signal(range(depth))
+            m.d.comb += [write.eq(self.write & keeping), address.eq(self.address - self.dropped)]
+            with m.If(self.begin):
+                m.d.sync += keeping.eq(self.first >= self.dropped)
+        style = "block" if depth > _SMALL else "distributed"
         with m.If(self.begin):
-            m.d.sync += position.eq(self.first)
+            m.d.sync += position.eq(self.first - self.dropped)
         with m.Elif(self.write):
             m.d.sync += position.eq(position + 1)
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
         found = []
         for number, value in enumerate(self.values):
-            bank = memory.Memory(shape=ACTIVATION, depth=self.depth, init=[], attrs={"ram_style": "block"})
+            bank = memory.Memory(shape=ACTIVATION, depth=depth, init=[], attrs={"ram_style": style})
             m.submodules[f"bank{number}"] = bank
             port, into = bank.read_port(), bank.write_port()
             m.d.comb += [
-                into.en.eq(self.write),
+                into.en.eq(write),
                 into.addr.eq(position),
                 into.data.eq(value),
                 port.en.eq(self.enable),
-                port.addr.eq(self.address),
+                port.addr.eq(address),
             ]
             found.append(port.data)
         m.d.comb += self.value.eq(Cat(found).word_select(column, ACTIVATION.width).as_signed())

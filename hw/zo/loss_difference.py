@@ -15,11 +15,10 @@ _PROBABILITY = Q4_12.fraction + 1
 
 
 class _Sides(NamedTuple):
-    """Words of both sides, read at one address, and what is being written."""
+    """Words of both sides, read at one address, and how far the minus side's writing is."""
 
     plus: Value
     minus: Value
-    writes_minus: Value
     begins: Value
     """High as the minus side's first word is written."""
     ends: Value
@@ -62,16 +61,18 @@ class LossDifference(wiring.Component):
         index, bank, over = Signal(max((self.spec.classes - 1).bit_length(), 1)), Signal(), Signal()
         read = Cat(index, bank)
         taken = self.i.valid & self.i.ready
-        logits = self._sides(m, "logit", read, taken, given.last, given.logit)
-        word = Cat(probabilities.payload.last, probabilities.payload.probability[:_PROBABILITY])
-        found = self._sides(m, "probability", read, probabilities.valid, probabilities.payload.last, word)
+        logits = self._sides(m, "logit", read, taken, given.last, (given.logit, given.logit))
+        probability, final = probabilities.payload.probability[:_PROBABILITY], probabilities.payload.last
+        # the minus side's final word is marked
+        words = probability, Cat(probability, final)
+        found = self._sides(m, "probability", read, probabilities.valid, final, words)
 
         # pairs with products left to form: those whose logits are complete, those with a minus probability
         complete, begun, held = Signal(2), Signal(2), Signal()
         m.d.sync += [complete.eq(complete + logits.ends - over), begun.eq(begun + found.begins - over)]
         m.d.comb += [
-            # the memories of the pair before the last are written again
-            held.eq(complete[1] & ~logits.writes_minus),
+            # a plus side goes where the pair before the last is; no minus side comes while two pairs are complete
+            held.eq(complete[1]),
             softmax.i.valid.eq(self.i.valid & ~held),
             softmax.i.payload.eq(given),
             self.i.ready.eq(softmax.i.ready & ~held),
@@ -81,8 +82,10 @@ class LossDifference(wiring.Component):
         # a cycle after the first word was written it can be read, and another cycle later it is there
         ready, load, own = Signal(), Signal(), Signal()
         m.d.sync += ready.eq(begun.any())
-        last, plus, minus = found.minus[0], found.plus[1:], found.minus[1:]
-        total = plus + minus
+        plus, minus, last = found.plus, found.minus[:-1], found.minus[-1]
+        total = Signal(_PROBABILITY + 1)
+        m.d.comb += total.eq(plus + minus)
+        # the label's 2 is in the two highest bits
         weight = Cat(total[:-1], total[-1] ^ own, own & ~total[-1])
         free = self._products(m, load, last, weight, logits.plus - logits.minus, index == 0)
         m.d.comb += [
@@ -119,7 +122,7 @@ class LossDifference(wiring.Component):
         with m.If(busy):
             # the carry into the lowest bit completes the negation
             m.d.sync += [
-                total.eq((Cat(high, total) + Cat(high, chosen ^ high.replicate(width)))[1:]),
+                total.eq(total + (chosen ^ high.replicate(width)) + high),
                 multiplier.eq(multiplier >> 2),
                 multiplicand.eq(multiplicand << 2),
                 step.eq(step + 1),
@@ -137,7 +140,9 @@ class LossDifference(wiring.Component):
                 m.d.sync += total.eq(0)
         return Mux(busy, last_step & ~final, ~full | self.o.ready)
 
-    def _sides(self, m: Module, name: str, read: Value, enable: Value, last: Value, word: Value) -> _Sides:
+    def _sides(
+        self, m: Module, name: str, read: Value, enable: Value, last: Value, words: tuple[Value, Value]
+    ) -> _Sides:
         """Write words, plus side then minus side, to a memory each; pairs go to two banks in turn."""
         number = Signal(len(read) - 1, name=f"{name}_number")
         bank, side = (Signal(name=f"{name}_{what}") for what in ("bank", "side"))
@@ -146,7 +151,7 @@ class LossDifference(wiring.Component):
             with m.If(last):
                 m.d.sync += [side.eq(~side), bank.eq(bank ^ side)]
         found = []
-        for own, which in enumerate(("plus", "minus")):
+        for own, (which, word) in enumerate(zip(("plus", "minus"), words, strict=True)):
             store = memory.Memory(shape=word.shape(), depth=1 << len(read), init=[])
             m.submodules[f"{name}s_{which}"] = store
             port, into = store.read_port(), store.write_port()
@@ -158,4 +163,4 @@ class LossDifference(wiring.Component):
             ]
             found.append(port.data)
         now = enable & side
-        return _Sides(found[0], found[1], side, now & (number == 0), now & last)
+        return _Sides(found[0], found[1], now & (number == 0), now & last)

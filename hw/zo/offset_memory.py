@@ -1,38 +1,45 @@
 """Offset memory: what a perturbation adds to the parameters of each word, on both of its sides."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.zo.mapping import PerturbationMapping
 from ..nn.interfaces import PARAMETER, Offsets
+from .perturbation_numbers import PerturbationNumbers
+
+_SHALLOW = 128
+"""Largest depth of the biases' memory that is not worth block RAM."""
 
 
 class OffsetRow(wiring.Signature):
-    """Offsets of a word of parameters, as they are made; no handshake.
+    """Offsets of a part of a word of parameters, as they are made; no handshake.
 
     Parameters
     ----------
-    words, numbers : int
-        Words of a perturbation, and numbers of each.
+    words, parts, width : int
+        Words of a perturbation, parts of each, and numbers of a part.
 
     Attributes
     ----------
     valid : Out, 1
     word : Out, range(words)
         Number of the word: those of the biases come first.
+    part : Out, range(parts)
+        Number of the part.
     side : Out, 1
         0 for the plus side, 1 for the minus side.
-    numbers : Out, array of n Q4.12
+    numbers : Out, array of width Q4.12
     """
 
-    def __init__(self, words: int, numbers: int) -> None:
+    def __init__(self, words: int, parts: int, width: int) -> None:
         super().__init__(
             {
                 "valid": Out(1),
                 "word": Out(range(words)),
+                "part": Out(range(parts)),
                 "side": Out(1),
-                "numbers": Out(data.ArrayLayout(PARAMETER, numbers)),
+                "numbers": Out(data.ArrayLayout(PARAMETER, width)),
             }
         )
 
@@ -43,26 +50,27 @@ class OffsetMemory(wiring.Component):
     Parameters
     ----------
     mapping : PerturbationMapping
-    numbers : int
-        Numbers of a row.
+    numbers : PerturbationNumbers
+        How the numbers of a word are divided into parts.
 
     Attributes
     ----------
     row : In, `OffsetRow`
-        A row to store. After a row of biases the next one comes `lanes` cycles later at the earliest.
+        Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
+        one comes `lanes` cycles later at the earliest.
     side : In, 1
         Side to read.
     offsets : In, `Offsets`
         The forward engine, from which the addresses come.
     """
 
-    def __init__(self, mapping: PerturbationMapping, numbers: int) -> None:
-        self.mapping, self.numbers = mapping, numbers
+    def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers) -> None:
+        self.mapping, self.n, self.parts, self.width = mapping, numbers.n, numbers.parts, numbers.width
         super().__init__(
             {
-                "row": In(OffsetRow(mapping.words, numbers)),
+                "row": In(OffsetRow(mapping.words, self.parts, self.width)),
                 "side": In(1),
-                "offsets": In(Offsets(mapping.forward, numbers)),
+                "offsets": In(Offsets(mapping.forward, self.n)),
             }
         )
 
@@ -71,43 +79,55 @@ class OffsetMemory(wiring.Component):
         forward, row, bias_words = self.mapping.forward, self.row, self.mapping.bias_words
         of_biases = row.word < bias_words
         address = Signal(range(forward.weight_words))
-        m.submodules.weights = weights = memory.Memory(
-            shape=row.numbers.shape(), depth=2 << len(address), init=[], attrs={"ram_style": "block"}
-        )
-        into, port = weights.write_port(), weights.read_port()
-        m.d.comb += [
-            address.eq(row.word - bias_words),
-            into.en.eq(row.valid & ~of_biases),
-            into.addr.eq(Cat(address, row.side)),
-            into.data.eq(row.numbers),
-            port.addr.eq(Cat(self.offsets.weight, self.side)),
-            self.offsets.numbers.eq(port.data),
-        ]
+        m.d.comb += address.eq(row.word - bias_words)
+        found = []
+        for part in range(self.parts):
+            count = min(self.width, self.n - part * self.width)
+            m.submodules[f"weights{part}"] = weights = memory.Memory(
+                shape=unsigned(count * PARAMETER.width), depth=2 << len(address), init=[], attrs={"ram_style": "block"}
+            )
+            into, port = weights.write_port(), weights.read_port()
+            m.d.comb += [
+                into.en.eq(row.valid & ~of_biases & (row.part == part)),
+                into.addr.eq(Cat(address, row.side)),
+                into.data.eq(Value.cast(row.numbers)),
+                port.addr.eq(Cat(self.offsets.weight, self.side)),
+            ]
+            found.append(port.data)
+        m.d.comb += Value.cast(self.offsets.numbers).eq(Cat(found))
         self._biases(m, row.valid & of_biases)
         return m
 
-    def _biases(self, m: Module, store: Signal) -> None:
-        """Write the offsets of a row's groups one after the other: group g has numbers from ``g columns`` on."""
+    def _biases(self, m: Module, store: Value) -> None:
+        """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
         forward, row, columns = self.mapping.forward, self.row, self.mapping.forward.columns
         group = Signal(range(forward.groups))
+        depth = 2 << len(group)
         m.submodules.biases = biases = memory.Memory(
-            shape=data.ArrayLayout(PARAMETER, columns), depth=2 << len(group), init=[], attrs={"ram_style": "block"}
+            shape=data.ArrayLayout(PARAMETER, columns),
+            depth=depth,
+            init=[],
+            attrs={"ram_style": "block" if depth > _SHALLOW else "distributed"},
         )
         into, port = biases.write_port(), biases.read_port()
-        turning, side, busy = Signal.like(row.numbers), Signal(), Signal()
+        turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
+        in_word = Signal(range(forward.lanes))
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
-            *(into.data[column].eq(turning[column % self.numbers]) for column in range(columns)),
+            *(into.data[column].eq(turning[column % self.n]) for column in range(columns)),
             port.addr.eq(Cat(self.offsets.bias, self.side)),
             self.offsets.biases.eq(port.data),
         ]
-        in_row = Signal(range(forward.lanes))
         with m.If(busy):
-            m.d.sync += [group.eq(group + 1), in_row.eq(in_row + 1)]
-            m.d.sync += [turning[j].eq(turning[(j + columns) % self.numbers]) for j in range(self.numbers)]
-            with m.If((group == forward.groups - 1) | (in_row == forward.lanes - 1)):
+            m.d.sync += [group.eq(group + 1), in_word.eq(in_word + 1)]
+            m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
+            with m.If((group == forward.groups - 1) | (in_word == forward.lanes - 1)):
                 m.d.sync += busy.eq(0)
         with m.If(store):
-            m.d.sync += [busy.eq(1), side.eq(row.side), turning.eq(row.numbers), in_row.eq(0)]
+            m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side), in_word.eq(0)]
             m.d.sync += group.eq(row.word * forward.lanes)
+            for j, number in enumerate(turning):
+                part, own = divmod(j, self.width)
+                with m.If(row.part == part):
+                    m.d.sync += number.eq(row.numbers[own])

@@ -8,6 +8,7 @@ from ...golden.fixed import Format
 from ...golden.rng.pezo import PezoSpec
 from ...golden.zo.deltas import PerturbationTable
 from ..ports import elements, layout, shape
+from ..primitives.mux_tree import mux_tree
 from ..primitives.rounding import RoundSaturate
 
 _FEW = range(-2, 2)
@@ -15,30 +16,38 @@ _FEW = range(-2, 2)
 
 
 class PerturbationNumbers(wiring.Component):
-    """Scale a word of a generator's numbers, without handshake: `golden.zo.deltas.PerturbationTable`.
+    """Scale a part of a word's numbers, without handshake: `golden.zo.deltas.PerturbationTable`.
 
     Parameters
     ----------
     spec : PezoSpec
-        The generator.
+        The generator, of n numbers a word.
+    parts : int
+        Parts of a word, 1 or 4: part p has the numbers from ``p width`` on, and the last one is filled up with zeros.
 
     Attributes
     ----------
     i : In, payload of the generator's stream ``o``
-    o : Out, array of n numbers, `PerturbationTable.format`
+    part : In, range(parts)
+        Part of the word.
+    o : Out, array of `width` numbers, `PerturbationTable.format`
         The perturbation's integers, `latency` cycles later.
+    n, width : int
+        Numbers of a word and of a part.
     latency : int
         1; 4 where the products have more fraction bits than the job keeps.
     """
 
-    def __init__(self, spec: PezoSpec) -> None:
-        self.spec, self.format = spec, PerturbationTable(spec).format
+    def __init__(self, spec: PezoSpec, parts: int = 1) -> None:
+        self.spec, self.format, self.parts = spec, PerturbationTable(spec).format, parts
+        self.n, self.width = spec.width, -(-spec.width // parts)
         self.drop = spec.fraction_bits - self.format.fraction
         self.latency = 1 + (RoundSaturate.LATENCY if self.drop else 0)
         super().__init__(
             {
                 "i": In(layout(spec.streams()["o"])),
-                "o": Out(data.ArrayLayout(shape(self.format), spec.width)),
+                "part": In(range(parts)),
+                "o": Out(data.ArrayLayout(shape(self.format), self.width)),
             }
         )
 
@@ -46,9 +55,14 @@ class PerturbationNumbers(wiring.Component):
         m = Module()
         spec = self.spec
         product = shape(Format(self.format.integer, spec.fraction_bits))
-        for j, number in enumerate(elements(self.i.number, spec.streams()["o"].fields[0])):
+        numbers = elements(self.i.number, spec.streams()["o"].fields[0])
+        last = self.part == self.parts - 1
+        for j in range(self.width):
+            number = mux_tree(self.part, numbers[j :: self.width])
+            exact = number.as_signed() if spec.strategy == "pool" else self._product(number)
             scaled = Signal(product, name=f"scaled{j}")
-            m.d.sync += scaled.eq(number if spec.strategy == "pool" else self._product(number))
+            missing = last if j + (self.parts - 1) * self.width >= self.n else 0
+            m.d.sync += scaled.eq(Mux(missing, 0, exact))
             if self.drop:
                 m.submodules[f"rounding{j}"] = rounding = RoundSaturate(len(scaled), self.drop, self.format)
                 m.d.comb += [rounding.i.eq(scaled), self.o[j].eq(rounding.o)]

@@ -1,4 +1,4 @@
-"""Record writer: probabilities of the labels of a step's samples, then its position, coefficient and loss difference."""
+"""Record writer: probabilities of the labels of a step, then its position, coefficient and loss difference."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -14,9 +14,7 @@ from ..ports import shape
 
 PAIR = data.StructLayout({"plus": shape(Q4_12), "minus": shape(Q4_12), "last": 1})
 """Probabilities of a sample's label on both sides, and whether the sample is its step's last."""
-SUMMARY = data.StructLayout(
-    {"position": 32, "coefficient": shape(COEFFICIENT), "difference": shape(STEP_DIFFERENCE)}
-)
+SUMMARY = data.StructLayout({"position": 32, "coefficient": shape(COEFFICIENT), "difference": shape(STEP_DIFFERENCE)})
 """Position, coefficient and loss difference of a step."""
 
 

@@ -13,7 +13,6 @@ from ...golden.zo.coefficient import LARGEST_BATCH, RATE
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ..axi.bursts import command
 from ..axi.memory_port import Fault, ReadPort
-from ..primitives.address_generator import AddressGenerator
 from ..primitives.fifo import Fifo
 
 STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
@@ -48,7 +47,8 @@ class StepJob(wiring.Signature):
 class StepScheduler(wiring.Component):
     """Give each step, then fetch its samples and give their labels; the next step follows without waiting.
 
-    A beat of the order list is read at a time. An entry takes ten cycles and the transfer of its sample.
+    A beat of the order list is read at a time. An entry takes five cycles, one for each bit of its index, and the
+    transfer of its sample.
 
     Parameters
     ----------
@@ -99,13 +99,14 @@ class StepScheduler(wiring.Component):
         job, read = self.job, self.order_read
         m.submodules.steps = steps = Fifo(STEP, STEPS_AHEAD)
         m.submodules.labels = labels = Fifo(LABEL_BITS, LABELS_AHEAD)
-        m.submodules.addresses = addresses = AddressGenerator()
         wiring.connect(m, steps.o, wiring.flipped(self.step))
         wiring.connect(m, labels.o, wiring.flipped(self.label))
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         word = beat[:32]
         at, block, left, in_step = Signal(32), Signal(32), Signal(32), Signal(job.batch.shape())
         bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
+        # the address of a sample, one bit of its index a cycle: there is time, and no DSP
+        address, stride, index = Signal(32), Signal(32), Signal(LABEL_BIT)
         m.d.sync += [
             bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
             bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
@@ -118,10 +119,7 @@ class StepScheduler(wiring.Component):
             steps.i.payload.rate.eq(word),
             steps.i.payload.last_sample.eq(word[COUNT_BIT:]),
             labels.i.payload.eq(word[LABEL_BIT:]),
-            addresses.index.eq(word[:LABEL_BIT]),
-            addresses.stride.eq(self.mapping.sample_beats * BEAT),
-            addresses.base.eq(job.samples),
-            self.sample_command.payload.address.eq(addresses.address),
+            self.sample_command.payload.address.eq(address),
             self.sample_command.payload.beats.eq(self.mapping.sample_beats),
         ]
 
@@ -140,16 +138,16 @@ class StepScheduler(wiring.Component):
                 with m.If(job.start):
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += read.command.valid.eq(1)
-                m.d.sync += lane.eq(0)
-                with m.If(read.command.ready):
+                # commands are valid from a register: long paths begin there
+                m.d.sync += [lane.eq(0), read.command.valid.eq(~(read.command.valid & read.command.ready))]
+                with m.If(read.command.valid & read.command.ready):
                     m.next = "WAIT"
             with m.State("WAIT"):
                 m.d.sync += beat.eq(read.beats.payload)
                 with m.If(read.beats.valid):
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.comb += addresses.start.eq(1)
+                m.d.sync += [address.eq(job.samples), index.eq(word), stride.eq(self.mapping.sample_beats * BEAT)]
                 m.next = "TAKE"
             with m.State("TAKE"):
                 with m.If(in_step == 0):
@@ -162,12 +160,17 @@ class StepScheduler(wiring.Component):
                 with m.Else():
                     fail(bad_index, "BAD_INDEX")
                     fail(~bad_index & bad_label, "BAD_LABEL")
-                    with m.If(~bad_index & ~bad_label & self.room & addresses.done & labels.i.ready):
-                        m.d.comb += self.sample_command.valid.eq(1)
-                        with m.If(self.sample_command.ready):
-                            m.d.comb += [self.begin.eq(1), labels.i.valid.eq(1)]
-                            m.d.sync += in_step.eq(in_step - 1)
-                            m.next = "ARRIVE"
+                    m.d.sync += [index.eq(index >> 1), stride.eq(stride << 1)]
+                    m.d.sync += address.eq(address + (stride & index[0].replicate(32)))
+                    with m.If(~index.any() & ~bad_index & ~bad_label):
+                        m.next = "FETCH"
+            with m.State("FETCH"):
+                given = self.sample_command.valid & self.sample_command.ready
+                m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~given)
+                with m.If(given):
+                    m.d.comb += [self.begin.eq(1), labels.i.valid.eq(1)]
+                    m.d.sync += in_step.eq(in_step - 1)
+                    m.next = "ARRIVE"
             with m.State("ARRIVE"), m.If(self.done):
                 m.next = "MOVE"
             with m.State("MOVE"):

@@ -14,7 +14,7 @@ from ..options import FILE, SectionedCommand, as_json, given, option, refuse_opt
 
 Request = TypeVar("Request")
 
-GRADIENTS = ("epochs", "rank", "stochastic", "core", "pretrain_epochs", "pretrain_rate")
+GRADIENTS = ("epochs", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
 ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta")
 SPARSE = ("mask", "fraction", "generic")
 TEXT = ("shots", "precision")
@@ -30,6 +30,7 @@ TEXT = ("shots", "precision")
 @section(
     "Every method",
     option("--engine", metavar="golden|float|rtl", help="Integers, the default where there are any; float32; core."),
+    option("--core", metavar="tiny|small|fast|chip", help="Preset of the core that integers or RTL are of, or small."),
     option("--batch", type=click.IntRange(1), help="Samples of a batch; by default 20, of a transformer 16."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default one that suits."),
     option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers."),
@@ -40,14 +41,13 @@ TEXT = ("shots", "precision")
     option("--epochs", type=click.IntRange(1), help="Epochs of fine-tuning; by default the paper's."),
     option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters."),
     option("--stochastic", is_flag=True, help="Round updates with random numbers of urng, not to nearest."),
-    option("--core", default="small", show_default=True, metavar="tiny|small|fast|chip", help="Preset, --engine rtl."),
     option("--pretrain-epochs", type=click.IntRange(1), help="Epochs of pre-training; by default the paper's."),
     option("--pretrain-rate", type=float, help="Learning rate of pre-training."),
 )
 @section(
     "Zeroth order: mezo, pezo-pool, pezo-otf, sparse-zo",
     option("--steps", type=click.IntRange(1), help="Steps; by default a number that suits the model."),
-    option("--eps", type=float, default=1e-3, show_default=True, help="Length of a perturbation."),
+    option("--eps", type=float, help="Length of a perturbation; by default 0.001, on a core a power of two, 2**-10."),
     option("--queries", type=click.IntRange(1), default=1, show_default=True, help="Perturbations of a step."),
     option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo."),
     option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo."),
@@ -74,8 +74,8 @@ TEXT = ("shots", "precision")
 def command(as_json: bool, **options: Any) -> None:
     """Fine-tune a network, or a transformer on a few sentences.
 
-    With gradients or adapters: in float, in the hardware's integers, or in its RTL. Or with zeroth order, in float or
-    in integers that wrap, with the hardware's perturbations. An option that has no meaning with the method is refused.
+    With gradients and adapters, or with zeroth order and the hardware's perturbations; in float, in the hardware's
+    integers, or in its RTL. An option that has no meaning with the method is refused.
     """
     from rich.console import Console
 

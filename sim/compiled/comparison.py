@@ -19,6 +19,10 @@ from .session import Dram
 
 MEGAHERTZ = 200
 """Clock for which reports give milliseconds."""
+DEFAULT_CORE = "small"
+"""Preset of a core for a job."""
+HELD_OUT = 200
+"""Held-out samples whose logits are compared at the end, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,8 +124,7 @@ class SimulatedDevice:
         self._pending.append(lambda session: session.reset())
 
     def trace_image(self, image: NDArray[np.uint8]) -> None:
-        """Record the image that the monitor shows after every batch or step from here on; `image` is the present one.
-        """
+        """Record the monitor's image after every batch or step from here on; `image` is the present one."""
         self._image_bytes, self._start = image.nbytes, image.copy()
 
     @property
@@ -137,12 +136,12 @@ class SimulatedDevice:
     @property
     def simulated(self) -> int:
         """Cycles simulated so far."""
-        return sum(one["simulated"] for one in self.sessions)
+        return sum(int(one["simulated"]) for one in self.sessions)
 
     @property
     def seconds(self) -> float:
         """Time that the simulator took for them."""
-        return sum(one["seconds"] for one in self.sessions)
+        return sum(float(one["seconds"]) for one in self.sessions)
 
     def _run(self, last: Callable[[Session], None]) -> dict[str, Any]:
         """Carry out what is pending and a last step, from the saved state to the next."""

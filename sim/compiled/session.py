@@ -199,10 +199,10 @@ class Session:
         Returns
         -------
         dict
-            ``cycles`` since the start (of the saved run too), ``simulated`` of them here, ``seconds``, ``batches``
-            (or steps, that the monitor showed), ``updates`` (beats on it), ``reads`` and ``refused_writes`` (each ``offset``, ``value``,
-            ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or timeout, ``read_beats`` and
-            ``write_beats``: of each port), ``ports`` (each ``read_beats``, ``write_beats``, ``read_bursts``,
+            ``cycles`` since the start (of the saved run too), ``simulated`` of them here, ``seconds``, ``batches`` (or
+            steps, that the monitor showed), ``updates`` (its beats), ``reads`` and ``refused_writes`` (each ``offset``,
+            ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or timeout, ``read_beats``
+            and ``write_beats``: of each port), ``ports`` (each ``read_beats``, ``write_beats``, ``read_bursts``,
             ``write_bursts``, ``faulty_beats``, ``duty``: beats a cycle in which one could be moved, ``use``: beats a
             cycle), ``error``, ``dumps`` (name to bytes), ``trace``: bytes, a row for each batch or step, or nothing.
 

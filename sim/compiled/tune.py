@@ -16,17 +16,16 @@ from ...golden.models.network import Network
 from ...golden.train.adapters.integer import IntegerEngine
 from ...golden.train.adapters.methods import Cache, method_of
 from ...golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
+from .comparison import DEFAULT_CORE, HELD_OUT
 from .job import JobComparison, TuningJob, compare_job
 from .session import Dram
 
 METHODS = ("instantft", "skip2-lora")
 """Methods of the core: adapters from every stage's input, outputs cached in NF4 or in Q8.16."""
-HELD_OUT = 200
-"""Held-out samples whose logits are compared at the end, at most."""
 
 
 def spec_for(
-    network: Network, settings: Settings, samples: int, byte_inputs: bool, core: str = "small"
+    network: Network, settings: Settings, samples: int, byte_inputs: bool, core: str = DEFAULT_CORE
 ) -> InstantftSpec:
     """Choose the core for a job.
 
@@ -68,7 +67,7 @@ def tune_rtl(
     progress: Callable[[Epoch], None] | None = None,
     watch: bool = False,
     stage: Callable[[str], None] = lambda _: None,
-    core: str = "small",
+    core: str = DEFAULT_CORE,
     dram: Dram | None = None,
     seed: int = 0,
 ) -> tuple[Result, JobComparison, InstantftSpec]:

@@ -5,23 +5,19 @@ The script of each phase is recorded from the host driver's `Core.run`, the regi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from ...boards.host.driver import Core
-from ...golden.axi.regions import Bytes, JobMemory
+from ...golden.axi.regions import Bytes
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE, REGISTERS, Command
-from ...golden.fixed import Q4_12, Integers, q8_16_of_bytes
+from ...golden.fixed import Integers, q8_16_of_bytes
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import cache_image, logits_image
 from ...golden.lora.job import Job
-from ...golden.models.network import Network
-from ...golden.nn.forward import StageIntegers
-from ..phase import HOST, Phase
-from .recorded_host import RecordedHost
+from ..phase import Phase
+from .random_network import random_parameters
+from .recorded_job import RecordedJob
 
 RATE = 5243
 """Learning rate of a sample: 0.02 in 18 fraction bits."""
@@ -29,9 +25,6 @@ EPOCHS, BATCH = 2, 4
 WORDS_PER_SAMPLE = 125
 """A sample counts as so many words where the bench asks for a number of words."""
 RAW, WRITE_LOGITS = (REGISTERS["mode"].field(name).mask for name in ("raw", "write_logits"))
-
-IDLE = {"batches": 0, "misses": 0, "saturations": 0}
-"""Counters after a command that computes nothing."""
 
 
 def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[Phase]:
@@ -50,16 +43,7 @@ def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[
     return _Scenario(spec, rng, words).phases()
 
 
-def random_parameters(network: Network, rng: np.random.Generator, gain: float = 1.0) -> list[StageIntegers]:
-    """Make frozen parameters in Q4.12 whose activations stay as large as the samples; they grow where `gain` > 1."""
-    frozen = []
-    for stage in network.stages:
-        weight = rng.normal(0, gain * (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)
-        frozen.append(StageIntegers(Q4_12.from_float(weight), rng.integers(-400, 400, stage.biases)))
-    return frozen
-
-
-class _Scenario:
+class _Scenario(RecordedJob):
     """A network with random parameters, random samples, and jobs with them."""
 
     def __init__(self, spec: InstantftSpec, rng: np.random.Generator, words: int) -> None:
@@ -76,13 +60,12 @@ class _Scenario:
         self._work = sum(stage.cycles for stage in mapping.forward.stages)
         beats = mapping.forward.frozen_beats + mapping.adapter_beats * 4
         sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500
-        self._memory = JobMemory(int(rng.integers(1 << 16)) << 12)
-        self._host = RecordedHost(REGISTERS, patience=20 * (beats + 3 * self._samples * sample))
-        self._core = Core(CORE, self._host, None, self._host.interrupt)
+        patience = 20 * (beats + 3 * self._samples * sample)
+        super().__init__(CORE, patience, base=int(rng.integers(1 << 16)) << 12)
 
     def phases(self) -> list[Phase]:
         """Place all regions, then run the three phases with golden and record their commands."""
-        memory, layout, spec = self._memory, self._layout, self._spec
+        memory, layout, spec = self.memory, self._layout, self._spec
         size = min(BATCH, spec.batch)
         first, second, third = self._batches(EPOCHS, size), self._batches(1, size), self._batches(EPOCHS, min(3, size))
         start = self._adapters()
@@ -102,12 +85,12 @@ class _Scenario:
 
     def _first(self, job: Job, batches: list[Integers]) -> Phase:
         """Load and tune from reset."""
-        self._host.expect(signature=self._spec.signature)
-        self._core.read("signature")
+        self.host.expect(signature=self._spec.signature)
+        self.core.read("signature")
         registers = ("parameters", "adapters", "samples", "order", "cache", "logits")
-        self._run(
+        self.run(
             Command.LOAD,
-            **{name: self._memory.addresses[name] for name in registers},
+            **{name: self.memory.addresses[name] for name in registers},
             cache_entries=self._samples,
             samples_per_epoch=self._samples,
             epochs=EPOCHS,
@@ -115,40 +98,40 @@ class _Scenario:
             rate=RATE,
             mode=WRITE_LOGITS,
         )
-        self._run(Command.LOAD_ADAPTERS)
+        self.run(Command.LOAD_ADAPTERS)
         logits = self._tune(job, batches, misses=self._samples)
-        steps = self._host.steps
+        steps = self.host.steps
         waiting = max(at for at, step in enumerate(steps) if step.kind == "until")
-        self._run(Command.SAVE_ADAPTERS)
+        self.run(Command.SAVE_ADAPTERS)
         written = {"adapters": self._layout.adapters(job.adapters).image, "logits": logits}
         if job.cache and self._spec.cache == "dram":
             written["cache"] = cache_image(self._spec.mapping, job.cache)
-        return self._phase(
-            written, self._memory.images, reset=True, midway=(waiting, self._work, self._work * self._samples)
+        return self.phase(
+            written, self.memory.images, reset=True, midway=(waiting, self._work, self._work * self._samples)
         )
 
     def _second(self, job: Job, batches: list[Integers]) -> Phase:
         """Tune on the records that are there, then infer with another region as cache."""
-        addresses = self._memory.addresses
+        addresses = self.memory.addresses
         again = self._tune(
             job, batches, misses=0, order=addresses["order_again"], logits=addresses["logits_again"], epochs=1
         )
         inferred = np.concatenate([job.logits(self._x[batch]) for batch in batches])
         counters = {"batches": len(batches), "misses": self._samples, "saturations": None}
-        self._run(Command.INFER, counters, logits=addresses["logits_infer"], cache=addresses["scratch"])
-        self._run(Command.SAVE_ADAPTERS, cache=addresses["cache"])
+        self.run(Command.INFER, counters, logits=addresses["logits_infer"], cache=addresses["scratch"])
+        self.run(Command.SAVE_ADAPTERS, cache=addresses["cache"])
         image = self._layout.adapters(job.adapters).image
-        return self._phase(
+        return self.phase(
             {"adapters": image, "logits_again": again, "logits_infer": logits_image(self._spec.mapping, inferred)}, {}
         )
 
     def _third(self, batches: list[Integers]) -> Phase:
         """Tune other adapters with another size of batches and an empty raw cache."""
-        addresses, network, outside = self._memory.addresses, self._spec.described, self._spec.cache == "dram"
+        addresses, network, outside = self.memory.addresses, self._spec.described, self._spec.cache == "dram"
         adapters = self._adapters()
         start = self._layout.adapters(adapters).image
-        self._run(Command.FORGET)
-        self._run(Command.LOAD_ADAPTERS)
+        self.run(Command.FORGET)
+        self.run(Command.LOAD_ADAPTERS)
         cache = ForwardCache(network, WordCodec(network) if outside else record_layout(network), self._samples)
         logits = self._tune(
             Job(network, self._frozen, adapters, RATE, cache),
@@ -161,45 +144,19 @@ class _Scenario:
             batch=len(batches[0]),
             mode=RAW | WRITE_LOGITS if outside else WRITE_LOGITS,
         )
-        self._run(Command.SAVE_ADAPTERS)
+        self.run(Command.SAVE_ADAPTERS)
         written = {"adapters": self._layout.adapters(adapters).image, "logits_raw": logits}
         if outside:
             written["cache_raw"] = cache_image(self._spec.mapping, cache)
-        return self._phase(written, {addresses["adapters"]: start})
+        return self.phase(written, {addresses["adapters"]: start})
 
     def _tune(self, job: Job, batches: list[Integers], misses: int, **settings: int) -> Bytes:
         """Tune with golden and record the command; return the image of the logits."""
         before = job.saturations
         logits = [job.batch(self._x[batch], self._labels[batch], batch).logits for batch in batches]
         counters = {"batches": len(batches), "misses": misses, "saturations": job.saturations - before}
-        self._run(Command.TUNE, counters, **settings)
+        self.run(Command.TUNE, counters, **settings)
         return logits_image(self._spec.mapping, np.concatenate(logits))
-
-    def _run(self, command: Command, counters: Mapping[str, int | None] = IDLE, /, **settings: int) -> None:
-        """Record a command, its counters, and that it leaves neither an error nor an interrupt behind."""
-        self._host.expect(error_address=0, **counters)
-        self._core.run(command, **settings)
-        self._core.read("error_address")
-        self._host.quiet()
-
-    def _phase(
-        self,
-        written: dict[str, Bytes],
-        memory: dict[int, Bytes],
-        reset: bool = False,
-        midway: tuple[int, int, int] = (0, 7, 57),
-    ) -> Phase:
-        """Make a phase of what was recorded since the last one; `written` holds the regions that are compared."""
-        script, answers = self._host.take()
-        expected = {name: {"byte": image.reshape(-1, 1).astype(np.int64)} for name, image in written.items()}
-        return Phase(
-            expected={**expected, HOST: answers},
-            reset=reset,
-            memory={address: image.astype(np.int64) for address, image in memory.items()},
-            kept={name: self._memory.addresses[name] for name in written},
-            script=script,
-            midway=midway,
-        )
 
     def _adapters(self) -> Adapters:
         """Make adapters with small random A and B in Q4.12."""

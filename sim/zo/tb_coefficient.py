@@ -16,9 +16,10 @@ from ..stimulus import random_lengths, two_jobs
 
 
 def stimulus(spec: CoefficientSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make steps of 1 to 256 samples, of each kind at least one, and the two with the largest products."""
-    lengths = [int(rng.integers(1, 5)) for _ in range(12)] + random_lengths(rng, words, LARGEST_BATCH)
-    steps = [_step(rng, length, kind % 6) for kind, length in enumerate(lengths)]
+    """Make steps of all sizes and kinds, many small ones, in any order; then those with the largest products."""
+    lengths = [*rng.integers(1, 5, 48).tolist(), *random_lengths(rng, words, LARGEST_BATCH)]
+    kinds = (rng.permutation(len(lengths)) % 6).tolist()
+    steps = [_step(rng, length, kind) for length, kind in zip(lengths, kinds, strict=True)]
     for end, rate in ((DIFFERENCE.minimum, RATE.maximum), (DIFFERENCE.maximum, 3 << (RATE.width - 2))):
         steps.append((np.full(LARGEST_BATCH, end), rate, LARGEST_SHIFT))
     steps.append((np.full(LARGEST_BATCH, DIFFERENCE.minimum), 3 << (RATE.width - 2), LARGEST_SHIFT))  # 1.5, a tie
@@ -62,8 +63,13 @@ def _parts(rng: np.random.Generator, total: int, length: int) -> Integers:
 
 
 def scenario(spec: CoefficientSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole steps, each in the sum of its steps' periods."""
-    return [replace(phase, cycles=_cycles(spec, phase)) for phase in two_jobs(spec, rng, words, stimulus)]
+    """Two jobs of whole steps, each in the sum of its steps' periods; then a step whose rate comes late."""
+    jobs = [replace(phase, cycles=_cycles(spec, phase)) for phase in two_jobs(spec, rng, words, stimulus)]
+    differences, rate, shift = _step(rng, 3, 0)
+    given = {"difference": differences[:, None], "last": last_flags([3])}
+    rates = {"rate": np.array([[rate]]), "shift": np.array([[shift]])}
+    late = Phase({"rate": rates}, spec.run({"i": given, "rate": rates}, 1), cycles=spec.latency_of(shift), quiet=True)
+    return [*jobs, Phase({"i": given}, quiet=True), late]
 
 
 def _cycles(spec: CoefficientSpec, phase: Phase) -> int:

@@ -54,8 +54,13 @@ def _pair(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, I
 
 
 def scenario(spec: LossDifferenceSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole pairs, each in as many cycles as the spec says."""
-    return [
+    """Two jobs of whole pairs, each in as many cycles as the spec says; then two pairs whose labels come late."""
+    jobs = [
         replace(phase, cycles=spec.cycles([end - start for start, end in packets_of(phase.inputs["i"]["last"])[::2]]))
         for phase in two_jobs(spec, rng, words, stimulus)
     ]
+    sides = [side for _ in range(spec.pairs) for side in _pair(rng, spec.classes, 0)]
+    given = {"logit": np.concatenate(sides)[:, None], "last": last_flags([spec.classes] * len(sides))}
+    labels = {"label": rng.integers(0, spec.classes, (spec.pairs, 1))}
+    expected = spec.run({"i": given, "label": labels}, spec.pairs)
+    return [*jobs, Phase({"i": given}, quiet=True), Phase({"label": labels}, expected, quiet=True)]

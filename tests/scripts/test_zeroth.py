@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
 from fabtune.golden.models.checkpoint import load_saved
 
 pytestmark = pytest.mark.usefixtures("sentences")
@@ -27,6 +28,66 @@ def test_digits(fabtune, tmp_path, method, engine, generator):
     tensors, metadata = load_saved(tmp_path / report["weights"])
     assert sum(one.size for one in tensors.values()) == report["trained_parameters"] == 4538
     assert metadata["generator"] == generator
+
+
+@pytest.mark.parametrize("method", ["pezo-otf", "pezo-pool"])
+def test_digits_in_rtl(fabtune, tmp_path, method):
+    asked = ("--method", method, "--core", "tiny", "--steps", 12, "--batch", 8, "--json")
+    status, out, err = fabtune("tune", *asked, "--engine", "rtl", "--delta", "rtl.safetensors")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["bit_exact"]
+    assert (found["mismatches"], found["steps_compared"], found["logits_compared"]) == (0, 12, 200)
+    assert found["cycles_per_step"] == round(found["cycles"] / 12)
+    assert 0 < found["cycles"] < found["simulated_cycles"] < 400_000
+    _, out, _ = fabtune("tune", *asked, "--delta", "golden.safetensors")
+    expected = json.loads(out)
+    assert (found["engine"], expected["engine"]) == ("rtl", "golden")
+    for name in ("accuracy_before", "accuracy_after", "loss_after", "saturations", "trained_parameters", "array"):
+        assert found[name] == expected[name], name
+    assert (tmp_path / "rtl.safetensors").read_bytes() == (tmp_path / "golden.safetensors").read_bytes()
+    tuned = [load_saved(tmp_path / one["weights"])[0] for one in (found, expected)]
+    assert all(np.array_equal(tuned[0][name], tuned[1][name]) for name in tuned[1])
+
+
+def test_a_core_that_differs_is_told(fabtune, monkeypatch):
+    train = ZerothOrderTrainer.train
+    monkeypatch.setattr(
+        ZerothOrderTrainer,
+        "train",
+        lambda self, inputs, steps, position, *more: train(self, inputs, steps, position + 1, *more),
+    )
+    asked = ("--method", "pezo-otf", "--core", "tiny", "--steps", 2, "--engine", "rtl")
+    status, out, _ = fabtune("tune", *asked)
+    assert status == 1
+    assert "2 steps and 200 outputs compared with the integers, 5 mismatches" in out
+
+
+def test_a_network_with_batch_norm_and_samples_in_words(fabtune, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 60)
+    samples = (np.array([1.0, -1.0, 0.2])[labels, None] + rng.normal(0, 0.3, (60, 6))).astype(np.float32)
+    np.savez("mine.npz", **{f"{what}_{part}": one for part in ("train", "tune", "test")
+                            for what, one in (("x", samples), ("y", labels))})  # fmt: skip
+    (tmp_path / "mine.py").write_text(OWN)
+    mine = ("tune", "--method", "pezo-otf", "--model", "mine.py:build", "--data", "npz:mine.npz", "--steps", 30)
+    status, out, err = fabtune(*mine, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert (report["engine"], report["array"], report["trained_parameters"]) == ("golden", "32 x 4", 83)
+    assert set(load_saved(tmp_path / report["weights"])[0]) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    status, _, err = fabtune(*mine, "--delta", "d.safetensors")
+    assert status == 2
+    assert "fold its batch norm first" in err
+    assert err.count("\n") == 1
+
+
+OWN = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+"""
 
 
 def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, tiny_transformer):
@@ -55,6 +116,20 @@ MISTAKES = {
     "tune --method mezo --rate 0": "rate = 0.0: a learning rate is above 0",
     "tune --method mezo --eps 0": "eps = 0.0",
     "tune --method mezo --engine golden": "take one of pool, otf8, otf14",
+    "tune --method mezo --engine rtl": "gaussian numbers are floats",
+    "tune --method sparse-zo --engine rtl": "--engine rtl tunes all parameters",
+    "tune --method pezo-otf --engine verilog": "there is no engine 'verilog'; there are: float, golden, rtl",
+    "tune --method pezo-otf --data csv:. --engine rtl": "--engine rtl is for a network of layers",
+    "tune --method pezo-otf --data csv:. --core tiny": "--core belongs to a network of layers",
+    "tune --method pezo-otf --engine float --core tiny": "--core belongs to integers of all parameters",
+    "tune --method mezo --core tiny": "--core belongs to integers of all parameters",
+    "tune --method pezo-otf --core chip": "there is no core 'chip'; there are: tiny, small, fast",
+    "tune --method pezo-otf --queries 2": "queries = 2: a core's step takes one; --engine float takes more",
+    "tune --method pezo-otf --eps 0.001": "eps = 0.001: a core's is a power of two",
+    "tune --method pezo-otf --batch 300": "batch = 300: a core's step has at most 256 samples",
+    "tune --method pezo-otf --set scale.urng.n=7": "a generator of 7 numbers a cycle",
+    "tune --method pezo-pool --set pool.p=8": "a generator of 8 numbers a cycle",
+    "tune --method pezo-otf --set replay=false": "generator.replay = false",
     "tune --method mezo --generator dice": "there is no generator 'dice'",
     "tune --method pezo-otf --set scale.urng.n=0": "n = 0",
     "tune --method pezo-otf --rank 4": "--rank has no meaning with --method pezo-otf",

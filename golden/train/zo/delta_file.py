@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,15 @@ from ...fixed import Format
 from ...models.checkpoint import load_saved, save_state
 from ...rng.pezo import PezoSpec
 from ...settings import build, settings_of
+from ...zo.deltas import DELTA, PerturbationTable
+from .array_order import ArrayOrder
 from .periodic import Periodic
 from .weights import IntegerWeights
 
 LAYOUT = "fabtune-delta-1"
-"""Name and version of the file's layout."""
+"""Name and version of the layout of a file whose parameters are perturbed one after the other."""
+ARRAY_LAYOUT = "fabtune-delta-array-1"
+"""The same of one whose parameters are perturbed in an `ArrayOrder`."""
 _TENSOR = "deltas"
 
 
@@ -46,11 +50,15 @@ class Delta:
         Digest of the parameters before the runs, from `base_digest`.
     total : array (times, n) of int32
         Sum of the updates, modulo 2**32.
+    order : ArrayOrder, optional
+        Order in which a core perturbs the parameters, which then are Q4.12: weight and bias of each layer. By default
+        they are perturbed as they stand, and keep their format.
 
     Raises
     ------
     UserError
-        If the generator is not a `PezoSpec`, or the sum does not have the shape of its base.
+        If the generator is not a `PezoSpec`, the sum does not have the shape of its base, or the order is that of other
+        parameters.
     """
 
     source: Periodic
@@ -58,6 +66,7 @@ class Delta:
     parameters: tuple[tuple[str, tuple[int, ...]], ...]
     base: str
     total: NDArray[np.int32]
+    order: ArrayOrder | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.source.spec, PezoSpec):
@@ -65,6 +74,17 @@ class Delta:
                 f"a delta's generator is a PezoSpec, which a file can name, not {type(self.source.spec).__name__}"
             )
         self.source.table_of(torch.from_numpy(self.total))
+        if self.order is not None:
+            self._check_order(self.order)
+
+    def _check_order(self, order: ArrayOrder) -> None:
+        shapes = [shape for _, shape in self.parameters]
+        if shapes != order.shapes:
+            raise UserError(f"a delta of {order.network!r} has parameters of {order.shapes}, not {shapes}")
+        own = self.source.lanes, self.source.fraction_bits, self.format
+        right = order.mapping.width, PerturbationTable(self.source.spec).fraction, DELTA
+        if own != right:
+            raise UserError(f"a delta of an array of {order} has lanes, fraction and format {right}, not {own}")
 
     @property
     def _generator(self) -> PezoSpec:
@@ -120,6 +140,9 @@ class Delta:
         tuned = {name: state[name].detach().clone().contiguous() for name, _ in self.parameters}
         if (found := base_digest(tuned)) != self.base:
             raise UserError(f"this is another base: its parameters have the digest {found}, the delta's {self.base}")
+        if self.order is not None:
+            found_tensors = self.order.tuned(list(tuned.values()), self.source.spec, self.total.astype(np.int64))
+            return {**state, **dict(zip(tuned, found_tensors, strict=True))}
         weights = IntegerWeights(list(tuned.values()), self.source, self.format)
         weights.apply(self.source.table_of(torch.from_numpy(self.total)))
         return {**state, **tuned}
@@ -130,14 +153,14 @@ class Delta:
         Raises
         ------
         UserError
-            If base, generator, format or parameters differ.
+            If base, generator, format, parameters or their order differ.
         """
-        for what in ("base", "source", "format", "parameters"):
+        for what in ("base", "source", "format", "parameters", "order"):
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
                 raise UserError(f"deltas of different {what}: {mine} and {theirs}")
         total = self.total.astype(np.int64) + sign * other.total
-        return Delta(self.source, self.format, self.parameters, self.base, total.astype(np.int32))
+        return replace(self, total=total.astype(np.int32))
 
     def described(self) -> dict[str, object]:
         """Describe what the delta belongs to, for people: sizes, generator, formats, largest change."""
@@ -150,6 +173,7 @@ class Delta:
             "format": str(self.format),
             "lanes": self.source.lanes,
             "fraction": self.source.fraction_bits,
+            "order": f"array of {self.order}, {self.order.network}" if self.order else "one after the other",
             "generator": " ".join(settings_of(self._generator)),
         }
 
@@ -164,7 +188,7 @@ class Delta:
             If the file exists, unless forced.
         """
         metadata = {
-            "layout": LAYOUT,
+            "layout": ARRAY_LAYOUT if self.order else LAYOUT,
             "base": self.base,
             "format": str(self.format),
             "generator": json.dumps(settings_of(self._generator)),
@@ -172,6 +196,8 @@ class Delta:
             "fraction": str(self.source.fraction_bits),
             "parameters": json.dumps(self.parameters),
         }
+        if self.order:
+            metadata |= {"network": self.order.network, "array": str(self.order)}
         save_state(path, {_TENSOR: self.total}, metadata, force)
 
     @classmethod
@@ -184,8 +210,8 @@ class Delta:
             If it is no such file, or is damaged.
         """
         tensors, metadata = load_saved(path)
-        if metadata.get("layout") != LAYOUT:
-            raise UserError(f"{path} is not a delta file ({LAYOUT!r})")
+        if metadata.get("layout") not in (LAYOUT, ARRAY_LAYOUT):
+            raise UserError(f"{path} is not a delta file ({LAYOUT!r} or {ARRAY_LAYOUT!r})")
         try:
             spec = build(PezoSpec, json.loads(metadata["generator"]))
             assert isinstance(spec, PezoSpec)
@@ -194,8 +220,12 @@ class Delta:
             parameters = tuple(
                 (str(name), tuple(map(int, shape))) for name, shape in json.loads(metadata["parameters"])
             )
+            order = None
+            if metadata["layout"] == ARRAY_LAYOUT:
+                lanes, columns = map(int, metadata["array"].split(" x "))
+                order = ArrayOrder(metadata["network"], lanes, columns)
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
-            return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total)
+            return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order)
         except (KeyError, ValueError, TypeError) as error:
             raise UserError(f"{path} is a damaged delta file: {error!r}") from error
 

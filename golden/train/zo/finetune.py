@@ -16,6 +16,7 @@ from ...errors import UserError
 from ...fixed import Format, Integers
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
+from .defaults import EPS
 from .delta_file import Delta, base_digest
 from .methods import METHODS, integer_source_of, source_of, start_of
 from .optimiser import ZerothOrder
@@ -23,8 +24,13 @@ from .periodic import Periodic
 from .schedule import Schedule, descend
 from .sources import Perturbations
 
-ENGINES = ("float", "golden")
-"""Float weights; weights as 32-bit integers modulo 2**32, from which the floats of the forward pass are made."""
+ENGINES = ("float", "golden", "rtl")
+"""Float weights; integers; integers together with a simulation of a core's RTL (`fabtune tune`).
+
+Integers are the hardware's, forward pass included, where a network of layers is tuned with all its parameters
+(`IntegerTuning`). In `FineTuning`, for any module, weights are 32-bit integers modulo 2**32, from which the floats of
+the forward pass are made.
+"""
 MASKS = ("generic", "task", "random")
 
 
@@ -66,8 +72,8 @@ class ZoSettings:
         Name in `GENERATORS`; by default that of the method.
     parameters : tuple of str
         ``NAME=VALUE``: parameters of the generator.
-    engine : "float" or "golden", optional
-        One of `ENGINES`; "golden" needs a periodic generator, and is the default with one.
+    engine : "float", "golden" or "rtl", optional
+        One of `ENGINES`; integers need a periodic generator, and are the default with one.
     mask : "generic", "task" or "random"
         Selection of the weights that the sparse method tunes.
     fraction : float
@@ -76,7 +82,7 @@ class ZoSettings:
 
     method: str = "pezo-otf"
     rate: float = 1e-4
-    eps: float = 1e-3
+    eps: float = EPS
     schedule: Schedule = field(default_factory=Schedule)
     queries: int = 1
     generator: str | None = None
@@ -89,7 +95,9 @@ class ZoSettings:
         if self.method not in METHODS:
             raise UserError(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}")
         if self.engine not in (None, *ENGINES):
-            raise UserError(f"{self.method} runs with --engine {' or '.join(ENGINES)}, not {self.engine!r}")
+            raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
+        if self.engine == "rtl" and self.sparse:
+            raise UserError("--engine rtl tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo")
         if not (isfinite(self.rate) and self.rate > 0):
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
         if not (isfinite(self.eps) and self.eps > 0):
@@ -106,7 +114,7 @@ class ZoSettings:
 
     def source(self) -> Perturbations:
         """Create the source of perturbations."""
-        if self.engine == "golden":
+        if self.engine in ("golden", "rtl"):
             return integer_source_of(self.generator_name, self.parameters)
         return source_of(self.generator_name, self.schedule.seed, self.parameters)
 
@@ -118,7 +126,7 @@ class ZoSettings:
     @property
     def writes_deltas(self) -> bool:
         """True if all that the run changes is a `Delta`: all parameters are tuned, as integers."""
-        return not self.sparse and (self.engine or "golden") == "golden" and isinstance(self.source(), Periodic)
+        return not self.sparse and self.engine != "float" and isinstance(self.source(), Periodic)
 
 
 @dataclass
@@ -140,6 +148,8 @@ class ZoResult:
     tensors : dict of str to array
         Tuned parameters; for sparse layers also their indices.
     trained_parameters : int
+    saturations : int, optional
+        Number of values clipped, where the forward pass is in integers.
     """
 
     engine: str
@@ -149,6 +159,7 @@ class ZoResult:
     directions: int | None
     tensors: dict[str, NDArray[np.generic]]
     trained_parameters: int
+    saturations: int | None = None
 
     @property
     def accuracy_before(self) -> float:
@@ -186,6 +197,8 @@ class FineTuning:
 
     Attributes
     ----------
+    settings : ZoSettings
+        Those given, with the engine that runs.
     losses : list of float
     curve : list of (int, float)
         As in `ZoResult`, up to the last completed step.
@@ -203,11 +216,13 @@ class FineTuning:
         self.schedule = settings.schedule
         self.losses: list[float] = []
         self.curve: list[tuple[int, float]] = []
+        if settings.engine == "rtl":
+            raise UserError("--engine rtl is for a network of layers: take --engine golden or float")
         if settings.sparse:
             sparsify(objective.module, mask_of(objective, settings), unpacked=True)
         periodic = isinstance(settings.source(), Periodic)
         self.engine = settings.engine or ("golden" if periodic else "float")
-        settings = replace(settings, engine=self.engine)
+        self.settings = settings = replace(settings, engine=self.engine)
         integers = self.engine == "golden"
         self.source = settings.source()
         self.moves: list[tuple[int, int]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16
@@ -15,6 +16,7 @@ from ...rng.perturbation import PerturbationSource
 from ...zo.deltas import PerturbationTable
 from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
 from ...zo.mapping import PerturbationMapping
+from ...zo.memory_layout import StepOrder
 from ..conversion import Converter
 from ..metrics import accuracy
 from .schedule import Schedule
@@ -48,10 +50,8 @@ class IntegerZerothOrder:
     Attributes
     ----------
     job : ZerothOrderJob
-    batches : list of array of int
-        Indices of the samples of each step.
-    rates : list of int
-        Rate of each step.
+    orders : list of StepOrder
+        Samples, labels and rate of each step.
 
     Raises
     ------
@@ -73,12 +73,14 @@ class IntegerZerothOrder:
         columns: int = 4,
     ) -> None:
         self._converter = Converter()
-        self.batches = list(schedule.indices(len(tune)))
-        sizes = [len(indices) for indices in self.batches]
-        self.rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift)
+        batches = list(schedule.indices(len(tune)))
+        sizes = [len(indices) for indices in batches]
+        rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift)
+        labels = tune.labels.astype(np.int64)
+        self.orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
         mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
         self.job = ZerothOrderJob(mapping, self._converter.stages(parameters), source, shift, eps_shift, position)
-        self._inputs, self._labels = self._converter.samples(tune), tune.labels
+        self._inputs = self._converter.samples(tune)
 
     @property
     def saturations(self) -> int:
@@ -88,11 +90,15 @@ class IntegerZerothOrder:
     def run(self, progress: ZerothOrderProgress | None = None) -> list[ZerothOrderStep]:
         """Take all steps."""
         steps = []
-        for number, (indices, rate) in enumerate(zip(self.batches, self.rates, strict=True), start=1):
-            steps.append(self.job.step(self._inputs[indices], self._labels[indices], rate))
+        for number, order in enumerate(self.orders, start=1):
+            steps.append(self.job.step(self._inputs[order.indices], order.labels, order.rate))
             if progress:
                 progress(number, steps[-1])
         return steps
+
+    def inputs(self, samples: Samples) -> NDArray[np.integer]:
+        """Samples as the core reads them: bytes, or Q8.16."""
+        return samples.inputs.astype(np.uint8) if self.job.mapping.forward.byte_inputs else Converter().samples(samples)
 
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
         """Fraction of samples that the network as tuned so far classifies correctly."""

@@ -22,6 +22,8 @@ _INDEPENDENT: dict[str, Callable[[int], Perturbations]] = {
     "integers": lambda seed: Uniform(seed, half_width=128),
 }
 """Constructors of independent sources from a seed; "integers" are the unscaled numbers of an 8-bit generator."""
+CORE_PARAMETERS = {"pool": ("pool.p=32",)}
+"""Parameters with which a core takes a preset: with few numbers a cycle, many weights of a word would stay tied."""
 GENERATORS = (*_INDEPENDENT, *PezoSpec.presets)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import Allocated, Core, CoreError, Finished
+from fabtune.golden.axi.regions import Region
 from fabtune.golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
 from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting
 from fabtune.golden.errors import UserError
@@ -152,6 +153,21 @@ def test_buffers_are_views_with_cache_maintenance():
     assert arrays[0][3] == 7
     assert arrays[0].calls == ("flush", "invalidate")
     assert (buffer.device_address, buffer.array.nbytes) == (0x1000, 64)
+
+
+def test_a_region_is_placed_with_its_image():
+    arrays = []
+
+    def kept(shape, dtype):
+        arrays.append(allocate(shape, dtype))
+        return arrays[-1]
+
+    core = Core(CORE, FakeCore(), Allocated(kept))
+    placed = core.place(Region.containing("samples", np.arange(32, dtype=np.uint8)))
+    room = core.place(Region("logits", 48))
+    assert placed.array.tolist() == list(range(32))
+    assert room.array.nbytes == 48
+    assert [array.calls for array in arrays] == [("flush",), ()]
 
 
 @pytest.mark.parametrize("address", [0x1008, 0xFFFF_FFF0, 0x1_0000_0000])

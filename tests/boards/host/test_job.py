@@ -24,7 +24,7 @@ from fabtune.sim.compiled.comparison import values_of
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.job import TuningJob
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.tb_instantft import random_parameters
+from fabtune.sim.cores.random_network import random_parameters
 
 SMALL = {
     "network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3",

@@ -17,7 +17,7 @@ from fabtune.golden.settings import build
 from fabtune.golden.zo.deltas import Deltas
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
-from fabtune.sim.cores.tb_instantft import random_parameters
+from fabtune.sim.cores.random_network import random_parameters
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 WORDS_SPEC = ZotrainSpec(

@@ -17,7 +17,7 @@ from fabtune.hw.verilog import generate
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.tb_instantft import random_parameters
+from fabtune.sim.cores.random_network import random_parameters
 
 SOURCE = Path(__file__).with_name("inference_core.py")
 PAGE = Path(__file__).parents[3] / "docs" / "composing-a-core.md"

@@ -1,4 +1,4 @@
-"""The comparison of a zeroth-order job on the compiled core with the integer job: no difference, and one that is found."""
+"""Comparison of a zeroth-order job on the compiled core with the integer job: no difference, or one that is found."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order
-from fabtune.sim.cores.tb_instantft import random_parameters
+from fabtune.sim.cores.random_network import random_parameters
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 

@@ -47,9 +47,10 @@ def test_it_learns(start, settings):
 def test_steps_are_the_jobs_on_the_schedules_batches(start):
     run, other = (run_of(start, 30, PezoSpec(), position=77) for _ in range(2))
     tune = start[0].tune
-    assert [len(indices) for indices in run.batches[:25]] == [20] * 25
-    for mine, indices, rate in zip(run.run(), other.batches, other.rates, strict=True):
-        theirs = other.job.step(q8_16_of_bytes(tune.inputs[indices]), tune.labels[indices], rate)
+    assert [len(order.indices) for order in run.orders[:25]] == [20] * 25
+    for mine, order in zip(run.run(), other.orders, strict=True):
+        assert np.array_equal(order.labels, tune.labels[order.indices])
+        theirs = other.job.step(q8_16_of_bytes(tune.inputs[order.indices]), tune.labels[order.indices], order.rate)
         assert (mine.position, mine.coefficient, mine.difference) == (
             theirs.position,
             theirs.coefficient,
@@ -61,5 +62,5 @@ def test_steps_are_the_jobs_on_the_schedules_batches(start):
 def test_a_short_batch_has_the_rate_of_its_mean(start):
     task, network, parameters = start
     run = IntegerZerothOrder(network, parameters, PezoSpec(), task.tune[:50], Schedule(3, 20), 5e-4)
-    assert [len(indices) for indices in run.batches] == [20, 20, 10]
-    assert abs(run.rates[2] - 2 * run.rates[0]) <= 1
+    assert [len(order.indices) for order in run.orders] == [20, 20, 10]
+    assert abs(run.orders[2].rate - 2 * run.orders[0].rate) <= 1

@@ -1,0 +1,94 @@
+"""Order in which a core perturbs the parameters of a network: that of the words of its multipliers' memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ...fixed import Q4_12, Integers
+from ...models.network import Network, deployed
+from ...models.sequential import StageParameters
+from ...models.text import network_from, text_of
+from ...nn.forward import StageIntegers
+from ...nn.mapping import Mapping
+from ...rng.perturbation import PerturbationSource
+from ...zo.job import ZerothOrderJob
+from ...zo.mapping import PerturbationMapping
+from ..conversion import Converter
+
+
+@dataclass(frozen=True)
+class ArrayOrder:
+    """Order of a network's parameters on an array of multipliers, see `PerturbationMapping`.
+
+    Parameters
+    ----------
+    network : str
+        Description of the network, without batch norm.
+    lanes, columns : int
+        Size of the array.
+
+    Raises
+    ------
+    UserError
+        If the network or the array is none.
+    """
+
+    network: str
+    lanes: int
+    columns: int
+
+    def __post_init__(self) -> None:
+        _ = self.mapping
+
+    @classmethod
+    def of(cls, network: Network, lanes: int, columns: int) -> ArrayOrder:
+        """Make the order of a network, with batch norm folded."""
+        return cls(text_of(deployed(network)), lanes, columns)
+
+    def __str__(self) -> str:
+        return f"{self.lanes} x {self.columns}"
+
+    @cached_property
+    def mapping(self) -> PerturbationMapping:
+        """Words of a perturbation."""
+        return PerturbationMapping(Mapping.of(network_from(self.network), self.lanes, self.columns))
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of weight and bias of all stages, one after the other."""
+        stages = self.mapping.forward.network_stages
+        return [shape for stage in stages for shape in (stage.weight_shape, (stage.biases,))]
+
+    def tuned(self, tensors: Sequence[Tensor], source: PerturbationSource, total: Integers) -> list[Tensor]:
+        """Tune parameters by a sum of updates, as the core does.
+
+        Parameters
+        ----------
+        tensors : sequence of Tensor
+            Weight and bias of all stages before the updates, in the `shapes`.
+        source : PerturbationSource
+        total : array (times, n) of int
+            Sum of updates in `golden.zo.deltas.DELTA`.
+
+        Returns
+        -------
+        list of Tensor
+            The tensors in Q4.12, in their types.
+        """
+        arrays = [one.detach().cpu().double().numpy() for one in tensors]
+        stages = tuple(StageParameters(*pair) for pair in zip(arrays[::2], arrays[1::2], strict=True))
+        job = ZerothOrderJob(self.mapping, Converter().stages(stages), source, shift=0, deltas=total)
+        return [
+            torch.from_numpy(Q4_12.to_float(values)).to(tensor.dtype)
+            for values, tensor in zip(flat(job.tuned()), tensors, strict=True)
+        ]
+
+
+def flat(stages: Sequence[StageIntegers]) -> list[Integers]:
+    """Weight and bias of all stages, one after the other."""
+    return [values for stage in stages for values in (stage.weight, stage.bias)]

@@ -1,0 +1,236 @@
+"""Zeroth-order fine-tuning of a network in a core's integers: settings, progress, tuned parameters and delta."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from math import frexp
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...datasets.dataset import Task
+from ...errors import UserError
+from ...fixed import Q4_12
+from ...models.network import Network, deployed
+from ...models.sequential import deployed_module, folded
+from ...models.torch_layers import torch_layers
+from ...zo.coefficient import LARGEST_BATCH
+from ...zo.deltas import DELTA, Deltas, PerturbationTable
+from ...zo.job import EPS_SHIFTS, ZerothOrderStep, rates_of
+from .array_order import ArrayOrder, flat
+from .delta_file import Delta, base_digest
+from .finetune import StepProgress, ZoResult, ZoSettings
+from .integer import IntegerZerothOrder
+from .methods import CORE_PARAMETERS, integer_source_of, start_of
+from .periodic import Periodic
+
+
+class IntegerTuning:
+    """Fine-tuning run of all parameters of a network in integers, forward pass included; as `FineTuning` in use.
+
+    Parameters
+    ----------
+    network : Network
+    module : torch.nn.Sequential
+        Pre-trained; not modified.
+    task : Task
+    settings : ZoSettings
+    lanes, columns : int
+        Size of the core's array.
+
+    Attributes
+    ----------
+    task, settings
+        As given.
+    integers : IntegerZerothOrder
+        The job.
+
+    Raises
+    ------
+    UserError
+        As `check_settings` does, or if network, samples and settings do not fit together.
+    """
+
+    def __init__(
+        self, network: Network, module: nn.Sequential, task: Task, settings: ZoSettings, lanes: int, columns: int
+    ) -> None:
+        check_settings(settings, len(task.tune))
+        self.task, self.settings = task, settings
+        self._order = ArrayOrder.of(network, lanes, columns)
+        self._source = source_of(settings, self._order.mapping.width)
+        self._base = tuned_tensors(network, module)
+        self._own_names = has_own_names(network, module)
+        self._steps: list[ZerothOrderStep] = []
+        self.integers = IntegerZerothOrder(
+            deployed(network),
+            folded(network, module),
+            self._source.spec,
+            task.tune,
+            settings.schedule,
+            settings.rate,
+            eps_shift_of(settings.eps),
+            start_of(self._source, settings.schedule.seed),
+            lanes,
+            columns,
+        )
+
+    def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
+        """Run all steps.
+
+        Parameters
+        ----------
+        progress : callable, optional
+        watch : int
+            Steps between two tests on held-out samples; 0 for one test at the end.
+        """
+        curve = [(0, self.accuracy())]
+        losses: list[float] = []
+        seconds, started = 0.0, time.perf_counter()
+
+        def after(number: int, step: ZerothOrderStep) -> None:
+            nonlocal seconds, started
+            seconds += time.perf_counter() - started
+            losses.append(loss_of(step))
+            accuracy = None
+            if number == self.settings.schedule.steps or (watch and number % watch == 0):
+                accuracy = self.accuracy()
+                curve.append((number, accuracy))
+            if progress:
+                progress(number, losses[-1], accuracy)
+            started = time.perf_counter()
+
+        self._steps = self.integers.run(after)
+        engine, count = self.settings.engine or "golden", sum(one.numel() for one in self._base.values())
+        tensors, saturations = self.tensors(), self.integers.saturations
+        return ZoResult(engine, losses, curve, seconds, self._source.spec.period, tensors, count, saturations)
+
+    def accuracy(self) -> float:
+        """Fraction of held-out samples that the network as tuned so far classifies correctly."""
+        return self.integers.accuracy(self.task.test)
+
+    def replay(self, steps: Iterable[ZerothOrderStep]) -> None:
+        """Take the moves of other records, such as a core's, instead of the run's own."""
+        self._steps, job = list(steps), self.integers.job
+        job.deltas = Deltas(job.perturbation)
+        for step in self._steps:
+            job.deltas.add(step.position, step.coefficient)
+
+    def tensors(self) -> dict[str, NDArray[np.generic]]:
+        """Tuned parameters: values of Q4.12 as float32, named as in `tuned_tensors`."""
+        values = flat(self.integers.job.tuned())
+        return {name: Q4_12.to_float(one).astype(np.float32) for name, one in zip(self._base, values, strict=True)}
+
+    def delta(self) -> Delta:
+        """Sum of the updates so far.
+
+        Raises
+        ------
+        UserError
+            As `refuse_folded` does.
+        """
+        refuse_folded(self._own_names)
+        moves = ((step.position, step.coefficient) for step in self._steps)
+        shapes = tuple((name, tuple(one.shape)) for name, one in self._base.items())
+        total = self._source.accumulate(moves).numpy()
+        return Delta(self._source, DELTA, shapes, base_digest(self._base), total, self._order)
+
+
+def core_settings(settings: ZoSettings) -> ZoSettings:
+    """Fill in what the integers of a core take by default: their engine, and `CORE_PARAMETERS` of the generator."""
+    parameters = (*CORE_PARAMETERS.get(settings.generator_name, ()), *settings.parameters)
+    return replace(settings, engine=settings.engine or "golden", parameters=parameters)
+
+
+def check_settings(settings: ZoSettings, samples: int) -> None:
+    """Refuse settings that a core's integers cannot run.
+
+    Parameters
+    ----------
+    settings : ZoSettings
+    samples : int
+        Number of samples to tune on.
+
+    Raises
+    ------
+    UserError
+        If the method does not tune all parameters as integers, a step has several perturbations or too many samples, or
+        eps or the rate has no integer.
+    """
+    if not settings.writes_deltas:
+        raise UserError(f"a core tunes all parameters as integers, which {settings.method} does not")
+    if settings.queries > 1:
+        raise UserError(f"queries = {settings.queries}: a core's step takes one; --engine float takes more")
+    eps_shift = eps_shift_of(settings.eps)
+    sizes = [len(indices) for indices in settings.schedule.indices(samples)]
+    if max(sizes) > LARGEST_BATCH:
+        raise UserError(f"batch = {max(sizes)}: a core's step has at most {LARGEST_BATCH} samples")
+    source = integer_source_of(settings.generator_name, settings.parameters)
+    rates_of([settings.rate] * len(sizes), sizes, PerturbationTable(source.spec), eps_shift)
+
+
+def eps_shift_of(eps: float) -> int:
+    """Shift of a length of a perturbation that is a power of two.
+
+    Raises
+    ------
+    UserError
+        If it is none, or not in range.
+    """
+    mantissa, exponent = frexp(eps)
+    if mantissa != 0.5 or 1 - exponent not in EPS_SHIFTS:
+        least, usual, most = (2.0**-shift for shift in (EPS_SHIFTS[-1], 10, EPS_SHIFTS[0]))
+        raise UserError(f"eps = {eps:g}: a core's is a power of two from {least} to {most}, such as {usual}")
+    return 1 - exponent
+
+
+def source_of(settings: ZoSettings, width: int) -> Periodic:
+    """Make the source of perturbations of words of so many parameters."""
+    source = integer_source_of(settings.generator_name, settings.parameters)
+    return Periodic(source.spec, width, source.fraction)
+
+
+def loss_of(step: ZerothOrderStep) -> float:
+    """Mean cross entropy of both sides of a step, from probabilities of at least a last place."""
+    return float(-np.log(Q4_12.to_float(np.maximum(step.probabilities, 1))).mean())
+
+
+def has_own_names(network: Network, module: nn.Module) -> bool:
+    """Whether a module has each weight and bias of its deployed network as a tensor of its own."""
+    layers = [one.module for one in torch_layers(module, network.name)]
+    weighted = [layer for layer in layers if isinstance(layer, nn.Conv2d | nn.Linear)]
+    norms = any(isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d) for layer in layers)
+    return not norms and all(one.bias is not None for one in weighted) and len({*map(id, weighted)}) == len(weighted)
+
+
+def refuse_folded(own_names: bool) -> None:
+    """Refuse a delta of a module for which `has_own_names` is false.
+
+    Raises
+    ------
+    UserError
+        If it is false.
+    """
+    if not own_names:
+        raise UserError(
+            "a delta belongs to a network whose layers each have weights and a bias: fold its batch norm first, and "
+            "give layers without a bias one of zeros"
+        )
+
+
+def tuned_tensors(network: Network, module: nn.Sequential) -> dict[str, Tensor]:
+    """Weight and bias of all layers before a run, by name.
+
+    Names are those of the module's state dict; where it does not have them (batch norm, no bias), those of the deployed
+    network's.
+    """
+    named = module if has_own_names(network, module) else deployed_module(network, module)
+    layers = [one for one in torch_layers(named, network.name) if isinstance(one.module, nn.Conv2d | nn.Linear)]
+    state = named.state_dict()
+    return {
+        name: state[name].detach().clone()
+        for layer in layers
+        for name in (f"{layer.position}.weight", f"{layer.position}.bias")
+    }

@@ -1,0 +1,84 @@
+"""`loss_difference`: latency of a lone pair, what is taken while its word or its label waits."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.packets import last_flags
+from fabtune.golden.zo.loss_difference import LossDifferenceSpec
+from fabtune.hw.zo.loss_difference import LossDifference
+
+
+def pairs_of(lengths, seed=0):
+    """Payloads of logits and labels of random pairs."""
+    rng = np.random.default_rng(seed)
+    flags = last_flags(np.repeat(lengths, 2).tolist())[:, 0].tolist()
+    logits = [{"logit": int(rng.integers(-(1 << 20), 1 << 20)), "last": last} for last in flags]
+    return logits, [{"label": int(rng.integers(length))} for length in lengths]
+
+
+def expected(spec, logits, labels):
+    """Words by the model."""
+    inputs = {
+        name: {field: np.array([word[field] for word in words])[:, None] for field in words[0]}
+        for name, words in (("i", logits), ("label", labels))
+    }
+    result = spec.run(inputs, len(labels))["o"]
+    return [{name: int(column[at, 0]) for name, column in result.items()} for at in range(len(labels))]
+
+
+@pytest.mark.parametrize(("classes", "length"), [(1, 1), (2, 1), (2, 2), (10, 3), (10, 10), (256, 7), (256, 256)])
+def test_latency_of_a_lone_pair(classes, length, drive):
+    spec = LossDifferenceSpec(classes=classes)
+    logits, labels = pairs_of([length])
+    seen = drive(LossDifference(spec), {"i": logits, "label": labels}, {"o": 1})
+    assert seen["o"][0][0] - seen["i"][-1][0] == spec.latency_of(length)
+    assert [word for _, word in seen["o"]] == expected(spec, logits, labels)
+
+
+def test_two_pairs_are_taken_while_a_label_is_missing(simulate):
+    spec = LossDifferenceSpec(classes=3)
+    dut = LossDifference(spec)
+    logits, labels = pairs_of([3] * 4)
+    taken, words = 0, []
+
+    async def bench(ctx):
+        nonlocal taken
+        for cycle in range(1000):
+            ctx.set(dut.label.valid, cycle >= 300 and bool(labels))
+            if labels:
+                ctx.set(dut.label.payload, labels[0])
+            ctx.set(dut.i.valid, taken < len(logits))
+            ctx.set(dut.i.payload, logits[min(taken, len(logits) - 1)])
+            ctx.set(dut.o.ready, cycle >= 600)
+            *_, logit, label, word, payload = await ctx.tick().sample(
+                dut.i.ready & dut.i.valid, dut.label.ready & dut.label.valid, dut.o.valid, dut.o.payload
+            )
+            taken += logit
+            if label:
+                labels.pop(0)
+            if cycle < 300:
+                assert not word
+                assert taken <= 12
+            elif cycle < 600:
+                assert taken <= 18  # the first pair's products are over; its word and the next pair wait
+                assert len(labels) >= 3
+            elif word:
+                words.append(payload)
+            if cycle in (299, 599):
+                assert taken == {299: 12, 599: 18}[cycle]
+
+    wanted = expected(spec, logits, labels)
+    simulate(dut, bench)
+    assert [{name: getattr(word, name) for name in wanted[0]} for word in words] == wanted
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.6])
+def test_the_next_plus_side_is_taken_before_the_word_is_formed(stall, drive):
+    spec = LossDifferenceSpec()
+    logits, labels = pairs_of([10] * 5)
+    seen = drive(LossDifference(spec), {"i": logits, "label": labels}, {"o": 5}, stall=stall, seed=3)
+    assert [word for _, word in seen["o"]] == expected(spec, logits, labels)
+    for number in range(4):
+        assert seen["i"][20 * number + 29][0] < seen["o"][number][0]
+    if not stall:
+        assert seen["o"][-1][0] - seen["i"][0][0] + 1 == spec.cycles([10] * 5)
