@@ -1,6 +1,6 @@
 """Zeroth-order trainer: forward engine, deltas, generator, loss difference and schedule, behind the shell."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from ...golden.axi.axi_write import AxiWriteSpec
 from ...golden.axi.bus import BEAT
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command, Error
-from ...golden.zo.coefficient import COEFFICIENT, CoefficientSpec
+from ...golden.zo.coefficient import CoefficientSpec
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.loss_difference import LossDifferenceSpec
 from ..nn.forward_engine import ForwardEngine
@@ -27,8 +27,8 @@ from .logit_writer import LogitWriter
 from .memory_system import MemorySystem, buses
 from .shell import Control
 
-READS = ("order", "samples", "image")
-"""Requesters that read, the highest rank first; `image` are parameters, deltas and the generator's state."""
+READS = ("order", "images")
+"""Requesters that read, the highest rank first; images are samples, parameters, deltas and states of the generator."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 _READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
@@ -93,7 +93,7 @@ class ZerothOrderTrainer(wiring.Component):
         self.coefficient = Coefficient(CoefficientSpec())
         self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
         self.records, self.logits = RecordWriter(), LogitWriter(spec.layout.logit_beats)
-        self.memory = MemorySystem(READS, WRITES, Error, buffered=("samples", "image"), reader=_READER, writer=_WRITER)
+        self.memory = MemorySystem(READS, WRITES, Error, buffered=("images",), reader=_READER, writer=_WRITER)
         super().__init__({"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))})
 
     def elaborate(self, platform: object) -> Module:
@@ -104,15 +104,18 @@ class ZerothOrderTrainer(wiring.Component):
             "state", "records", "logits", "memory",
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
-        train, infer = Signal(), Signal()
         # registered: the command is stable long before they are used
-        m.d.sync += [train.eq(control.command == Command.TRAIN), infer.eq(control.command == Command.INFER)]
-        m.d.comb += engine.twice.eq(train)
+        infer, transferring = Signal(), Signal()
+        m.d.sync += [
+            infer.eq(control.command == Command.INFER),
+            engine.twice.eq(control.command == Command.TRAIN),
+        ]
         self._perturb(m)
         self._monitor(m)
-        self._memory(m)
+        transferred = self._memory(m, transferring)
         self._results(m, infer)
-        self._commands(m, train, infer)
+        last_loss = self._losses(m)
+        self._commands(m, infer, transferring, transferred, last_loss)
         return m
 
     def _perturb(self, m: Module) -> None:
@@ -144,14 +147,15 @@ class ZerothOrderTrainer(wiring.Component):
             monitor.data.eq(padded.replicate(parts)),
         ]
 
-    def _memory(self, m: Module) -> None:
-        """Connect the requesters and the buses; the image's beats go where the command wants them."""
+    def _memory(self, m: Module, transferring: Value) -> Value:
+        """Connect the requesters and the buses; whether all beats of a command's own image have come.
+
+        While `transferring` the images that are read are the command's own, and otherwise samples.
+        """
         memory, control, scheduler = self.memory, self.control, self.scheduler
         for bus in buses(1):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
         wiring.connect(m, scheduler.order_read, memory.order_read)
-        wiring.connect(m, scheduler.sample_command, memory.samples_read.command)
-        wiring.connect(m, memory.samples_read.beats, self.engine.sample.beats)
         wiring.connect(m, self.records.write, memory.records_write)
         wiring.connect(m, self.logits.write, memory.logits_write)
         wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
@@ -164,27 +168,43 @@ class ZerothOrderTrainer(wiring.Component):
             control.fault.failed.eq(memory.fault.failed | scheduler.fault.failed),
             control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, scheduler.fault.error)),
             control.fault.address.eq(Mux(memory.fault.failed, memory.fault.address, scheduler.fault.address)),
-        ]
-        image, into = memory.image_read, (self.engine.load, self.deltas.load, self.state.beats)
-        commands = (Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN)
-        addresses = (control.settings.parameters, control.settings.deltas, control.settings.state)
-        layout = self.spec.layout
-        beats = (self.mapping.forward.frozen_beats, layout.delta_beats, layout.state_beats)
-        with m.Switch(control.command):
-            for command, address, count, stream in zip(commands, addresses, beats, into, strict=True):
-                with m.Case(command):
-                    m.d.comb += [
-                        image.command.payload.address.eq(address),
-                        image.command.payload.beats.eq(count),
-                        stream.valid.eq(image.beats.valid),
-                        image.beats.ready.eq(stream.ready),
-                    ]
-        for stream in into:
-            m.d.comb += stream.payload.eq(image.beats.payload)
-        m.d.comb += [
             memory.deltas_write.command.payload.address.eq(control.settings.deltas),
-            memory.deltas_write.command.payload.beats.eq(layout.delta_beats),
+            memory.deltas_write.command.payload.beats.eq(self.spec.layout.delta_beats),
         ]
+        layout, settings, forward = self.spec.layout, control.settings, self.mapping.forward
+        # command, where its image is, its beats, where they go, and when they are there
+        own = (
+            (
+                Command.LOAD,
+                settings.parameters,
+                self.mapping.forward.frozen_beats,
+                self.engine.load,
+                self.engine.loaded,
+            ),
+            (Command.LOAD_DELTAS, settings.deltas, layout.delta_beats, self.deltas.load, self.deltas.loaded),
+            (Command.TRAIN, settings.state, layout.state_beats, self.state.beats, self.state.done),
+        )
+        image, sample, transferred = memory.images_read, scheduler.sample_command, Signal()
+        address, beats, selected = Signal(32), Signal(16), Signal(len(own))
+        m.d.sync += [
+            selected.eq(Cat(transferring & (control.command == command) for command, *_ in own)),
+            transferred.eq(Cat(done for *_, done in own).any()),
+        ]
+        with m.Switch(control.command):
+            for command, where, count, *_ in own:
+                with m.Case(command):
+                    m.d.sync += [address.eq(where), beats.eq(count)]
+        m.d.comb += [
+            image.command.payload.address.eq(Mux(transferring, address, sample.payload.address)),
+            image.command.payload.beats.eq(Mux(transferring, beats, sample.payload.beats)),
+            sample.ready.eq(image.command.ready & ~transferring),
+        ]
+        into = [(stream, selected[number]) for number, (*_, stream, _) in enumerate(own)]
+        into.append((self.engine.sample.beats, ~transferring))
+        for stream, chosen in into:
+            m.d.comb += [stream.valid.eq(image.beats.valid & chosen), stream.payload.eq(image.beats.payload)]
+        m.d.comb += image.beats.ready.eq(Cat(stream.ready & chosen for stream, chosen in into).any())
+        return transferred
 
     def _results(self, m: Module, infer: Value) -> None:
         """Logits go to the losses, or to memory."""
@@ -207,39 +227,14 @@ class ZerothOrderTrainer(wiring.Component):
             self.scheduler.label.ready.eq(loss.label.ready | infer),
         ]
 
-    def _commands(self, m: Module, train: Value, infer: Value) -> None:
-        """Sequence of each command."""
-        control, settings, memory = self.control, self.control.settings, self.memory
-        engine, deltas, scheduler = self.engine, self.deltas, self.scheduler
-        loss, coefficient, records = self.loss, self.coefficient, self.records
-        image, walk, job = memory.image_read.command, deltas.control, scheduler.job
-        eps, position = Signal(unsigned(COEFFICIENT.width - 1)), Signal(range(self.spec.generator.period))
-        largest = DELTA.fraction - self.numbers.format.fraction
-        chosen, begun, wanted = Signal.like(walk.coefficient), Signal(9), Signal(9)
-        hold, was_running = Signal(init=1), Signal()
-        m.d.sync += [eps.eq((1 << largest) >> settings.eps_shift[:4]), was_running.eq(engine.running & ~engine.again)]
-        first_pass = engine.running & ~engine.again & ~was_running
-        m.d.comb += [
-            walk.eps.eq(eps),
-            walk.coefficient.eq(chosen),
-            engine.hold.eq(hold),
-            *(getattr(job, name).eq(getattr(settings, name)) for name in ("order", "samples", "sample_count", "steps")),
-            job.batch.eq(settings.batch),
-            records.start.eq(control.start),
-            records.address.eq(settings.records),
-            records.batch.eq(settings.batch),
-            self.logits.start.eq(control.start),
-            self.logits.address.eq(settings.logits),
-        ]
-        # samples of a step: held until it begins, and once its last one was started
-        with m.If(first_pass):
-            m.d.sync += begun.eq(begun + 1)
-            with m.If(begun == wanted):
-                m.d.sync += hold.eq(1)
-        # the losses of a step's samples; the last one is marked
-        done = Signal(9)
-        last = done == wanted
+    def _losses(self, m: Module) -> Value:
+        """Loss differences go to the coefficient and into the record; whether a step's last one does, a cycle late."""
+        loss, coefficient, records, step = self.loss, self.coefficient, self.records, self.scheduler.step
+        done, last, over = Signal(step.payload.last_sample.shape()), Signal(), Signal()
         moved = loss.o.valid & coefficient.i.ready & records.pair.ready
+        m.d.sync += [last.eq(done == step.payload.last_sample), over.eq(moved & last)]
+        with m.If(moved):
+            m.d.sync += done.eq(Mux(last, 0, done + 1))
         m.d.comb += [
             coefficient.i.valid.eq(loss.o.valid & records.pair.ready),
             records.pair.valid.eq(loss.o.valid & coefficient.i.ready),
@@ -249,22 +244,63 @@ class ZerothOrderTrainer(wiring.Component):
             records.pair.payload.plus.eq(loss.o.payload.plus),
             records.pair.payload.minus.eq(loss.o.payload.minus),
             records.pair.payload.last.eq(last),
-            records.summary.payload.position.eq(position),
             records.summary.payload.coefficient.eq(coefficient.o.payload.coefficient),
             records.summary.payload.difference.eq(coefficient.o.payload.difference),
-            coefficient.rate.payload.rate.eq(scheduler.step.payload.rate),
-            coefficient.rate.payload.shift.eq(settings.shift),
+            coefficient.rate.payload.rate.eq(step.payload.rate),
+            coefficient.rate.payload.shift.eq(self.control.settings.shift),
         ]
-        with m.If(moved):
-            m.d.sync += done.eq(done + 1)
-        # samples of an inference, and what the commands that move an image wait for
+        return over
+
+    def _hold(self, m: Module, release: Value, infer: Value) -> None:
+        """Hold samples until their step begins; its last one is followed by none of the next step's."""
+        engine, step = self.engine, self.scheduler.step
+        hold, before, begun = Signal(init=1), Signal(), Signal(step.payload.last_sample.shape())
+        first_pass = engine.running & ~engine.again
+        m.d.sync += before.eq(first_pass)
+        with m.If(first_pass & ~before & ~infer):
+            m.d.sync += begun.eq(begun + 1)
+            with m.If(begun == step.payload.last_sample):
+                m.d.sync += [hold.eq(1), begun.eq(0)]
+        with m.If(release):
+            m.d.sync += hold.eq(0)
+        with m.Elif(self.control.ready):
+            m.d.sync += hold.eq(1)
+        m.d.comb += engine.hold.eq(hold)
+
+    def _commands(self, m: Module, infer: Value, transferring: Signal, transferred: Value, last_loss: Value) -> None:
+        """Sequence of each command."""
+        control, settings, memory = self.control, self.control.settings, self.memory
+        deltas, scheduler, coefficient, records = self.deltas, self.scheduler, self.coefficient, self.records
+        image, save = memory.images_read.command, memory.deltas_write.command
+        walk, job = deltas.control, scheduler.job
+        period = self.spec.generator.period
+        position, after = Signal(range(period)), Signal(range(period + self.span))
+        steps_left, last_step, release = Signal(32), Signal(), Signal()
+        chosen, requested = Signal.like(walk.coefficient), Signal()
+        largest = DELTA.fraction - self.numbers.format.fraction
+        m.d.sync += [walk.eps.eq((1 << largest) >> settings.eps_shift[:4]), last_step.eq(steps_left == 1)]
+        m.d.comb += [
+            walk.coefficient.eq(chosen),
+            *(getattr(job, name).eq(getattr(settings, name)) for name in ("order", "samples", "sample_count", "steps")),
+            job.batch.eq(settings.batch),
+            records.start.eq(control.start),
+            records.address.eq(settings.records),
+            records.batch.eq(settings.batch),
+            records.summary.payload.position.eq(position),
+            self.logits.start.eq(control.start),
+            self.logits.address.eq(settings.logits),
+            after.eq(position + self.span),
+            image.valid.eq(Mux(transferring, requested, scheduler.sample_command.valid)),
+        ]
+        self._hold(m, release, infer)
+        # samples whose logits are still to come, and what is still to be written
         pending, empty = Signal(3), Signal()
-        m.d.sync += empty.eq(records.empty & self.logits.empty & (pending == 0))
         logit_done = self.logits.i.valid & self.logits.i.ready & self.logits.i.payload.last
-        m.d.sync += pending.eq(pending + (scheduler.begin & infer) - logit_done)
-        m.d.sync += control.counts.saturations.eq(engine.clipped + deltas.clipped)
-        announced = Signal()
-        steps_left = Signal(32)
+        m.d.sync += [
+            pending.eq(pending + (scheduler.begin & infer) - logit_done),
+            empty.eq(records.empty & self.logits.empty & (pending == 0)),
+            control.counts.saturations.eq(self.engine.clipped + deltas.clipped),
+        ]
 
         def begin(kind: Walk, state: str) -> None:
             m.d.comb += [walk.start.eq(1), walk.walk.eq(kind)]
@@ -273,47 +309,44 @@ class ZerothOrderTrainer(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += control.ready.eq(1)
-                m.d.sync += [steps_left.eq(settings.steps), position.eq(settings.position), hold.eq(1)]
+                m.d.sync += [steps_left.eq(settings.steps), position.eq(settings.position)]
                 with m.If(control.start), m.Switch(control.command):
                     with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
-                        m.next = "READ"
+                        m.d.sync += [transferring.eq(1), requested.eq(1)]
+                        m.next = "TRANSFER"
                     with m.Case(Command.SAVE_DELTAS):
                         m.d.comb += deltas.begin_save.eq(1)
+                        m.d.sync += save.valid.eq(1)
                         m.next = "SAVE"
                     with m.Case(Command.INFER):
-                        m.d.comb += job.start.eq(1)
-                        begin(Walk.OFFSETS, "INFER_OFFSETS")
-            with m.State("READ"):
-                # a register: a ready path begins here
-                m.d.sync += image.valid.eq(~(image.valid & image.ready))
-                with m.If(image.valid & image.ready):
-                    m.next = "MOVE"
-            with m.State("MOVE"):
-                with m.If(engine.loaded):
+                        begin(Walk.OFFSETS, "OFFSETS")
+            with m.State("TRANSFER"):
+                with m.If(image.ready):
+                    m.d.sync += requested.eq(0)
+                with m.If(transferred):
+                    m.d.sync += transferring.eq(0)
+                    m.next = "TRANSFERRED"
+            with m.State("TRANSFERRED"), m.Switch(control.command):
+                with m.Case(Command.LOAD):
                     begin(Walk.CLEAR, "CLEAR")
-                with m.If(deltas.loaded):
-                    m.next = "END"
-                with m.If(self.state.done):
+                with m.Case(Command.TRAIN):
                     m.d.comb += job.start.eq(1)
                     m.next = "STEP"
+                with m.Default():
+                    m.next = "END"
             with m.State("CLEAR"), m.If(walk.done):
                 m.next = "END"
             with m.State("SAVE"):
-                command = memory.deltas_write.command
-                m.d.sync += command.valid.eq(~announced & ~(command.valid & command.ready))
-                with m.If(command.valid & command.ready):
-                    m.d.sync += announced.eq(1)
+                with m.If(save.ready):
+                    m.d.sync += save.valid.eq(0)
                 with m.If(deltas.saved):
-                    m.d.sync += announced.eq(0)
                     m.next = "END"
-            with m.State("STEP"):
-                m.d.sync += [wanted.eq(scheduler.step.payload.last_sample), begun.eq(0), done.eq(0)]
-                with m.If(scheduler.step.valid):
-                    begin(Walk.SIDES, "AHEAD")
+            with m.State("STEP"), m.If(scheduler.step.valid):
+                begin(Walk.SIDES, "AHEAD")
             with m.State("AHEAD"), m.If(walk.ahead):
-                m.d.sync += hold.eq(0)
+                m.d.comb += release.eq(1)
                 m.next = "PASSES"
-            with m.State("PASSES"), m.If(moved & last):
+            with m.State("PASSES"), m.If(last_loss):
                 m.next = "RATE"
             with m.State("RATE"):
                 m.d.comb += coefficient.rate.valid.eq(1)
@@ -326,30 +359,23 @@ class ZerothOrderTrainer(wiring.Component):
                     records.summary.valid.eq(coefficient.o.valid),
                     coefficient.o.ready.eq(records.summary.ready),
                 ]
-                with m.If(coefficient.o.valid & coefficient.o.ready):
+                with m.If(coefficient.o.valid & records.summary.ready):
                     m.d.comb += control.counts.coefficients_clipped.eq(coefficient.o.payload.clipped)
                     begin(Walk.UPDATE, "UPDATE")
             with m.State("UPDATE"), m.If(walk.done):
-                after = Signal(range(self.spec.generator.period + self.span))
-                m.d.comb += [
-                    after.eq(position + self.span),
-                    control.counts.steps_done.eq(1),
-                    self.monitor.done.eq(1),
-                ]
-                period = self.spec.generator.period
+                m.d.comb += [control.counts.steps_done.eq(1), self.monitor.done.eq(1)]
                 m.d.sync += [
                     steps_left.eq(steps_left - 1),
                     position.eq(Mux(after >= period, after - period, after)),
                 ]
                 m.next = "STEP"
-                with m.If(steps_left == 1):
+                with m.If(last_step):
                     m.next = "END"
-            with m.State("INFER_OFFSETS"), m.If(walk.done):
-                m.d.sync += [hold.eq(0), wanted.eq(~0)]
+            with m.State("OFFSETS"), m.If(walk.done):
+                m.d.comb += [job.start.eq(1), release.eq(1)]
                 m.next = "INFER"
             with m.State("INFER"):
                 m.d.comb += scheduler.step.ready.eq(1)
-                m.d.sync += begun.eq(0)
                 with m.If(job.over & empty):
                     m.next = "END"
             with m.State("END"), m.If(empty & memory.settled):

@@ -1,0 +1,283 @@
+"""Zeroth-order jobs on the compiled core through the host driver, against the integer job; and what may go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fabtune.boards.host.driver import Core, CoreError
+from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.zotrain_registers import CORE, Command, Error
+from fabtune.golden.errors import UserError
+from fabtune.golden.settings import build as spec_of
+from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.hw.verilog import emit
+from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.compiled.session import Dram
+from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order, image_of, rows_of, same
+from fabtune.sim.cores.random_network import random_parameters
+
+NETWORK = "network=1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
+SMALL = (NETWORK, "lanes=16")
+SAMPLES, BATCH, STEPS = 7, 4, 6
+
+
+def _job(spec: ZotrainSpec, gain: float = 1.0, **settings: Any) -> TrainingJob:
+    rng = np.random.default_rng(7)
+    network = spec.described
+    shape = (SAMPLES, *network.input_shape)
+    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
+    labels = rng.integers(0, network.classes, SAMPLES)
+    drawn = [rng.integers(0, SAMPLES, BATCH if number % 3 < 2 else BATCH - 1) for number in range(STEPS)]
+    steps = [StepOrder(indices, labels[indices], 40_000 + 1000 * number) for number, indices in enumerate(drawn)]
+    return TrainingJob(random_parameters(network, rng, gain), inputs, steps, **({"shift": 24} | settings))
+
+
+VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "base": (SMALL, {}),
+    "a quarter of a word in a cycle": ((*SMALL, "deltas=ultra"), {}),
+    "pool": ((*SMALL, "generator.strategy=pool", "generator.pool.p=32"), {"position": 100}),
+    "14 bits, all in a cycle": ((*SMALL, "generator.scale.urng.bits=14"), {"position": 507_870}),
+    "leap": ((*SMALL, "generator.scale.urng.leap=4", "generator.scale.mode=pow2"), {}),
+    "constant factor": ((*SMALL, "generator.scale.mode=constant", "deltas=ultra"), {}),
+    "vector": (("network=70 fc40 relu fc9 relu fc4", "byte_inputs=false", "lanes=16", "columns=2"), {}),
+    "one layer": (("network=20 fc3", "byte_inputs=false", "lanes=16", "columns=8"), {}),
+    "wide": ((NETWORK, "columns=8", "deltas=ultra"), {"eps_shift": 4}),
+    "channels": (("network=3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4", "lanes=16"), {}),
+}
+LONG = ("leap", "constant factor", "one layer", "wide", "channels")
+"""Other cores of the same kind, each with a build of its own."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name not in LONG else pytest.param(name, marks=pytest.mark.slow) for name in VARIATIONS]
+)
+def test_whole_job(name: str) -> None:
+    settings, more = VARIATIONS[name]
+    spec = spec_of(ZotrainSpec, settings)
+    job = _job(spec, **more)
+    steps, comparison = compare_zeroth_order(spec, job, job.inputs)
+    assert (comparison.mismatches, comparison.steps_compared, comparison.logits_compared) == (0, STEPS, SAMPLES)
+    assert len({step.coefficient for step in steps}) == STEPS
+
+
+@cache
+def _program() -> tuple[Any, ZotrainSpec]:
+    spec = spec_of(ZotrainSpec, SMALL)
+    return build(emit(spec).verilog, spec.name, 1), spec
+
+
+@pytest.fixture
+def simulated() -> tuple[SimulatedDevice, ZerothOrderTrainer]:
+    return _simulated()
+
+
+def _simulated(dram: Dram | None = None, seed: int = 0) -> tuple[SimulatedDevice, ZerothOrderTrainer]:
+    program, spec = _program()
+    device = SimulatedDevice(program, dram, seed, limit=3_000_000)
+    return device, ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
+
+
+def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJob) -> None:
+    """A whole job from its deltas, all of it compared with golden."""
+    trainer.load_deltas(rows_of(job.golden(trainer.spec)))
+    trained, traced = job.train(trainer, device)
+    golden = job.golden(trainer.spec)
+    for number, step in enumerate(job.run_golden(trainer.spec, golden)):
+        assert same(step, trained.steps[number])
+        assert np.array_equal(traced[number], image_of(golden, trainer.spec))
+    assert trained.finished.counts["saturations"] == golden.saturations
+    assert np.array_equal(trainer.deltas(), rows_of(golden))
+
+
+def _train(trainer: ZerothOrderTrainer, job: TrainingJob) -> None:
+    trainer.train(job.inputs, job.steps, job.position, job.eps_shift, job.shift)
+
+
+def test_all_that_is_clipped_is_counted() -> None:
+    _, spec = _program()
+    large = np.full(spec.generator.base.shape, (1 << 31) - (1 << 14))
+    large[::2] *= -1
+    job = _job(spec, gain=40.0, shift=8, deltas=large)
+    golden = job.golden(spec)
+    list(job.run_golden(spec, golden))
+    assert golden.saturations > 500
+    assert golden.coefficients_clipped > 0
+    assert compare_zeroth_order(spec, job, job.inputs, Dram.stressed(0.4), seed=3)[1].mismatches == 0
+
+
+def test_second_job_after_the_first(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec)
+    trainer.load(job.frozen)
+    _check(trainer, device, job)
+    _check(trainer, device, job)
+    # a load makes all deltas 0
+    trainer.load(job.frozen)
+    assert not trainer.deltas().any()
+
+
+def test_a_saved_state_goes_on_elsewhere(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec)
+    trainer.load(job.frozen)
+    first = trainer.train(job.inputs, job.steps[:2], job.position, job.eps_shift, job.shift)
+    saved = trainer.deltas()
+    _, other = _simulated(Dram.stressed(0.2), seed=5)
+    other.load(job.frozen)
+    other.load_deltas(saved)
+    rest = other.train(job.inputs, job.steps[2:], first.position, job.eps_shift, job.shift)
+    golden = job.golden(trainer.spec)
+    expected = list(job.run_golden(trainer.spec, golden))
+    assert all(same(one, two) for one, two in zip(first.steps + rest.steps, expected, strict=True))
+    assert np.array_equal(other.deltas(), rows_of(golden))
+
+
+@pytest.mark.parametrize("after", [60, 700, 1500, 3300, 6000])
+def test_reset_in_the_middle(simulated: tuple[SimulatedDevice, ZerothOrderTrainer], after: int) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec)
+    trainer.load(job.frozen)
+    _interrupt(trainer, device, lambda: device.reset(after))
+    with pytest.raises(UserError):
+        _train(trainer, job)
+    trainer.core._interrupt = device.interrupt
+    trainer.load(job.frozen)
+    _check(trainer, device, job)
+
+
+def _interrupt(trainer: ZerothOrderTrainer, device: SimulatedDevice, what: Callable[[], None]) -> None:
+    """Let something happen in the next command, and the host give up waiting."""
+    core, run = trainer.core, trainer.core.run
+
+    def happens() -> None:
+        what()
+        device.read(4)
+
+    def once(command: Command, **values: int) -> Any:
+        core.run = run  # type: ignore[method-assign]
+        core._interrupt = happens
+        return run(command, polls=1, **values)
+
+    core.run = once  # type: ignore[method-assign,assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "response"),
+    [
+        ("read", "samples", "slverr"),
+        ("read", "order", "decerr"),
+        ("read", "state", "slverr"),
+        ("write", "records", "decerr"),
+    ],
+)
+def test_bus_errors_name_their_address(
+    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], kind: str, where: str, response: str
+) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec)
+    trainer.load(job.frozen)
+    right, places = trainer.core.run, []
+
+    def run(command: Command, **values: int) -> Any:
+        places.append(values[where])
+        device.fault(kind, values[where], 64, response)
+        return right(command, **values)
+
+    trainer.core.run = run  # type: ignore[method-assign,assignment]
+    with pytest.raises(CoreError) as caught:
+        _train(trainer, job)
+    trainer.core.run = right  # type: ignore[method-assign]
+    device.no_faults()
+    assert caught.value.code == Error[f"{kind}_{response}".upper()]
+    assert places[0] <= caught.value.address < places[0] + 4096
+    _check(trainer, device, job)
+
+
+@pytest.mark.parametrize(
+    ("error", "settings", "value"),
+    [
+        (Error.ZERO_LENGTH, {"steps": 0}, 0),
+        (Error.ZERO_LENGTH, {"sample_count": 0}, 0),
+        (Error.MISALIGNED, {"samples": 4104}, 4104),
+        (Error.MISALIGNED, {"state": 8193}, 8193),
+        (Error.MISALIGNED, {"records": 4098}, 4098),
+        (Error.BAD_BATCH, {"batch": 0}, 0),
+        (Error.BAD_BATCH, {"batch": 257}, 257),
+        (Error.BAD_POSITION, {"position": 7905}, 7905),
+        (Error.BAD_EPS, {"eps_shift": 3}, 3),
+        (Error.BAD_EPS, {"eps_shift": 13}, 13),
+        (Error.BAD_SHIFT, {"shift": 63}, 63),
+        (Error.BAD_INDEX, {"sample_count": 1}, None),
+        (Error.BAD_STEP, {"batch": 2}, None),
+    ],
+)
+def test_wrong_settings_are_refused(
+    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], error: Error, settings: dict[str, int], value: int | None
+) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec)
+    trainer.load(job.frozen)
+    right = trainer.core.run
+    trainer.core.run = lambda command, **values: right(command, **(values | settings))  # type: ignore[method-assign,assignment]
+    with pytest.raises(CoreError) as caught:
+        _train(trainer, job)
+    trainer.core.run = right  # type: ignore[method-assign]
+    assert caught.value.code == error
+    if value is not None:
+        assert caught.value.address == value
+    _check(trainer, device, job)
+
+
+def test_wrong_words_of_the_order_list_are_refused(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec)
+    trainer.load(job.frozen)
+    right, order = trainer.core.run, trainer.layout.order(job.steps, BATCH).image
+    places = []
+
+    def run(command: Command, **values: int) -> Any:
+        places.append(values["order"])
+        device.put(values["order"], wrong)
+        return right(command, **values)
+
+    for byte, value, error in ((3, 1, Error.BAD_STEP), (2, 9, Error.BAD_STEP), (7, 3, Error.BAD_LABEL)):
+        wrong = order.copy()
+        wrong[byte] = value
+        trainer.core.run = run  # type: ignore[method-assign,assignment]
+        with pytest.raises(CoreError) as caught:
+            _train(trainer, job)
+        trainer.core.run = right  # type: ignore[method-assign]
+        assert caught.value.code == error
+        assert caught.value.address == int(wrong.view("<u4")[byte // 4])
+    _check(trainer, device, job)
+
+
+def test_unknown_commands_are_refused(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
+    device, trainer = simulated
+    for command in (0, 6, 99):
+        trainer.core.write("command", command)
+        device.interrupt()
+        assert trainer.core.read("status") >> 8 == Error.BAD_COMMAND
+        assert trainer.core.read("error_address") == command
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        (("generator.strategy=pool",), "8 numbers a cycle.*pool.p=32"),
+        (("generator.replay=false",), "replay"),
+        (("deltas=dram",), "not one of block, ultra"),
+        (("lanes=8",), "lanes = 8"),
+        (("network=784 fc1024 relu fc1024 relu fc10",), "more than a megabyte"),
+    ],
+)
+def test_parameters_that_make_no_core_are_refused(settings: tuple[str, ...], refusal: str) -> None:
+    with pytest.raises(UserError, match=refusal):
+        spec_of(ZotrainSpec, settings)
