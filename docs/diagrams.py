@@ -105,25 +105,59 @@ def adapter_trainer() -> list[str]:
 
 
 def zeroth_trainer() -> list[str]:
-    """The PeZO tile and what stands around it; the right panel."""
+    """The zeroth-order core between host and memory; the right panel."""
     return [
         rectangle(660, 16, 404, 356, PANEL),
-        text(676, 42, "Zeroth order: the PeZO tile", 17, 700, anchor="start"),
-        text(676, 62, "Forward passes only, with w + eps z and w - eps z.", 13, colour=MUTED, anchor="start"),
-        rectangle(676, 74, 224, 282, PAPER, dashed=True),
+        text(676, 42, "Zeroth order: the zotrain core", 17, 700, anchor="start"),
+        text(676, 62, "Forward passes only; all weights of a network.", 13, colour=MUTED, anchor="start"),
+        rectangle(676, 74, 372, 282, PAPER, dashed=True),
         text(690, 90, "in the fabric", 13, colour=MUTED, anchor="start"),
-        box(692, 96, 192, 62, "Uniform numbers", ["LFSR array or BRAM pool"], GREEN),
-        box(692, 190, 192, 58, "Scale", ["to a Gaussian's length"], GREEN),
-        box(692, 282, 192, 58, "Perturb", ["weight + sign x eps x z"], AMBER),
-        box(928, 96, 120, 62, "Position", ["one integer"], GREY),
-        box(928, 190, 120, 58, "Weights", ["Q4.12, or NF4"], GREY),
-        box(928, 274, 120, 74, "Inference", ["yours today,", "a core later"], GREY, dashed=True),
-        arrow((928, 127), (884, 127)),
-        arrow((788, 158), (788, 190)),
-        arrow((788, 248), (788, 282)),
-        arrow((928, 219), (906, 219), (906, 300), (884, 300)),
-        arrow((884, 322), (928, 322)),
+        box(692, 96, 160, 58, "Generator", ["64 LUTs: LFSRs, scale"], GREEN),
+        box(692, 196, 160, 58, "Deltas", ["+ c z, 32 kB folded"], AMBER),
+        box(692, 286, 160, 58, "Offsets", ["deltas +- eps z"], AMBER),
+        box(880, 286, 152, 58, "Forward engine", ["weights + offsets"], GREEN),
+        box(880, 196, 152, 58, "Loss difference", ["softmax, both sides"], AMBER),
+        box(880, 96, 152, 58, "Coefficient", ["x rate, rounded"], AMBER),
+        arrow((772, 154), (772, 196)),
+        arrow((772, 254), (772, 286)),
+        arrow((852, 315), (880, 315)),
+        arrow((956, 286), (956, 254)),
+        arrow((956, 196), (956, 154)),
+        arrow((880, 125), (866, 125), (866, 225), (852, 225)),
     ]
+
+
+def zeroth_core() -> str:
+    """The zeroth-order core in detail: the picture of its page."""
+    parts = [
+        rectangle(16, 16, 868, 400, PANEL),
+        rectangle(160, 30, 708, 370, PAPER, dashed=True),
+        text(174, 48, "zotrain", 14, 600, anchor="start"),
+        box(32, 60, 96, 60, "Host", ["driver"], GREY),
+        box(32, 196, 96, 150, "DRAM", ["samples", "order list", "weights", "deltas", "records"], GREY),
+        box(176, 60, 676, 50, "Shell", ["registers, commands, checks, errors, interrupt, counters"], BLUE),
+        box(176, 196, 104, 150, "Memory", ["AXI bursts", "arbiters", "step", "scheduler"], BLUE),
+        box(320, 140, 160, 58, "Generator", ["pezo, with replay"], GREEN),
+        box(320, 226, 160, 58, "Delta memory", ["delta + k z, a DSP each"], AMBER),
+        box(320, 312, 160, 58, "Offset memory", ["both sides of a step"], AMBER),
+        box(520, 312, 160, 58, "Forward engine", ["saturate (w0 + offset)"], GREEN),
+        box(520, 140, 160, 58, "Coefficient", ["sum x rate >> shift"], AMBER),
+        box(520, 226, 160, 58, "Loss difference", ["softmax, trapezoid"], AMBER),
+        box(720, 226, 132, 58, "Records", ["position, c, dL, p"], BLUE),
+        box(720, 312, 132, 58, "Logits", ["of an inference"], BLUE),
+        arrow((128, 86), (176, 86), both=True),
+        arrow((128, 270), (176, 270), both=True),
+        arrow((400, 198), (400, 226)),
+        arrow((400, 284), (400, 312)),
+        arrow((480, 341), (520, 341)),
+        arrow((600, 312), (600, 284)),
+        arrow((600, 226), (600, 198)),
+        arrow((520, 169), (500, 169), (500, 255), (480, 255)),
+        arrow((680, 255), (720, 255)),
+        arrow((680, 341), (720, 341)),
+        arrow((280, 330), (300, 330), (300, 386), (600, 386), (600, 370)),
+    ]
+    return drawing(900, 432, "zotrain: generator, deltas, offsets, forward engine, loss difference, coefficient", parts)
 
 
 def contract() -> list[str]:
@@ -193,7 +227,7 @@ def architecture() -> str:
     return drawing(820, 464, "Packages and areas of fabtune and what imports what", [*packages(), *areas()])
 
 
-DRAWINGS = {"overview.svg": overview, "architecture.svg": architecture}
+DRAWINGS = {"overview.svg": overview, "architecture.svg": architecture, "zotrain.svg": zeroth_core}
 """What is drawn, by the file's name."""
 
 

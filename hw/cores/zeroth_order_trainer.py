@@ -93,7 +93,7 @@ class ZerothOrderTrainer(wiring.Component):
         self.coefficient = Coefficient(CoefficientSpec())
         self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
         self.records, self.logits = RecordWriter(), LogitWriter(spec.layout.logit_beats)
-        self.memory = MemorySystem(READS, WRITES, Error, buffered=("images",), reader=_READER, writer=_WRITER)
+        self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER)
         super().__init__({"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))})
 
     def elaborate(self, platform: object) -> Module:
@@ -174,13 +174,7 @@ class ZerothOrderTrainer(wiring.Component):
         layout, settings, forward = self.spec.layout, control.settings, self.mapping.forward
         # command, where its image is, its beats, where they go, and when they are there
         own = (
-            (
-                Command.LOAD,
-                settings.parameters,
-                self.mapping.forward.frozen_beats,
-                self.engine.load,
-                self.engine.loaded,
-            ),
+            (Command.LOAD, settings.parameters, forward.frozen_beats, self.engine.load, self.engine.loaded),
             (Command.LOAD_DELTAS, settings.deltas, layout.delta_beats, self.deltas.load, self.deltas.loaded),
             (Command.TRAIN, settings.state, layout.state_beats, self.state.beats, self.state.done),
         )

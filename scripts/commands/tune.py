@@ -30,7 +30,6 @@ TEXT = ("shots", "precision")
 @section(
     "Every method",
     option("--engine", metavar="golden|float|rtl", help="Integers, the default where there are any; float32; core."),
-    option("--core", metavar="tiny|small|fast|chip", help="Preset of the core that integers or RTL are of, or small."),
     option("--batch", type=click.IntRange(1), help="Samples of a batch; by default 20, of a transformer 16."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default one that suits."),
     option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers."),
@@ -47,11 +46,15 @@ TEXT = ("shots", "precision")
 @section(
     "Zeroth order: mezo, pezo-pool, pezo-otf, sparse-zo",
     option("--steps", type=click.IntRange(1), help="Steps; by default a number that suits the model."),
-    option("--eps", type=float, help="Length of a perturbation; by default 0.001, on a core a power of two, 2**-10."),
+    option("--eps", type=float, help="Length of a perturbation, by default 0.001; of a core 2**-10."),
     option("--queries", type=click.IntRange(1), default=1, show_default=True, help="Perturbations of a step."),
     option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo."),
     option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo."),
     option("--delta", type=FILE, help="File for the sum of all updates: 32 kB for any network, see fabtune delta."),
+)
+@section(
+    "A core: --engine rtl, or all parameters by zeroth order in integers",
+    option("--core", metavar="tiny|small|fast|chip", help="Preset of the core, by default small."),
 )
 @section(
     "Sensitive weights: sparse-zo",
