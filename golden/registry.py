@@ -14,6 +14,7 @@ from .nn.conv import ConvSpec
 from .nn.fc import FcSpec
 from .nn.mac import MacSpec
 from .nn.softmax import SoftmaxSpec
+from .rng.gaussian_array import GaussianArraySpec
 from .rng.grng import GrngSpec
 from .rng.pezo import PezoSpec
 from .rng.pool import PoolSpec
@@ -34,6 +35,7 @@ BLOCKS: dict[str, type[Spec]] = {
         PoolSpec,
         PerturbSpec,
         GrngSpec,
+        GaussianArraySpec,
         PezoSpec,
         TileSpec,
         Nf4QuantSpec,

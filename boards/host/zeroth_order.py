@@ -13,6 +13,7 @@ from ...golden.cores.zotrain_registers import Command
 from ...golden.errors import UserError
 from ...golden.fixed import Integers
 from ...golden.nn.forward import StageIntegers
+from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.job import EPS_SHIFTS, ZerothOrderStep
@@ -78,7 +79,7 @@ class ZerothOrderTrainer:
         UserError
             If there is not a row of n for each word, or a delta is out of range.
         """
-        shape = self.spec.mapping.words, self.spec.generator.width
+        shape = self.spec.mapping.words, self.spec.source.width
         if rows.shape != shape:
             raise UserError(f"deltas of {rows.shape} are not of this core, whose deltas are {shape}")
         if rows.min() < DELTA.minimum or rows.max() > DELTA.maximum:
@@ -114,11 +115,14 @@ class ZerothOrderTrainer:
         UserError
             If there are no steps, or samples, labels, a rate or a setting are out of range; nothing is written then.
         """
-        period = self.spec.generator.period
-        _check("position", position, 0, period - 1)
+        period = self.spec.source.period
+        span = self.spec.mapping.span(period)
+        _check("position", position, 0, min(period, POSITIONS) - 1)
         _check("eps_shift", eps_shift, EPS_SHIFTS[0], EPS_SHIFTS[-1])
         _check("shift", shift, 0, LARGEST_SHIFT)
         batch = self._check_steps(inputs, steps)
+        if period > POSITIONS:
+            _check("position of the last step", position + (len(steps) - 1) * span, 0, POSITIONS - 1)
         state = self.core.place(self.layout.state(position))
         records = self.core.place(self.layout.records(len(steps), batch))
         finished = self._run(
@@ -134,7 +138,7 @@ class ZerothOrderTrainer:
         )
         records.invalidate()
         found = self.layout.records_of(records.array, [len(step.indices) for step in steps], batch)
-        return Trained(finished, found, (position + len(steps) * self.spec.mapping.span(period)) % period)
+        return Trained(finished, found, (position + len(steps) * span) % period)
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the network with the deltas as they are now: (n, classes) in Q8.16.

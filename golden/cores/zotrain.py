@@ -13,6 +13,8 @@ from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
 from ..nn.mapping import Mapping
+from ..rng.gaussian_array import GaussianArraySpec
+from ..rng.generators import Generator
 from ..rng.pezo import PezoSpec
 from ..zo.mapping import PerturbationMapping
 from ..zo.memory_layout import ZerothOrderLayout
@@ -37,6 +39,9 @@ class ZotrainSpec(BusSpec):
         Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
     generator : PezoSpec
         Generator of the perturbations, with replay; a pool has at least 32 numbers a cycle.
+    gaussian : str
+        ``tree``, ``select`` or ``sum``: instead of `generator` a `GaussianArraySpec` of that form, with a number for
+        each multiplier. A baseline, for comparison only.
     deltas : str
         Memory of the deltas: ``block`` RAM, with all numbers of a word in a cycle, or ``ultra``, with a quarter of
         them in a cycle and as few multipliers.
@@ -44,8 +49,8 @@ class ZotrainSpec(BusSpec):
     Raises
     ------
     UserError
-        For a value out of range, a generator with too few numbers a cycle or without replay, or parameters that do
-        not fit on the chip.
+        For a value out of range, a generator with too few numbers a cycle or without replay, settings of a generator
+        that is not used, or parameters that do not fit on the chip.
     """
 
     name: ClassVar[str] = "zotrain"
@@ -68,6 +73,7 @@ class ZotrainSpec(BusSpec):
     lanes: int = 32
     columns: int = 4
     generator: PezoSpec = field(default_factory=PezoSpec)
+    gaussian: Literal["none", "tree", "select", "sum"] = "none"
     deltas: Literal["block", "ultra"] = "block"
 
     def __post_init__(self) -> None:
@@ -79,6 +85,8 @@ class ZotrainSpec(BusSpec):
             )
         if not self.generator.can_replay:
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
+        if self.gaussian != "none" and self.generator != PezoSpec():
+            raise UserError(f"gaussian = {self.gaussian} takes the place of generator: leave its settings out")
         if max(self.mapping.forward.frozen_beats, self.layout.delta_beats) >= 1 << 16:
             raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
 
@@ -99,6 +107,13 @@ class ZotrainSpec(BusSpec):
         """Network on the array, and the order of its parameters in a perturbation."""
         return PerturbationMapping(Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs))
 
+    @cached_property
+    def source(self) -> Generator:
+        """Generator of the perturbations that the core has: `generator`, or Gaussian ones."""
+        if self.gaussian == "none":
+            return self.generator
+        return GaussianArraySpec(n=self.mapping.width, form=self.gaussian)
+
     @property
     def parts(self) -> int:
         """Cycles for the deltas of a word."""
@@ -107,7 +122,7 @@ class ZotrainSpec(BusSpec):
     @cached_property
     def layout(self) -> ZerothOrderLayout:
         """Regions of device memory that a job uses."""
-        return ZerothOrderLayout(self.mapping, self.generator)
+        return ZerothOrderLayout(self.mapping, self.source)
 
     @cached_property
     def signature(self) -> int:

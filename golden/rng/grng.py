@@ -113,6 +113,11 @@ class GrngSpec(Spec):
         return NUMBER.fraction + 1
 
     @property
+    def largest(self) -> int:
+        """Largest magnitude of the integers of `draw`."""
+        return 2 * NUMBER.maximum + 1
+
+    @property
     def period(self) -> int:
         """Number of cycles after which all registers repeat; the sign alone repeats after 255."""
         return lcm(*(lfsr.period for lfsr in self.lfsrs))
@@ -128,8 +133,12 @@ class GrngSpec(Spec):
                 turns[(position + start) % period :][: stop - start]
                 for turns, period in zip(self._turns, (lfsr.period for lfsr in self.lfsrs), strict=True)
             ]
-            numbers[start:stop, 0] = self._summed(contents) if self.form == "sum" else self._decided(contents)
+            numbers[start:stop, 0] = self.numbers_of(contents)
         return numbers * 2 + 1
+
+    def numbers_of(self, contents: list[NDArray[np.uint16]]) -> Integers | NDArray[np.int32]:
+        """Numbers y that contents of the eight registers give, the sign's first: arrays of any shape, all the same."""
+        return self._summed(contents) if self.form == "sum" else self._decided(contents)
 
     @cached_property
     def _turns(self) -> tuple[NDArray[np.uint16], ...]:
@@ -150,7 +159,7 @@ class GrngSpec(Spec):
 
     def _decided(self, contents: list[NDArray[np.uint16]]) -> NDArray[np.int32]:
         sign = contents[0] >= self._nodes[0][0]
-        mirrored = np.zeros(sign.size, np.intp)
+        mirrored = np.zeros(sign.shape, np.intp)
         for level in range(1, 8):
             bit = contents[level] >= self._nodes[level].take(mirrored)
             mirrored += mirrored
@@ -159,7 +168,7 @@ class GrngSpec(Spec):
         return np.where(sign, ~numbers, numbers)
 
     def _summed(self, contents: list[NDArray[np.uint16]]) -> Integers:
-        total = np.zeros(contents[0].size, np.int64)
+        total = np.zeros(contents[0].shape, np.int64)
         for register, bits in zip(contents, WIDTHS, strict=True):
             total += _term(register, bits)
         return _narrowed(total)

@@ -8,7 +8,7 @@ starts.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,12 @@ from ..fixed import Integers
 
 Number = TypeVar("Number", np.int32, np.int64)
 
+POSITIONS = 1 << 32
+"""Positions that have a name: registers, records and messages have 32 bits for one."""
+
 
 class PerturbationSource(Protocol):
-    """Source of perturbations: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
+    """Source of perturbations: a `FoldableSource`, or `GaussianArraySpec`."""
 
     @property
     def width(self) -> int:
@@ -31,8 +34,20 @@ class PerturbationSource(Protocol):
         """Number of fraction bits of the integers of `draw`."""
 
     @property
+    def largest(self) -> int:
+        """Largest magnitude of the integers of `draw`."""
+
+    @property
     def period(self) -> int:
-        """Number of cycles after which the sequence repeats."""
+        """Number of cycles after which the sequence repeats; only positions below `POSITIONS` have a name."""
+
+    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
+        """Scaled numbers from a position on: (cycles, n)."""
+
+
+@runtime_checkable
+class FoldableSource(PerturbationSource, Protocol):
+    """Source whose perturbations, and sums of them, are short tables: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
 
     @property
     def base(self) -> NDArray[np.int32]:
@@ -45,9 +60,6 @@ class PerturbationSource(Protocol):
     @property
     def rotates(self) -> bool:
         """True if cycle t begins with number ``t mod n`` of its row."""
-
-    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
-        """Scaled numbers from a position on: (cycles, n)."""
 
 
 def cycles_of(weights: int, lanes: int) -> int:

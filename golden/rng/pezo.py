@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..block import Spec, Stream, Words
 from ..fixed import Integers
-from .pool import PoolSpec, replay_ports, replayed
+from .pool import PoolSpec, replay_ports, replayed, replayed_cycles
 from .scale import ScaleSpec
 from .urng import state_ports
 
@@ -99,8 +99,13 @@ class PezoSpec(Spec):
         return self.source.period
 
     @property
+    def largest(self) -> int:
+        """Largest magnitude of the scaled numbers."""
+        return self.source.largest
+
+    @property
     def base(self) -> NDArray[np.int32]:
-        """Numbers from which the sequence is made: (times, n), see `perturbation.PerturbationSource.base`."""
+        """Numbers from which the sequence is made: (times, n), see `perturbation.FoldableSource.base`."""
         return self.source.base
 
     @property
@@ -144,7 +149,4 @@ class PezoSpec(Spec):
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:
         """Cycles of so many words: one per word, and `replay_cycles` for each mark or replay before the last word."""
-        if not inputs:
-            return words
-        strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]
-        return words + self.replay_cycles * int(strobes[: words - 1].sum())
+        return replayed_cycles(inputs, words, self.replay_cycles)

@@ -143,6 +143,11 @@ class PoolSpec(Spec):
         return self.bits - 2
 
     @property
+    def largest(self) -> int:
+        """Largest magnitude of the numbers."""
+        return int(np.abs(self.base).max())
+
+    @property
     def period(self) -> int:
         """Number of cycles after which the rows repeat."""
         return self.rows
@@ -184,3 +189,11 @@ def replayed(inputs: dict[str, Words], words: int) -> Integers:
     """Positions of the output words with these sidebands."""
     none = {"bit": np.zeros((0, 1), np.int64)}
     return walk(inputs.get("replay", none)["bit"][:, 0], inputs.get("mark", none)["bit"][:, 0], words)
+
+
+def replayed_cycles(inputs: dict[str, Words], words: int, each: int) -> int:
+    """Cycles of so many words: one per word, and `each` for each mark or replay before the last word."""
+    if not inputs:
+        return words
+    strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]
+    return words + each * int(strobes[: words - 1].sum())

@@ -146,6 +146,11 @@ class ScaleSpec(Spec):
         """Number of fraction bits of the scaled numbers."""
         return self.urng.bits + self.fraction
 
+    @property
+    def largest(self) -> int:
+        """Largest magnitude of the scaled numbers."""
+        return int(np.abs(self.base).max())
+
     @cached_property
     def base(self) -> NDArray[np.int32]:
         """Scaled numbers of each generator over its period, *not* rotated: (period of one, n)."""

@@ -1,6 +1,6 @@
-"""Deltas: the sum of a zeroth-order job's updates, folded to the period of the generator.
+"""Deltas: the sum of a zeroth-order job's updates, folded to the period of the generator where that is short.
 
-Every update adds an integer multiple of a perturbation, and perturbations are shifts of one periodic sequence. So is
+Every update adds an integer multiple of a perturbation. PeZO's perturbations are shifts of one periodic sequence. So is
 their sum: number j of word w of c times the perturbation at position s, added for every step (s, c), is::
 
     sum of c * base[(w + s) mod times, (j + w + s) mod n] = total[w mod times, (j + w) mod n]
@@ -8,15 +8,19 @@ their sum: number j of word w of c times the perturbation at position s, added f
 (without ``w + s`` and ``w`` in the column where the source does not rotate). `total`, of the base's shape, is all that
 a job changes, whatever the size of the network: 255 x 31 integers with 8-bit generators on the fly. Sums are modulo
 2**32, so that their order has no effect.
+
+With another source a perturbation, and so the sum, is a table of the numbers of all words: that of a base of as many
+rows as a perturbation has words, which does not rotate and is drawn anew at each position.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..fixed import Format, Integers, Overflow, narrow
-from ..rng.perturbation import PerturbationSource
+from ..rng.perturbation import FoldableSource, PerturbationSource
 
 DELTA = Format(4, 28)
 """Format of a delta."""
@@ -25,54 +29,70 @@ MOST_FRACTION_BITS = 10
 
 
 class PerturbationTable:
-    """Perturbations as integers, in a table of the generator's base.
+    """Perturbations as integers, in a table of the generator's base, or of all words.
 
     Parameters
     ----------
     source : PerturbationSource
         The generator; its numbers are narrowed half to even to at most `MOST_FRACTION_BITS` fraction bits.
+    words : int
+        Words of a perturbation; without effect where the source is a `FoldableSource`.
 
     Attributes
     ----------
     fraction : int
         Fraction bits of the integers.
-    base : array (times, n) of int64
+    base : array (times, n) of int64, or None
+        The source's base in these integers, if it has one.
+    shape : (int, int)
+        Shape of a table: that of the base, or words and n.
     """
 
-    def __init__(self, source: PerturbationSource) -> None:
+    def __init__(self, source: PerturbationSource, words: int = 0) -> None:
         self.source = source
         self.fraction = min(source.fraction_bits, MOST_FRACTION_BITS)
-        wide = Format(32 - self.fraction, self.fraction)
-        self.base = narrow(source.base.astype(np.int64), source.fraction_bits, wide)
+        self.base: Integers | None = None
+        self.shape, self._rotates = (words, source.width), False
+        if isinstance(source, FoldableSource):
+            self.base, self._rotates = self._narrowed(source.base), source.rotates
+            self.shape = len(source.base), source.width
 
     @property
     def format(self) -> Format:
         """Narrowest format of the integers."""
-        largest = int(np.abs(self.base).max())
+        largest = int(self._narrowed(np.array(self.source.largest)))
         return Format(largest.bit_length() + 1 - self.fraction, self.fraction)
 
     def at(self, position: int) -> Integers:
-        """Table of the perturbation at a position, (times, n), to be read as `spread` does."""
-        times, n = self.base.shape
+        """Table of the perturbation at a position, to be read as `spread` does."""
+        times, n = self.shape
+        if self.base is None:
+            return self._narrowed(self.source.draw(position, times))
         turned: Integers = np.roll(self.base, -(position % times), axis=0)
-        if self.source.rotates:
+        if self._rotates:
             turned = np.roll(turned, -(position % n), axis=1)
         return turned
 
     def spread(self, table: Integers, words: int) -> Integers:
         """Numbers of so many words of a table: (words, n)."""
-        times, n = self.base.shape
-        word, number = np.arange(words)[:, None], np.arange(n)
-        numbers: Integers = table[word % times, (number + word) % n if self.source.rotates else number]
+        numbers: Integers = table[self._places(words)]
         return numbers
 
     def folded(self, numbers: Integers, table: Integers) -> Integers:
         """Table whose numbers are these, (words, n): the inverse of `spread`; what is not in them is as in `table`."""
-        times, n = self.base.shape
-        word, number = np.arange(len(numbers))[:, None], np.arange(n)
         found = table.copy()
-        found[word % times, (number + word) % n if self.source.rotates else number] = numbers
+        found[self._places(len(numbers))] = numbers
         return found
+
+    def _places(self, words: int) -> tuple[Integers, Integers]:
+        """Row and column of the numbers of so many words."""
+        times, n = self.shape
+        word, number = np.arange(words)[:, None], np.arange(n)
+        return word % times, (number + word) % n if self._rotates else number
+
+    def _narrowed(self, numbers: NDArray[np.integer]) -> Integers:
+        wide = Format(32 - self.fraction, self.fraction)
+        return narrow(numbers.astype(np.int64), self.source.fraction_bits, wide)
 
 
 class Deltas:
@@ -81,18 +101,18 @@ class Deltas:
     Parameters
     ----------
     perturbation : PerturbationTable
-    total : array (times, n) of int, optional
-        Sum of updates so far, `DELTA`; by default there are none.
+    total : array of int, optional
+        Sum of updates so far, of the table's shape, `DELTA`; by default there are none.
 
     Raises
     ------
     UserError
-        If `total` does not have the shape of the generator's base, or a number of it is outside `DELTA`.
+        If `total` does not have the table's shape, or a number of it is outside `DELTA`.
     """
 
     def __init__(self, perturbation: PerturbationTable, total: Integers | None = None) -> None:
         self.perturbation = perturbation
-        shape = perturbation.base.shape
+        shape = perturbation.shape
         self.total = np.zeros(shape, np.int64) if total is None else total.astype(np.int64)
         if self.total.shape != shape:
             raise UserError(f"deltas of {self.total.shape} are not of this generator, whose deltas are {shape}")
@@ -105,5 +125,5 @@ class Deltas:
         self.total = narrow(moved, DELTA, DELTA, overflow=Overflow.WRAP)
 
     def along(self, position: int, amount: int) -> Integers:
-        """Deltas plus a multiple of the perturbation at a position, exact: (times, n) with 28 fraction bits."""
+        """Deltas plus a multiple of the perturbation at a position, exact, with 28 fraction bits."""
         return self.total + amount * self.perturbation.at(position)

@@ -21,7 +21,7 @@ from ..fixed import Q4_12, Integers, Narrower
 from ..nn.forward import StageIntegers, forward
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
-from ..rng.perturbation import PerturbationSource
+from ..rng.perturbation import POSITIONS, PerturbationSource
 from .coefficient import COEFFICIENT as COEFFICIENT  # users of the job find it here
 from .coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE, coefficient_of
 from .deltas import DELTA, Deltas, PerturbationTable
@@ -80,7 +80,8 @@ class ZerothOrderJob:
     ----------
     deltas : Deltas
     position : int
-        Position of the next perturbation, less than the generator's period.
+        Position of the next perturbation, less than the generator's period. A step at a position without a name, see
+        `rng.perturbation.POSITIONS`, is refused.
 
     Raises
     ------
@@ -103,11 +104,12 @@ class ZerothOrderJob:
             raise UserError(f"eps_shift = {eps_shift} is not in {EPS_SHIFTS[0]} to {EPS_SHIFTS[-1]}")
         if not 0 <= shift <= LARGEST_SHIFT:
             raise UserError(f"shift = {shift} is not in 0 to {LARGEST_SHIFT}")
-        if not 0 <= position < source.period:
-            raise UserError(f"position = {position} is not in 0 to {source.period - 1}")
+        last = min(source.period, POSITIONS) - 1
+        if not 0 <= position <= last:
+            raise UserError(f"position = {position} is not in 0 to {last}")
         self.mapping, self.shift = mapping, shift
         self.words = mapping.flatten(frozen)
-        self.perturbation = PerturbationTable(source)
+        self.perturbation = PerturbationTable(source, mapping.words)
         self.deltas = Deltas(self.perturbation, deltas)
         self.eps = 1 << (DELTA.fraction - self.perturbation.fraction - eps_shift)
         self.position, self.span = position, mapping.span(source.period)
@@ -139,7 +141,7 @@ class ZerothOrderJob:
         Raises
         ------
         UserError
-            If a shape, a label or the rate does not fit; nothing has changed then.
+            If a shape, a label or the rate does not fit, or the position has no name; nothing has changed then.
         """
         self._check(inputs, labels, rate)
         position = self.position
@@ -191,6 +193,8 @@ class ZerothOrderJob:
             raise UserError(f"a label of {labels.tolist()} is outside 0 to {classes - 1}")
         if not 0 <= rate <= RATE.maximum:
             raise UserError(f"rate = {rate} is not in 0 to {RATE.maximum}")
+        if self.position >= POSITIONS:
+            raise UserError(f"position = {self.position} has more than 32 bits: begin again, at 0 for instance")
 
 
 def rates_of(

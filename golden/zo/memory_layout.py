@@ -16,7 +16,7 @@ from ..axi.regions import Bytes, Region
 from ..fixed import Integers
 from ..nn.forward import StageIntegers
 from ..nn.images import frozen_image, samples_image
-from ..rng.pezo import PezoSpec
+from ..rng.generators import Generator
 from .job import ZerothOrderStep
 from .mapping import PerturbationMapping
 
@@ -51,11 +51,11 @@ class ZerothOrderLayout:
     ----------
     mapping : PerturbationMapping
         Network on the core.
-    generator : PezoSpec
+    generator : Generator
         Its generator.
     """
 
-    def __init__(self, mapping: PerturbationMapping, generator: PezoSpec) -> None:
+    def __init__(self, mapping: PerturbationMapping, generator: Generator) -> None:
         self.mapping, self.generator = mapping, generator
 
     # -- sizes in beats --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ...golden.zo.deltas import DELTA
 from ...golden.zo.loss_difference import LossDifferenceSpec
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_reader import OutputReader
-from ..rng.pezo import Pezo
+from ..rng.generators import generator_of
 from ..zo.coefficient import Coefficient
 from ..zo.delta_memory import DeltaMemory, Walk
 from ..zo.loss_difference import LossDifference
@@ -82,10 +82,10 @@ class ZerothOrderTrainer(wiring.Component):
 
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec, self.mapping = spec, spec.mapping
-        forward, generator = spec.mapping.forward, spec.generator
+        forward, generator = spec.mapping.forward, spec.source
         self.engine = ForwardEngine(forward, offsets=generator.width, kept=len(forward.stages) - 1)
         self.reader = OutputReader(forward)
-        self.generator, self.numbers = Pezo(generator), PerturbationNumbers(generator, spec.parts)
+        self.generator, self.numbers = generator_of(generator), PerturbationNumbers(generator, spec.parts)
         self.offsets = OffsetMemory(spec.mapping, self.numbers)
         self.span = spec.mapping.span(generator.period)
         self.deltas = DeltaMemory(spec.mapping, self.numbers, self.span, spec.deltas)
@@ -195,9 +195,12 @@ class ZerothOrderTrainer(wiring.Component):
         ]
         into = [(stream, selected[number]) for number, (*_, stream, _) in enumerate(own)]
         into.append((self.engine.sample.beats, ~transferring))
+        # ready is a register, as the paths through arbiter and reader are long: a beat every other cycle is enough
+        ready = Signal()
+        m.d.comb += image.beats.ready.eq(ready)
+        m.d.sync += ready.eq(Cat(stream.ready & chosen for stream, chosen in into).any() & ~(image.beats.valid & ready))
         for stream, chosen in into:
-            m.d.comb += [stream.valid.eq(image.beats.valid & chosen), stream.payload.eq(image.beats.payload)]
-        m.d.comb += image.beats.ready.eq(Cat(stream.ready & chosen for stream, chosen in into).any())
+            m.d.comb += [stream.valid.eq(image.beats.valid & ready & chosen), stream.payload.eq(image.beats.payload)]
         return transferred
 
     def _results(self, m: Module, infer: Value) -> None:
@@ -267,7 +270,7 @@ class ZerothOrderTrainer(wiring.Component):
         deltas, scheduler, coefficient, records = self.deltas, self.scheduler, self.coefficient, self.records
         image, save = memory.images_read.command, memory.deltas_write.command
         walk, job = deltas.control, scheduler.job
-        period = self.spec.generator.period
+        period = self.spec.source.period
         position, after = Signal(range(period)), Signal(range(period + self.span))
         steps_left, last_step, release = Signal(32), Signal(), Signal()
         chosen, requested = Signal.like(walk.coefficient), Signal()

@@ -80,7 +80,7 @@ class Zotrain(wiring.Component):
             Check(job & (steps == 0), Error.ZERO_LENGTH, steps),
             Check(job & (count == 0), Error.ZERO_LENGTH, count),
             Check(job & ((batch == 0) | (batch > LARGEST_BATCH)), Error.BAD_BATCH, batch),
-            Check(train & (position >= self.spec.generator.period), Error.BAD_POSITION, position),
+            Check(train & (position >= self.spec.source.period), Error.BAD_POSITION, position),
             Check(train & ((eps < EPS_SHIFTS[0]) | (eps > EPS_SHIFTS[-1])), Error.BAD_EPS, eps),
             Check(train & (shift > LARGEST_SHIFT), Error.BAD_SHIFT, shift),
         ]

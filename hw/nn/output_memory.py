@@ -57,15 +57,19 @@ class OutputMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         position, column = Signal.like(self.first), Signal.like(self.column)
-        write, address, depth = self.write, self.address, self.depth - self.dropped
+        write, first, address, depth = self.write, self.first, self.address, self.depth - self.dropped
         if self.dropped:
-            keeping, write, address = Signal(), Signal(), Signal(range(depth))
-            m.d.comb += [write.eq(self.write & keeping), address.eq(self.address - self.dropped)]
+            keeping, write, address, first = Signal(), Signal(), Signal(range(depth)), Signal(range(depth))
+            m.d.comb += [
+                write.eq(self.write & keeping),
+                first.eq(self.first - self.dropped),
+                address.eq(self.address - self.dropped),
+            ]
             with m.If(self.begin):
                 m.d.sync += keeping.eq(self.first >= self.dropped)
-        style = "block" if depth > _SMALL else "distributed"
+        style = "distributed" if self.dropped and depth <= _SMALL else "block"
         with m.If(self.begin):
-            m.d.sync += position.eq(self.first - self.dropped)
+            m.d.sync += position.eq(first)
         with m.Elif(self.write):
             m.d.sync += position.eq(position + 1)
         with m.If(self.enable):

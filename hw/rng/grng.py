@@ -35,9 +35,13 @@ class Grng(wiring.Component):
             for register, lfsr in zip(registers, self.spec.lfsrs, strict=True):
                 tapped = Cat(register[tap - 1] for tap in lfsr.taps)
                 m.d.sync += register.eq(Cat(~tapped.xor(), register[:-1]))
-        build = {"tree": _tree, "select": _select, "sum": _sum}[self.spec.form]
-        m.d.comb += [self.o.valid.eq(1), self.o.payload.number.eq(build(m, registers))]
+        m.d.comb += [self.o.valid.eq(1), self.o.payload.number.eq(number_of(m, registers, self.spec.form))]
         return m
+
+
+def number_of(m: Module, registers: list[Signal], form: str) -> Value:
+    """Number that the contents of the eight registers give, Q3.5; see `GrngSpec.form`."""
+    return {"tree": _tree, "select": _select, "sum": _sum}[form](m, registers)
 
 
 def _tree(m: Module, registers: list[Signal]) -> Value:

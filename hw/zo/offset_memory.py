@@ -1,8 +1,9 @@
 """Offset memory: what a perturbation adds to the parameters of each word, on both of its sides."""
 
-from amaranth.hdl import Cat, Module, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ...golden.zo.mapping import PerturbationMapping
 from ..nn.interfaces import PARAMETER, Offsets
@@ -126,7 +127,7 @@ class OffsetMemory(wiring.Component):
                 m.d.sync += busy.eq(0)
         with m.If(store):
             m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side), in_word.eq(0)]
-            m.d.sync += group.eq(row.word * forward.lanes)
+            m.d.sync += group.eq(Cat(Const(0, exact_log2(forward.lanes)), row.word))
             for j, number in enumerate(turning):
                 part, own = divmod(j, self.width)
                 with m.If(row.part == part):

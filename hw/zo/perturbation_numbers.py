@@ -5,6 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Format
+from ...golden.rng.gaussian_array import GaussianArraySpec
+from ...golden.rng.generators import Generator
 from ...golden.rng.pezo import PezoSpec
 from ...golden.zo.deltas import PerturbationTable
 from ..ports import elements, layout, shape
@@ -20,7 +22,7 @@ class PerturbationNumbers(wiring.Component):
 
     Parameters
     ----------
-    spec : PezoSpec
+    spec : Generator
         The generator, of n numbers a word.
     parts : int
         Parts of a word, 1 or 4: part p has the numbers from ``p width`` on, and the last one is filled up with zeros.
@@ -38,7 +40,7 @@ class PerturbationNumbers(wiring.Component):
         1; 4 where the products have more fraction bits than the job keeps.
     """
 
-    def __init__(self, spec: PezoSpec, parts: int = 1) -> None:
+    def __init__(self, spec: Generator, parts: int = 1) -> None:
         self.spec, self.format, self.parts = spec, PerturbationTable(spec).format, parts
         self.n, self.width = spec.width, -(-spec.width // parts)
         self.drop = spec.fraction_bits - self.format.fraction
@@ -59,10 +61,9 @@ class PerturbationNumbers(wiring.Component):
         last = self.part == self.parts - 1
         for j in range(self.width):
             number = mux_tree(self.part, numbers[j :: self.width])
-            exact = number.as_signed() if spec.strategy == "pool" else self._product(number)
             scaled = Signal(product, name=f"scaled{j}")
             missing = last if j + (self.parts - 1) * self.width >= self.n else 0
-            m.d.sync += scaled.eq(Mux(missing, 0, exact))
+            m.d.sync += scaled.eq(Mux(missing, 0, self._integer(number)))
             if self.drop:
                 m.submodules[f"rounding{j}"] = rounding = RoundSaturate(len(scaled), self.drop, self.format)
                 m.d.comb += [rounding.i.eq(scaled), self.o[j].eq(rounding.o)]
@@ -70,12 +71,19 @@ class PerturbationNumbers(wiring.Component):
                 m.d.comb += self.o[j].eq(scaled)
         return m
 
-    def _product(self, number: Value) -> Value:
+    def _integer(self, number: Value) -> Value:
+        """Integer of `draw` that a number on the stream represents."""
+        spec = self.spec
+        if isinstance(spec, GaussianArraySpec):
+            return Cat(1, number).as_signed()
+        return number.as_signed() if spec.strategy == "pool" else self._product(number, spec)
+
+    def _product(self, number: Value, spec: PezoSpec) -> Value:
         """Product of the odd number that a register y represents, 2 y + 1, and the factor."""
-        table, factor = self.spec.scale.table, self.i.scale
+        table, factor = spec.scale.table, self.i.scale
         exact, negative = Cat(1, number).as_signed(), Cat(1, ~number).as_signed()
         power = int(table.max()).bit_length() - 1
-        if not self.spec.scale.varies:
+        if not spec.scale.varies:
             return exact * int(table[0])
         if {int(one) - (1 << power) for one in table} <= set(_FEW):
             # an odd number's negative is its inverse but for the lowest bit, so that one adder makes the product

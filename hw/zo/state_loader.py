@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.rng.pezo import PezoSpec
+from ...golden.rng.generators import Generator
 from ..axi.memory_port import BEATS
 from ..ports import layout
 
@@ -15,7 +15,7 @@ class StateLoader(wiring.Component):
 
     Parameters
     ----------
-    spec : PezoSpec
+    spec : Generator
         The generator.
 
     Attributes
@@ -28,7 +28,7 @@ class StateLoader(wiring.Component):
         The last bit is taken; one cycle.
     """
 
-    def __init__(self, spec: PezoSpec) -> None:
+    def __init__(self, spec: Generator) -> None:
         self.spec = spec
         super().__init__(
             {

@@ -67,7 +67,7 @@ class StepScheduler(wiring.Component):
     room : In, 1
         There is room for a sample.
     begin : Out, 1
-        A sample's read command was accepted; one cycle.
+        A sample's read command was accepted in the cycle before; one cycle.
     done : In, 1
         All beats of the sample have come; one cycle.
     step : Out stream of `STEP`
@@ -123,6 +123,10 @@ class StepScheduler(wiring.Component):
             self.sample_command.payload.beats.eq(self.mapping.sample_beats),
         ]
 
+        # a register: a sample's start must not wait for the arbiter's ready
+        given = self.sample_command.valid & self.sample_command.ready
+        m.d.sync += self.begin.eq(given)
+
         def fail(wrong: Signal, name: str) -> None:
             with m.If(wrong & ~self.fault.failed):
                 m.d.sync += [
@@ -165,10 +169,9 @@ class StepScheduler(wiring.Component):
                     with m.If(~index.any() & ~bad_index & ~bad_label):
                         m.next = "FETCH"
             with m.State("FETCH"):
-                given = self.sample_command.valid & self.sample_command.ready
                 m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~given)
                 with m.If(given):
-                    m.d.comb += [self.begin.eq(1), labels.i.valid.eq(1)]
+                    m.d.comb += labels.i.valid.eq(1)
                     m.d.sync += in_step.eq(in_step - 1)
                     m.next = "ARRIVE"
             with m.State("ARRIVE"), m.If(self.done):

@@ -39,7 +39,7 @@ class TrainingJob:
         Indices, labels and rate of each step.
     shift, eps_shift, position : int
         See `ZerothOrderJob`.
-    deltas : array (times, n) of int, optional
+    deltas : array of int, optional
         Deltas at the start, see `golden.zo.deltas.Deltas`; by default there are none.
     """
 
@@ -54,7 +54,7 @@ class TrainingJob:
     def golden(self, spec: ZotrainSpec) -> ZerothOrderJob:
         """Make the integer job, before its first step."""
         settings = self.shift, self.eps_shift, self.position, self.deltas
-        return ZerothOrderJob(spec.mapping, self.frozen, spec.generator, *settings)
+        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings)
 
     def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[ZerothOrderStep]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""

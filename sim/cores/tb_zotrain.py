@@ -13,6 +13,7 @@ from ...golden.axi.regions import Bytes
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command
 from ...golden.fixed import q8_16_of_bytes
+from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.job import ZerothOrderJob, rates_of
 from ...golden.zo.memory_layout import StepOrder
@@ -56,7 +57,7 @@ class _Scenario(RecordedJob):
         else:
             self._x = self._inputs = rng.integers(-60000, 60000, (SAMPLES, *network.input_shape))
         self._labels = rng.integers(0, network.classes, SAMPLES)
-        self._position = int(rng.integers(spec.generator.period))
+        self._position = int(rng.integers(min(spec.source.period, POSITIONS // 2)))
         self._work = sum(stage.cycles for stage in mapping.forward.stages)
         beats = mapping.forward.frozen_beats + 2 * self._layout.delta_beats
         step = 2 * BATCH * (self._work + 300) + 20 * mapping.words + 2000
@@ -66,7 +67,7 @@ class _Scenario(RecordedJob):
         """Place all regions, then run the three phases with golden and record their commands."""
         memory, layout = self.memory, self._layout
         first, second, third = (self._orders() for _ in range(3))
-        (_, shift), period = self._rates(first), self._spec.generator.period
+        (_, shift), period = self._rates(first), self._spec.source.period
         job = self._job(shift, self._position)
         memory.place(layout.parameters(self._frozen))
         memory.place(layout.samples(self._inputs))
@@ -156,7 +157,7 @@ class _Scenario(RecordedJob):
         return self._layout.deltas(job.perturbation.spread(job.deltas.total, words)).image
 
     def _job(self, shift: int, position: int, eps_shift: int = 10) -> ZerothOrderJob:
-        return ZerothOrderJob(self._spec.mapping, self._frozen, self._spec.generator, shift, eps_shift, position)
+        return ZerothOrderJob(self._spec.mapping, self._frozen, self._spec.source, shift, eps_shift, position)
 
     def _rates(self, orders: Sequence[StepOrder]) -> tuple[list[int], int]:
         table = self._job(0, 0).perturbation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...golden.block import Words
+from ...golden.rng.generators import Generator
 from ...golden.rng.pezo import PezoSpec
 from ...golden.rng.pool import replayed
 from ...golden.rng.urng import load_words
@@ -12,12 +13,17 @@ from ..phase import Phase
 from .tb_pool import random_replays
 
 
-def stimulus(spec: PezoSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+def stimulus(spec: Generator, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Make sidebands for perturbations drawn up to three times, where the configuration can replay."""
     return random_replays(rng, words, shortest=1 + spec.replay_cycles // 4) if spec.can_replay else {}
 
 
 def scenario(spec: PezoSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Phases of `replays_and_loads`."""
+    return replays_and_loads(spec, rng, words)
+
+
+def replays_and_loads(spec: Generator, rng: np.random.Generator, words: int) -> list[Phase]:
     """A plain run after reset, then replays, a load with the old state read back, and replays from there."""
     plain = Phase({}, spec.run({}, words), reset=True, cycles=words + spec.latency)
     phases, position = [plain], words

@@ -16,14 +16,15 @@ from fabtune.hw import yosys
 from fabtune.hw.verilog import emit, generate
 from fabtune.sim.simulator import environment, find
 
-# of the whole core see tests/sim/cores/test_instantft.py
+# of whole cores see tests/sim/cores/
+CORES = ("instantft", "zotrain")
 NAMES = [
-    *(name for name in BLOCKS if name != "instantft"),
+    *(name for name in BLOCKS if name not in CORES),
     *(
         # they differ from the defaults in the lengths of counters and the depths of tables
         pytest.param(f"{name}:{preset}", marks=pytest.mark.slow)
         for name, kind in BLOCKS.items()
-        if name != "instantft"
+        if name not in CORES
         for preset in kind.presets
     ),
 ]

@@ -6,8 +6,8 @@ from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.sim.verify import verify
 
-# the whole core has tests of its own, with a smaller network: test_instantft
-BASE = [name for name in BLOCKS if name != "instantft"]
+# whole cores have tests of their own, with smaller networks: cores/test_instantft, cores/test_zotrain
+BASE = [name for name in BLOCKS if name not in ("instantft", "zotrain")]
 PRESETS = ["pezo:pool", "pezo:otf14", "pool:exact", "tile:pool"]
 VARIATIONS = [
     ("urng", "n=15"),

@@ -17,7 +17,7 @@ from torch.optim.optimizer import ParamsT
 
 from ...errors import UserError
 from ...fixed import Format
-from ...rng.perturbation import PerturbationSource
+from ...rng.perturbation import FoldableSource
 from ...rng.pezo import PezoSpec
 from .periodic import Periodic
 from .sources import Gaussian, Perturbations
@@ -299,7 +299,7 @@ class PeZO(ZerothOrder):
     def __init__(
         self,
         params: ParamsT,
-        source: PerturbationSource | None = None,
+        source: FoldableSource | None = None,
         *,
         lanes: int = 32,
         fraction: int | None = None,

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ...errors import UserError
 from ...fixed import Format, narrow
-from ...rng.perturbation import PerturbationSource, cycles_of
+from ...rng.perturbation import FoldableSource, cycles_of
 from .sources import Perturbations
 
 FLAT_LIMIT = 1 << 21
@@ -53,7 +53,7 @@ class PeriodicTable:
 
     @classmethod
     def spread(cls, base: Tensor, rotates: bool, period: int, lanes: int) -> PeriodicTable:
-        """Make the table of a base (times, n), see `perturbation.PerturbationSource.base`."""
+        """Make the table of a base (times, n), see `perturbation.FoldableSource.base`."""
         times, n = base.shape
         if rotates and period * lanes > FLAT_LIMIT:
             return cls(base[:, torch.arange(n - 1 + lanes, device=base.device) % n], lanes, n)
@@ -120,7 +120,7 @@ class Periodic(Perturbations):
         allow larger integer coefficients, see `weights.IntegerWeights`.
     """
 
-    spec: PerturbationSource
+    spec: FoldableSource
     lanes: int = 32
     fraction: int | None = None
 

@@ -1,0 +1,192 @@
+"""`gaussian_array`: n Gaussian numbers a cycle from n `grng` generators of their own, with load, mark and replay.
+
+What MeZO needs where PeZO repeats the numbers of 31 small generators: a number for each multiplier. The array has the
+ports of `pezo`, so that one core takes either. It is the baseline of the comparison.
+
+All registers of all generators form one shift chain, through which a state is loaded. For mark and replay several
+generators at a time, `ring` of them, go once round a shift register that holds a copy: a copy in flip-flops with a
+multiplexer for each bit would be thirty times larger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..block import Field, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Integers
+from .grng import NUMBER, WIDTHS, GrngSpec
+from .pool import replay_ports, replayed, replayed_cycles
+from .urng import state_ports
+
+LONGEST_RING = 8
+"""Most generators of a ring: their 544 bits fill 17 LUTs of 32 bits each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianArraySpec(Spec):
+    """Parameters and model of `gaussian_array`.
+
+    Parameters
+    ----------
+    n : int
+        Numbers per cycle, each from a generator of its own.
+    form : "tree", "select" or "sum"
+        Logic of a generator, see `GrngSpec`.
+    seed : int
+        Seed of the generators' phases: each of the eight registers has another phase in every generator, as far as
+        it has that many.
+    """
+
+    name: ClassVar[str] = "gaussian_array"
+    summary: ClassVar[str] = "n Gaussian numbers per cycle, with load and replay: the baseline, for comparison only"
+
+    n: int = 8
+    form: Literal["tree", "select", "sum"] = "tree"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.n <= 1024:
+            raise UserError(f"n = {self.n} is not in 1 to 1024")
+        if self.seed < 0:
+            raise UserError(f"seed = {self.seed} is negative")
+
+    @cached_property
+    def generators(self) -> tuple[GrngSpec, ...]:
+        """The generators, with their seeds."""
+        contents = self._contents(np.zeros(1, np.int64))
+        return tuple(GrngSpec(form=self.form, seeds=tuple(int(one[0, j]) for one in contents)) for j in range(self.n))
+
+    @cached_property
+    def phases(self) -> tuple[Integers, ...]:
+        """Phase of each register at position 0, the sign's first, in all generators: of each (n,).
+
+        A register's phases are a random permutation of all that it has. Where n is larger, the permutation begins
+        again, of each register at another place, so that no two generators share several registers. The permutation
+        of a second register of the same width is rotated until no generator has two equal registers.
+        """
+        bits, number = np.random.PCG64(self.seed), np.arange(self.n)
+        chosen: list[Integers] = []
+        for level, lfsr in enumerate(_GRNG.lfsrs):
+            order = np.argsort(bits.random_raw(lfsr.period), kind="stable")
+            place = number + number // lfsr.period * level
+            twins = [one for one, width in zip(chosen, WIDTHS[:level], strict=True) if width == lfsr.bits]
+            while any((order[place % lfsr.period] == twin).any() for twin in twins):
+                place += 1
+            chosen.append(order[place % lfsr.period])
+        return tuple(chosen)
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    @property
+    def state_bits(self) -> int:
+        """Number of bits of the state and of a load."""
+        return self.n * sum(WIDTHS)
+
+    @property
+    def ring(self) -> int:
+        """Number of generators that go round together in a mark or a replay: the most up to 8 that divide n."""
+        return max(count for count in range(1, LONGEST_RING + 1) if self.n % count == 0)
+
+    @property
+    def replay_cycles(self) -> int:
+        """Number of cycles without a word after a mark or a replay."""
+        return self.ring * sum(WIDTHS)
+
+    @property
+    def can_replay(self) -> bool:
+        """True: the block has `replay` and `mark`."""
+        return True
+
+    def serial(self, position: int) -> Integers:
+        """Bits that load a position, in the order of sending: the last generator's last register first.
+
+        The lowest bit of a register is the first of its part of the chain.
+        """
+        contents = self._contents(np.array([position]))
+        chain = [one[0, :, None] >> np.arange(bits) & 1 for one, bits in zip(contents, WIDTHS, strict=True)]
+        sent: Integers = np.concatenate(chain, axis=1).reshape(-1)[::-1].astype(np.int64)
+        return sent
+
+    # -- as a source of perturbations --------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Number of numbers per cycle."""
+        return self.n
+
+    @property
+    def fraction_bits(self) -> int:
+        """Number of fraction bits of `draw`."""
+        return _GRNG.fraction_bits
+
+    @property
+    def largest(self) -> int:
+        """Largest magnitude of the integers of `draw`."""
+        return _GRNG.largest
+
+    @property
+    def period(self) -> int:
+        """Number of cycles after which all registers repeat, 5,643,118,635.
+
+        A position has 32 bits, so that those from `perturbation.POSITIONS`, 4,294,967,296, on have no name.
+        """
+        return _GRNG.period
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of a number."""
+        return GrngSpec(form=self.form).sigma
+
+    def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
+        """Numbers from a position on, as odd integers in 2**-6 sigma: (cycles, n)."""
+        numbers = self._numbers(position + np.arange(cycles))
+        return (2 * numbers + 1).astype(np.int32)
+
+    def _contents(self, positions: Integers) -> list[NDArray[np.uint16]]:
+        """Contents of each register, the sign's first, at any positions: of each (len(positions), n)."""
+        at = np.asarray(positions, np.int64)[:, None]
+        return [
+            states[at % (len(states) // 2) + phases] for states, phases in zip(_states(), self.phases, strict=True)
+        ]
+
+    def _numbers(self, positions: Integers) -> Integers:
+        return np.asarray(GrngSpec(form=self.form).numbers_of(self._contents(positions)), np.int64)
+
+    # -- the block ---------------------------------------------------------------------------------------------------
+
+    @property
+    def latency(self) -> int:
+        """Cycles from reset to the first word: the array first stores a copy of its state."""
+        return self.replay_cycles
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: the state in and out, numbers y for (2 y + 1) / 64, `replay` and `mark` with a word."""
+        return {**state_ports(), "o": Stream("out", (Field("number", NUMBER, self.n),)), **replay_ports()}
+
+    def words_at(self, positions: Integers) -> Words:
+        """Words of `o` at any positions."""
+        return {"number": self._numbers(positions)}
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Output after reset."""
+        return {"o": self.words_at(replayed(inputs, words))}
+
+    def cycles(self, inputs: dict[str, Words], words: int) -> int:
+        """Cycles of so many words: one per word, and `replay_cycles` for each mark or replay before the last word."""
+        return replayed_cycles(inputs, words, self.replay_cycles)
+
+
+_GRNG = GrngSpec()
+
+
+@cache
+def _states() -> tuple[NDArray[np.uint16], ...]:
+    """Contents of each register by phase, for two periods; XNOR form, the complement of `Lfsr`."""
+    return tuple(np.tile(lfsr.period ^ lfsr.states, 2).astype(np.uint16) for lfsr in _GRNG.lfsrs)

@@ -1,0 +1,137 @@
+"""RTL of `gaussian_array`: generators whose registers form a shift chain, and copies of their state in LUTs."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.rng.gaussian_array import GaussianArraySpec
+from ...golden.rng.grng import NUMBER, WIDTHS, GrngSpec
+from ..ports import elements, members, shape, withheld
+from .grng import number_of
+
+
+class ShiftedGenerator(wiring.Component):
+    """A generator of `grng` whose registers are also one shift register; an LFSR shifts in any case.
+
+    Parameters
+    ----------
+    spec : GrngSpec
+        Seeds and logic.
+
+    Attributes
+    ----------
+    step : In, 1
+        Go on to the next number.
+    shift : In, 1
+        Shift by a bit; wins over `step`.
+    into : In, 1
+        Bit that is shifted into the first register.
+    falls_out : Out, 1
+        Highest bit of the last register, which a shift drops.
+    number : Out, Q3.5
+        The number of the present contents.
+    """
+
+    def __init__(self, spec: GrngSpec) -> None:
+        self.spec = spec
+        super().__init__(
+            {
+                "step": In(1),
+                "shift": In(1),
+                "into": In(1),
+                "falls_out": Out(1),
+                "number": Out(shape(NUMBER)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        seeded = enumerate(zip(WIDTHS, self.spec.seeds, strict=True))
+        registers = [Signal(bits, name=f"register_{k}", init=seed) for k, (bits, seed) in seeded]
+        serial: Value = self.into
+        for k, (register, lfsr) in enumerate(zip(registers, self.spec.lfsrs, strict=True)):
+            head = Signal(name=f"head_{k}")
+            m.d.comb += head.eq(Mux(self.shift, serial, ~Cat(register[tap - 1] for tap in lfsr.taps).xor()))
+            with m.If(self.step | self.shift):
+                m.d.sync += register.eq(Cat(head, register[:-1]))
+            serial = register[-1]
+        m.d.comb += [self.falls_out.eq(serial), self.number.eq(number_of(m, registers, self.spec.form))]
+        return m
+
+
+class GaussianArray(wiring.Component):
+    """n Gaussian random numbers, one word a cycle, with replay from a mark.
+
+    For a replay or a mark the generators of each ring go once round its shift register, and once after reset, in
+    `spec.replay_cycles` cycles: no word is valid in these cycles, and a load waits. The path from the registers to the
+    numbers is combinational, as in `Grng`.
+
+    Parameters
+    ----------
+    spec : GaussianArraySpec
+        Numbers in a word, form and seed of the generators.
+
+    Attributes
+    ----------
+    load : In, stream of ``bit`` (1 bit), ``last`` (1 bit)
+        Bits of a new state; `last` marks the final one. `ready` is low in the cycles of a replay or a mark.
+    scan : Out, ``bit`` (1 bit)
+        Bit of the old state, in the cycle of each transfer at `load`.
+    o : Out, stream of ``number`` (n lanes of Q3.5)
+        Numbers: each integer y represents (2 y + 1) / 64.
+    replay : In, ``bit`` (1 bit)
+        Sampled with a transfer at `o`: the next word is the one at the mark. Wins over `mark`.
+    mark : In, ``bit`` (1 bit)
+        Sampled with a transfer at `o`: the next word becomes the mark.
+    """
+
+    def __init__(self, spec: GaussianArraySpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        spec = self.spec
+        generators = [ShiftedGenerator(one) for one in spec.generators]
+        turning, restoring = Signal(init=1), Signal()
+        self._turn(m, turning, restoring)
+        shift, step = Signal(), Signal()
+        m.d.comb += [
+            self.load.ready.eq(~turning),
+            self.o.valid.eq(~turning & ~withheld(m, self.load)),
+            shift.eq(turning | self.load.valid),
+            step.eq(self.o.valid & self.o.ready),
+            self.scan.bit.eq(generators[-1].falls_out),
+        ]
+        numbers = elements(self.o.payload.number, spec.streams()["o"].fields[0])
+        for j, (generator, number) in enumerate(zip(generators, numbers, strict=True)):
+            m.submodules[f"generator_{j}"] = generator
+            m.d.comb += [generator.shift.eq(shift), generator.step.eq(step), number.eq(generator.number)]
+        before: Value = self.load.payload.bit
+        for first in range(0, spec.n, spec.ring):
+            before = self._ring(m, generators[first : first + spec.ring], f"copy_{first}", before, turning, restoring)
+        return m
+
+    def _turn(self, m: Module, turning: Signal, restoring: Signal) -> None:
+        """Turn the rings once after a mark or a replay."""
+        length = self.spec.replay_cycles
+        left = Signal(range(length), init=length - 1)
+        with m.If(turning):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 0):
+                m.d.sync += [turning.eq(0), left.eq(length - 1)]
+        with m.Elif(self.o.valid & self.o.ready & (self.replay.bit | self.mark.bit)):
+            m.d.sync += [turning.eq(1), restoring.eq(self.replay.bit)]
+
+    def _ring(
+        self, m: Module, ring: list[ShiftedGenerator], name: str, before: Value, turning: Signal, restoring: Signal
+    ) -> Value:
+        """A shift register beside some generators: what enters the one enters the other; the bit that falls out."""
+        copy = Signal(self.spec.replay_cycles, name=name, reset_less=True)
+        into, falls_out = Signal(name=f"into_{name}"), ring[-1].falls_out
+        m.d.comb += into.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), before))
+        with m.If(ring[0].shift):
+            m.d.sync += copy.eq(Cat(into, copy[:-1]))
+        for generator, bit in zip(ring, (into, *(one.falls_out for one in ring)), strict=False):
+            m.d.comb += generator.into.eq(bit)
+        return falls_out
