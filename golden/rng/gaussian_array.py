@@ -39,8 +39,7 @@ class GaussianArraySpec(Spec):
     form : "tree", "select" or "sum"
         Logic of a generator, see `GrngSpec`.
     seed : int
-        Seed of the generators' phases: each of the eight registers has another phase in every generator, as far as
-        it has that many.
+        Seed of the phases of the registers, which differ between the generators.
     """
 
     name: ClassVar[str] = "gaussian_array"
@@ -68,18 +67,17 @@ class GaussianArraySpec(Spec):
         """Phase of each register at position 0, the sign's first, in all generators: of each (n,).
 
         A register's phases are a random permutation of all that it has. Where n is larger, the permutation begins
-        again, of each register at another place, so that no two generators share several registers. The permutation
-        of a second register of the same width is rotated until no generator has two equal registers.
+        again, of each register at another place, so that no two generators share several registers. The second
+        register of a width takes the next phase where the first has the same.
         """
         bits, number = np.random.PCG64(self.seed), np.arange(self.n)
         chosen: list[Integers] = []
         for level, lfsr in enumerate(_GRNG.lfsrs):
             order = np.argsort(bits.random_raw(lfsr.period), kind="stable")
-            place = number + number // lfsr.period * level
-            twins = [one for one, width in zip(chosen, WIDTHS[:level], strict=True) if width == lfsr.bits]
-            while any((order[place % lfsr.period] == twin).any() for twin in twins):
-                place += 1
-            chosen.append(order[place % lfsr.period])
+            phases = order[(number + number // lfsr.period * level) % lfsr.period]
+            if lfsr.bits in WIDTHS[:level]:
+                phases = (phases + (phases == chosen[WIDTHS.index(lfsr.bits)])) % lfsr.period
+            chosen.append(phases)
         return tuple(chosen)
 
     # -- state -------------------------------------------------------------------------------------------------------

@@ -34,6 +34,10 @@ def _users(name: str) -> str:
     option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate where all weights learn."),
     option("--plot", type=FILE, help="The table's curves: .png, .svg or .pdf."),
 )
+@section(
+    f"Tables of cores: {_users('preset')}",
+    option("--preset", metavar="tiny|small|fast", help="Preset of the core, by default small."),
+)
 @section("Output", as_json)
 def command(name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Measure a table of a paper and print it beside the paper's numbers."""

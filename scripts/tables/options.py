@@ -21,6 +21,8 @@ class Options:
         Folder with the data's files.
     seeds : int, optional
         Trials; by default the table's own number.
+    preset : str, optional
+        Preset of a core.
     processes : int, optional
         Trials at the same time; by default as many as the machine has cores.
     model : Path, optional
@@ -39,6 +41,7 @@ class Options:
 
     data_dir: Path | None = None
     seeds: int | None = None
+    preset: str | None = None
     processes: int | None = None
     model: Path | None = None
     tasks: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ class PlayedCore:
 
     def new_job(self, position=0, eps_shift=10, shift=0, deltas=None):
         return ZerothOrderJob(
-            self.spec.mapping, self.frozen, self.spec.generator, shift, eps_shift, position, deltas=deltas
+            self.spec.mapping, self.frozen, self.spec.source, shift, eps_shift, position, deltas=deltas
         )
 
     # -- registers and memory --------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class PlayedCore:
         self.job = self.new_job()
 
     def load_deltas(self):
-        times, n = self.job.perturbation.base.shape
+        times, n = self.job.perturbation.shape
         words = self.spec.mapping.words
         rows = self.image("deltas", words * 16 * -(-n // 4)).view("<i4").reshape(words, -1)
         total = np.zeros((times, n), np.int64)
@@ -104,8 +104,8 @@ class PlayedCore:
             yield int(row[0] & 0xFFFF), row[1 : 1 + count] & 0xFFFFFF, row[1 : 1 + count] >> 24
 
     def train(self):
-        generator, position = self.spec.generator, self.at("position")
-        state = np.unpackbits(self.image("state", 64), bitorder="little")[: generator.state_bits]
+        generator, position = self.spec.source, self.at("position")
+        state = np.unpackbits(self.image("state", 512), bitorder="little")[: generator.state_bits]
         assert np.array_equal(state, generator.serial(position))
         total = self.job.deltas.total
         self.job = self.new_job(position, self.at("eps_shift"), self.at("shift"), total)
@@ -247,6 +247,18 @@ def test_another_core_is_refused():
     played = Case.of(SPEC).played
     with pytest.raises(UserError, match="the core's signature is"):
         ZerothOrderTrainer(Core(CORE, played, played), WORDS_SPEC)
+
+
+def test_positions_end_where_32_bits_do():
+    spec = ZotrainSpec(network=SPEC.network, lanes=16, columns=2, gaussian="tree")
+    case, span = Case.of(spec), spec.mapping.span(spec.source.period)
+    last = (1 << 32) - 1 - 3 * span
+    with pytest.raises(UserError, match="position of the last step = 4294967296 is not in 0 to 4294967295"):
+        case.train(position=last + 1)
+    with pytest.raises(UserError, match="position = 4294967296 is not in 0 to 4294967295"):
+        case.train(position=1 << 32)
+    assert case.played.commands == []
+    assert case.train(position=last).position == (1 << 32) - 1 + span
 
 
 def step(indices=(0, 1), labels=(0, 1), rate=1):

@@ -49,9 +49,18 @@ VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "vector": (("network=70 fc40 relu fc9 relu fc4", "byte_inputs=false", "lanes=16", "columns=2"), {}),
     "one layer": (("network=20 fc3", "byte_inputs=false", "lanes=16", "columns=8"), {}),
     "wide": ((NETWORK, "columns=8", "deltas=ultra"), {"eps_shift": 4}),
+    "gaussian, tree": (
+        ("network=1x6x5 conv3k3p1 relu pool2 flatten fc3", "lanes=16", "columns=2", "gaussian=tree"),
+        {"position": 4_000_000_000},
+    ),
+    "gaussian, sum, a quarter in a cycle": ((*SMALL, "gaussian=sum", "deltas=ultra"), {"eps_shift": 6}),
+    "gaussian, select": (("network=20 fc9 relu fc3", "byte_inputs=false", "gaussian=select"), {}),
     "channels": (("network=3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4", "lanes=16"), {}),
 }
-LONG = ("leap", "constant factor", "one layer", "wide", "channels")
+LONG = (
+    *("leap", "constant factor", "one layer", "wide", "channels"),
+    *("gaussian, sum, a quarter in a cycle", "gaussian, select"),
+)
 """Other cores of the same kind, each with a build of its own."""
 
 
@@ -273,6 +282,8 @@ def test_unknown_commands_are_refused(simulated: tuple[SimulatedDevice, ZerothOr
     [
         (("generator.strategy=pool",), "8 numbers a cycle.*pool.p=32"),
         (("generator.replay=false",), "replay"),
+        (("gaussian=box",), "not one of none, tree, select, sum"),
+        (("gaussian=tree", "generator.scale.urng.bits=14"), "gaussian = tree takes the place of generator"),
         (("deltas=dram",), "not one of block, ultra"),
         (("lanes=8",), "lanes = 8"),
         (("network=784 fc1024 relu fc1024 relu fc10",), "more than a megabyte"),

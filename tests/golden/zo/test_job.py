@@ -11,6 +11,7 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.forward import StageIntegers, forward
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.golden.nn.products import product_of
+from fabtune.golden.rng.gaussian_array import GaussianArraySpec
 from fabtune.golden.rng.perturbation import draw_perturbation
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
@@ -122,6 +123,45 @@ def test_every_parameter_is_perturbed_by_its_own_number(network):
         for mine, theirs in zip(found, expected, strict=True):
             assert np.array_equal(mine.weight, theirs.weight)
             assert np.array_equal(mine.bias, theirs.bias)
+
+
+def test_gaussian_numbers_move_every_parameter_by_its_own():
+    """Weight by weight: numbers of `draw_perturbation`, and after each step the sum of all moves."""
+    mapping = mapping_of("digits", lanes=16, columns=2)
+    source, position = GaussianArraySpec(n=mapping.width, form="sum"), 123_456_789
+    job, rate = job_of(mapping, source, rate=1e-3, batch=5, position=position)
+    inputs, labels = samples(mapping, 5 * 20)
+    count, delta = mapping.words * mapping.width, np.zeros(mapping.words * mapping.width, int)
+    for number in range(20):
+        z = draw_perturbation(source, position, count, mapping.width).astype(int)
+        for side in (1, -1):
+            e = (delta + side * (z << (28 - 6 - 10))) / 65536
+            moved = np.clip(job.words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
+            found = job._parameters(job.deltas.along(position, side * job.eps), Narrower())
+            for mine, theirs in zip(found, mapping.split(moved), strict=True):
+                assert np.array_equal(mine.weight, theirs.weight)
+                assert np.array_equal(mine.bias, theirs.bias)
+        some = slice(5 * number, 5 * number + 5)
+        step = job.step(inputs[some], labels[some], rate)
+        assert step.position == position
+        position += mapping.span(source.period)
+        delta += step.coefficient * z
+        assert step.coefficient
+        assert np.array_equal(job.deltas.total, delta.reshape(-1, mapping.width))
+
+
+def test_positions_end_where_32_bits_do():
+    mapping = mapping_of("digits", lanes=16, columns=2)
+    source = GaussianArraySpec(n=mapping.width)
+    inputs, labels = samples(mapping, 5)
+    job, rate = job_of(mapping, source, position=(1 << 32) - 1)
+    job.step(inputs, labels, rate)
+    before = job.deltas.total.copy()
+    with pytest.raises(UserError, match="position = 4294967[0-9]+ has more than 32 bits"):
+        job.step(inputs, labels, rate)
+    assert np.array_equal(job.deltas.total, before)
+    with pytest.raises(UserError, match="position = 4294967296 is not in 0 to 4294967295"):
+        job_of(mapping, source, position=1 << 32)
 
 
 def test_words_hold_every_parameter_once():

@@ -58,3 +58,45 @@ def test_random_arrivals_and_ends(mapping, seed):
     simulator.run()
     assert len(started) > 50
     assert started == [at % mapping.sample_buffers for at in range(len(started))]
+
+
+@pytest.mark.parametrize("twice", [0, 1])
+def test_a_sample_is_computed_once_or_twice(twice):
+    """The second pass follows the first whether it is held or not, and only then the buffer is free."""
+    dut, rng = SampleBuffers(SMALL, passes=2), np.random.default_rng(5)
+    passes = []
+
+    async def bench(ctx):
+        ctx.set(dut.twice, twice)
+        filling = waiting = left = entered = 0
+        running = False
+        for _ in range(800):
+            hold = int(rng.random() < 0.3)
+            held = filling + waiting + (left > 0)
+            begins = not running and ((0 < left < 1 + twice) or (waiting > 0 and not hold and not left))
+            enter, arrived = held < 2 and not filling and rng.random() < 0.5, filling and rng.random() < 0.3
+            done = running and rng.random() < 0.3
+            for name, value in {"hold": hold, "enter": enter, "arrived": arrived, "done": done}.items():
+                ctx.set(getattr(dut, name), int(bool(value)))
+            assert ctx.get(dut.room) == (held < 2)
+            assert ctx.get(dut.begin) == begins
+            assert ctx.get(dut.running) == running
+            if begins or running:
+                assert ctx.get(dut.again) == (left == 1 and twice)
+            if begins:
+                if not left:
+                    waiting, left = waiting - 1, 1 + twice
+                passes.append(ctx.get(dut.current))
+                running = True
+            if done:
+                left, running = left - 1, False
+            filling, waiting = filling + bool(enter) - bool(arrived), waiting + bool(arrived)
+            entered += bool(enter)
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert len(passes) > 50
+    assert passes == [at // (1 + twice) % 2 for at in range(len(passes))]

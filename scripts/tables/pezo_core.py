@@ -1,0 +1,132 @@
+"""PeZO's generators and Gaussian ones in one whole core: resources, cycles of a step, accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...boards.estimate.estimate import estimate_spec
+from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.datasets.tasks import task_of
+from ...golden.models.presets import preset
+from ...golden.models.sequential import folded
+from ...golden.rng.gaussian_array import GaussianArraySpec
+from ...golden.rng.perturbation import POSITIONS
+from ...golden.settings import build
+from ...golden.train.pretrain import pretrained, pretraining_defaults
+from ...golden.train.zo.defaults import zo_defaults
+from ...golden.train.zo.integer import IntegerZerothOrder
+from ...golden.train.zo.schedule import Schedule
+from ...sim.compiled.step_cycles import step_cycles
+from .options import Options, Rows
+from .trials import mean_and_deviation, run_trials
+
+DESIGNS = {
+    "PeZO on the fly, 8 bits": (),
+    "PeZO on the fly, 14 bits": ("generator.scale.urng.bits=14",),
+    "PeZO pool, 32 a cycle": ("generator.strategy=pool", "generator.pool.p=32"),
+    "Gaussian, tree": ("gaussian=tree",),
+    "Gaussian, select": ("gaussian=select",),
+    "Gaussian, sum": ("gaussian=sum",),
+}
+"""Settings of `ZotrainSpec` by name of the row."""
+BATCH = 20
+PRESET = "small"
+
+_NETWORK = "digits"
+_RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
+
+
+def pezo_core(options: Options) -> Rows:
+    """Whole cores side by side; with `options.seeds`, accuracy on drifted digits, too.
+
+    Returns
+    -------
+    dict
+        ``rows``: for each core its resources, LUT and FF of its generator alone, cycles of a step and, with seeds,
+        the fraction of held-out digits that are right before and after, in percent; ``notes``.
+    """
+    chosen = options.preset or PRESET
+    specs = {name: _core(settings, chosen) for name, settings in DESIGNS.items()}
+    rows, cycles = [], dict[ZotrainSpec, int]()
+    for name, spec in specs.items():
+        options.progress(f"{name}: estimate")
+        whole, generator = estimate_spec(spec).resources, estimate_spec(spec.source).resources
+        # forms of Gaussian numbers differ in nothing but logic between registers
+        simulated = spec if spec.gaussian == "none" else replace(spec, gaussian="sum")
+        if simulated not in cycles:
+            cycles[simulated] = _cycles(name, simulated, options)
+        rows.append(
+            {
+                "core": name,
+                **{resource: whole[resource] for resource in _RESOURCES},
+                "generator lut": generator["lut"],
+                "generator ff": generator["ff"],
+                "generator % of lut": round(100 * generator["lut"] / whole["lut"], 1),
+                "cycles a step": cycles[simulated],
+            }
+        )
+    network = next(iter(specs.values())).network
+    notes = [
+        "resources: open synthesis with the packing estimate of docs/estimate.md, not Vivado; generator: alone, with "
+        "load and replay",
+        f"cycles: measured on the compiled core, bit-exact, {BATCH} samples a step; the forms of Gaussian numbers differ "
+        "in logic alone, so that one was simulated for all",
+        "Gaussian: a generator for each multiplier, so that each parameter has a delta of its own",
+    ]
+    if options.seeds:
+        steps = options.steps or zo_defaults(_NETWORK).steps
+        for row, found in zip(rows, _accuracies(specs, steps, options), strict=True):
+            row |= found
+        notes.append(
+            f"before, after: held-out {_NETWORK} right (%), drift camera, integer job on the core's array, {steps} steps of "
+            f"{BATCH}, rate {zo_defaults(_NETWORK).rate:g} over the numbers' variance, {options.seeds} seeds"
+        )
+    return {"title": f"PeZO and Gaussian generators in a whole core: {network}, {chosen}", "rows": rows, "notes": notes}
+
+
+def _core(settings: tuple[str, ...], chosen: str) -> ZotrainSpec:
+    spec = build(ZotrainSpec, settings, chosen)
+    assert isinstance(spec, ZotrainSpec)
+    return spec
+
+
+def _cycles(name: str, spec: ZotrainSpec, options: Options) -> int:
+    found = step_cycles(spec, BATCH, stage=lambda stage: options.progress(f"{name}: {stage}"))
+    assert not found.mismatches, f"{name} is not bit-exact"
+    return found.cycles
+
+
+def _accuracies(specs: dict[str, ZotrainSpec], steps: int, options: Options) -> list[dict[str, Any]]:
+    seeds = range(options.seeds or 0)
+    arguments = {(name, seed): (spec, seed, steps) for name, spec in specs.items() for seed in seeds}
+    found = run_trials(_trial, arguments, options)
+    rows = []
+    for name in specs:
+        before, after = zip(*(found[name, seed] for seed in seeds), strict=True)
+        mean, deviation = mean_and_deviation(after)
+        rows.append({"before": mean_and_deviation(before)[0], "after": mean, "deviation": deviation})
+    return rows
+
+
+def _trial(spec: ZotrainSpec, seed: int, steps: int) -> tuple[float, float]:
+    """Fractions right before and after; longer perturbations take as much less of a rate as they move further."""
+    network, task, source = preset(_NETWORK), task_of(_NETWORK, drift="camera", seed=seed), spec.source
+    module, _ = pretrained(network, task.pretrain, pretraining_defaults(_NETWORK, seed))
+    sigma = source.sigma if isinstance(source, GaussianArraySpec) else 1.0
+    run = IntegerZerothOrder(
+        network,
+        folded(network, module),
+        source,
+        task.tune,
+        Schedule(steps, BATCH, seed),
+        zo_defaults(_NETWORK).rate / sigma**2,
+        position=int(np.random.default_rng([seed, 4]).integers(min(source.period, POSITIONS // 2))),
+        lanes=spec.lanes,
+        columns=spec.columns,
+    )
+    before = run.accuracy(task.test)
+    run.run()
+    return before, run.accuracy(task.test)

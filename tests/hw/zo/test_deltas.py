@@ -1,0 +1,186 @@
+"""Delta memory and offset memory: walks over all words, against sums and offsets that golden finds."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from fabtune.golden.fixed import Q4_12, narrow
+from fabtune.golden.models.text import network_from
+from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.rng.pezo import PezoSpec
+from fabtune.golden.settings import build
+from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
+from fabtune.golden.zo.mapping import PerturbationMapping
+from fabtune.golden.zo.memory_layout import ZerothOrderLayout
+from fabtune.hw.nn.interfaces import Offsets
+from fabtune.hw.rng.pezo import Pezo
+from fabtune.hw.zo.delta_memory import DeltaMemory, Walk
+from fabtune.hw.zo.offset_memory import OffsetMemory
+from fabtune.hw.zo.perturbation_numbers import PerturbationNumbers
+
+# 18 groups of biases: more than one word of them has room for
+MAPPING = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
+EPS_SHIFT = 6
+
+
+class Walks(wiring.Component):
+    """Generator, numbers, deltas and offsets, as a trainer connects them."""
+
+    def __init__(self, spec, parts):
+        self.generator, self.numbers = Pezo(spec), PerturbationNumbers(spec, parts)
+        self.deltas = DeltaMemory(MAPPING, self.numbers, MAPPING.span(spec.period))
+        self.offsets = OffsetMemory(MAPPING, self.numbers)
+        super().__init__(
+            {"side": In(1), "read": In(Offsets(MAPPING.forward, spec.width)), "clipped": Out(32)}
+            | {name: self.deltas.signature.members[name] for name in ("control", "load", "save")}
+            | {name: self.deltas.signature.members[name] for name in ("loaded", "begin_save", "saved")}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.generator, m.submodules.numbers = self.generator, self.numbers
+        m.submodules.deltas, m.submodules.offsets = self.deltas, self.offsets
+        for name in ("control", "load", "save"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(self.deltas, name))
+        wiring.connect(m, self.deltas.offsets, self.offsets.row)
+        wiring.connect(m, wiring.flipped(self.read), self.offsets.offsets)
+        m.d.comb += [
+            self.numbers.i.eq(self.generator.o.payload),
+            self.numbers.part.eq(self.deltas.part),
+            self.deltas.numbers.eq(self.numbers.o),
+            self.deltas.valid.eq(self.generator.o.valid),
+            self.generator.o.ready.eq(self.deltas.word),
+            self.generator.replay.bit.eq(self.deltas.replay),
+            self.generator.mark.bit.eq(self.deltas.mark),
+            self.offsets.side.eq(self.side),
+            self.deltas.begin_save.eq(self.begin_save),
+            self.saved.eq(self.deltas.saved),
+            self.loaded.eq(self.deltas.loaded),
+        ]
+        m.d.sync += self.clipped.eq(self.clipped + self.deltas.clipped)
+        return m
+
+
+async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000):
+    """Walk over all words; the cycles until `ahead` was high and until the end."""
+    for name, value in (("walk", kind), ("coefficient", coefficient), ("eps", eps), ("start", 1)):
+        ctx.set(getattr(dut.control, name), value)
+    await ctx.tick()
+    ctx.set(dut.control.start, 0)
+    ahead = None
+    for cycle in range(most):
+        if ahead is None and ctx.get(dut.control.ahead):
+            ahead = cycle
+        if ctx.get(dut.control.done):
+            await ctx.tick().repeat(12)
+            return ahead, cycle
+        await ctx.tick()
+    raise AssertionError("the walk does not end")
+
+
+async def offsets_of(ctx, dut, side):
+    """Offsets of all weight words and of all groups of biases."""
+    ctx.set(dut.side, side)
+    found = []
+    for address, values, count in (
+        (dut.read.weight, dut.read.numbers, MAPPING.forward.weight_words),
+        (dut.read.bias, dut.read.biases, MAPPING.forward.groups),
+    ):
+        rows = []
+        for at in range(count):
+            ctx.set(address, at)
+            await ctx.tick()
+            rows.append([ctx.get(values[number]) for number in range(len(values))])
+        found.append(np.array(rows))
+    return found
+
+
+def expected_offsets(deltas, position, amount):
+    """What golden finds: of the weight words their n numbers, of the biases those of each group."""
+    table = deltas.along(position, amount) if amount else deltas.total
+    numbers = narrow(deltas.perturbation.spread(table, MAPPING.words), DELTA, Q4_12)
+    columns, lanes = MAPPING.forward.columns, MAPPING.forward.lanes
+    place = np.arange(MAPPING.forward.groups)
+    column = (place % lanes * columns)[:, None] + np.arange(columns)
+    return numbers[MAPPING.bias_words :], numbers[(place // lanes)[:, None], column % numbers.shape[1]]
+
+
+async def save(ctx, dut, layout):
+    """Deltas of all words."""
+    ctx.set(dut.begin_save, 1)
+    ctx.set(dut.save.ready, 1)
+    await ctx.tick()
+    ctx.set(dut.begin_save, 0)
+    beats, ended = [], False
+    while not ended:
+        if ctx.get(dut.save.valid):
+            beats.append(ctx.get(dut.save.payload).to_bytes(16, "little"))
+            ended = bool(ctx.get(dut.saved))
+        await ctx.tick()
+    return layout.deltas_of(np.frombuffer(b"".join(beats), np.uint8))
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("settings", [(), ("strategy=pool", "pool.p=32"), ("scale.urng.bits=14",)], ids=str)
+def test_walks(settings, parts, play):
+    spec = build(PezoSpec, settings)
+    dut, rng, layout = Walks(spec, parts), np.random.default_rng(3), ZerothOrderLayout(MAPPING, spec)
+    table = PerturbationTable(spec)
+    deltas = Deltas(table, rng.integers(-(1 << 31), 1 << 31, table.shape))
+    eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
+    span = MAPPING.span(spec.period)
+    clipped = 0
+
+    async def body(ctx):
+        nonlocal clipped
+        rows = table.spread(deltas.total, MAPPING.words)
+        for number, beat in enumerate(layout.deltas(rows).image.reshape(-1, 16)):
+            ctx.set(dut.load.payload, int.from_bytes(beat.tobytes(), "little"))
+            ctx.set(dut.load.valid, 1)
+            assert ctx.get(dut.load.ready)
+            assert ctx.get(dut.loaded) == (number == layout.delta_beats - 1)
+            await ctx.tick()
+        ctx.set(dut.load.valid, 0)
+        for step, coefficient in enumerate((12345, -(1 << 26), (1 << 26) - 1)):
+            position = step * span
+            ahead, end = await walk(ctx, dut, Walk.SIDES, eps=eps)
+            # the first words are there before the walk ends, once the generator has returned to the mark
+            assert ahead < end
+            for side, amount in enumerate((eps, -eps)):
+                for found, expected in zip(
+                    await offsets_of(ctx, dut, side), expected_offsets(deltas, position, amount), strict=True
+                ):
+                    assert np.array_equal(found, expected)
+                exact = table.spread(deltas.along(position, amount), MAPPING.words)
+                nearest = np.floor(exact / (1 << 16) + 0.5)
+                clipped += int(((nearest > Q4_12.maximum) | (nearest < Q4_12.minimum)).sum())
+            await walk(ctx, dut, Walk.UPDATE, coefficient=coefficient)
+            deltas.add(position, coefficient)
+            assert np.array_equal(await save(ctx, dut, layout), table.spread(deltas.total, MAPPING.words))
+        await walk(ctx, dut, Walk.OFFSETS)
+        for found, expected in zip(await offsets_of(ctx, dut, 0), expected_offsets(deltas, 0, 0), strict=True):
+            assert np.array_equal(found, expected)
+        assert ctx.get(dut.clipped) == clipped
+        await walk(ctx, dut, Walk.CLEAR)
+        assert not (await save(ctx, dut, layout)).any()
+
+    play(dut, body)
+    assert clipped > 0
+
+
+def test_a_pass_never_overtakes():
+    """Words come in as many cycles each from a start at word `lead` on; the array takes each no earlier than that."""
+    for text, lanes, columns in (("20 fc33 relu fc3", 16, 2), ("1x12x12 conv4k5 relu flatten fc300 relu fc9", 32, 8)):
+        mapping = PerturbationMapping(Mapping.of(network_from(text), lanes, columns, False))
+        for cycles in (2, 8):
+            lead, clock = mapping.lead(cycles), 0
+            assert mapping.bias_words < lead <= mapping.words
+            for stage in mapping.forward.stages:
+                for group in range(stage.groups):
+                    for word in range(stage.words):
+                        at = clock + group * (stage.cycles // stage.groups) + word
+                        made = lead + at // cycles
+                        assert made >= mapping.bias_words + stage.weights + group * stage.words + word + 1
+                clock += stage.cycles
