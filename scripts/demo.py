@@ -6,15 +6,33 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from torch import nn
 
 from ..boards.estimate.estimate import estimate_rtlil
 from ..boards.vivado.package import package
+from ..golden.datasets.dataset import Task
+from ..golden.datasets.tasks import task_of
+from ..golden.models.network import Network
+from ..golden.models.presets import preset
+from ..golden.train.pretrain import pretrained, pretraining_defaults
+from ..golden.zo.tile import TileSpec
 from ..hw.verilog import emit
+from ..sim.compiled.build import build
+from ..sim.compiled.zeroth_order_job import PORTS
 from ..sim.simulator import require
-from .demo_adapters import core_for_digits, tune_adapters
-from .demo_zeroth import PRESETS, generators, tune_zeroth_order, verify_zeroth_order
+from .demo_adapters import instantft_for_digits, tune_adapters
+from .demo_zeroth import (
+    PRESETS,
+    ZerothOrderRun,
+    first_steps_in_rtl,
+    generators,
+    tune_zeroth_order,
+    verify_generators,
+    zotrain_for_digits,
+)
 from .outputs import OutputFolder
 from .report import DemoResult, render
 from .tables.options import Options
@@ -24,7 +42,7 @@ from .tables.pezo import pezo_6
 def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any]:
     """Run the demo and write its report and Verilog.
 
-    Yosys estimates the core in a process of its own, which takes half of the time, beside everything else in this one.
+    Beside everything else, which takes as long, processes of their own estimate one core and compile the other.
 
     Parameters
     ----------
@@ -45,28 +63,47 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     """
     began = time.monotonic()
     require(simulator)
-    folders = [*(f"pezo_{name}" for name in PRESETS), "tile", "instantft"]
+    torch.set_num_threads(1)
+    folders = [*(f"pezo_{name}" for name in PRESETS), "tile", "zotrain", "instantft"]
     output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     beside = ThreadPoolExecutor(1)
     try:
         with Progress(*columns, console=console) as progress:
+            network, task = preset("digits"), task_of("digits", drift="camera")
+            instantft, zotrain = instantft_for_digits(network, task), zotrain_for_digits(network, task)
             bar = progress.add_task("estimate resources", total=5)
-            core = core_for_digits()
-            emitted = emit(core)
+            compiling = progress.add_task("compile zotrain", total=1)
+            emitted = emit(instantft)
             estimate = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            tuned = tune_zeroth_order(progress)
-            adapters = tune_adapters(progress)
-            verdicts = verify_zeroth_order(tuned, simulator, progress)
-            files = {f"pezo_{name}": package(spec, "zcu102") for name, spec in generators().items()}
-            files |= {"tile": package(tuned.tile, "zcu102"), "instantft": package(core, "kv260")}
+            compiled = beside.submit(build, emit(zotrain).verilog, zotrain.name, PORTS)
+            compiled.add_done_callback(lambda _: progress.advance(compiling))
+            module = _pretrained(network, task, progress)
+            result, undrifted = tune_zeroth_order(network, module, task, zotrain, progress)
+            adapters = tune_adapters(network, module, task, progress)
+            verdicts = verify_generators(simulator, progress)
             table = pezo_6(Options(progress=lambda _: progress.advance(bar)), variants=False)
-            found = DemoResult(tuned, verdicts, adapters, core, estimate.result(), table, files)
+            compiled.result()
+            first = first_steps_in_rtl(network, module, task, zotrain, progress)
+            zeroth_order = ZerothOrderRun(zotrain, len(task.tune), undrifted, result, *first)
+            files = {f"pezo_{name}": package(spec, "zcu102") for name, spec in generators().items()}
+            files["tile"] = package(TileSpec(), "zcu102")
+            files |= {core.name: package(core, "kv260") for core in (zotrain, instantft)}
+            found = DemoResult(zeroth_order, adapters, verdicts, estimate.result(), table, files)
             report = _write(found, output)
     finally:
         beside.shutdown(cancel_futures=True)
     return {**found.facts(), "seconds": round(time.monotonic() - began, 1), "report": report}
+
+
+def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Sequential:
+    """Pre-train on upright digits, or take the network from the cache."""
+    settings = pretraining_defaults(network.name)
+    bar = progress.add_task("pre-train", total=settings.epochs)
+    module, _ = pretrained(network, task.pretrain, settings, lambda *_: progress.advance(bar))
+    progress.update(bar, completed=settings.epochs)
+    return module
 
 
 def _write(found: DemoResult, output: OutputFolder) -> str:
@@ -78,18 +115,22 @@ def _write(found: DemoResult, output: OutputFolder) -> str:
 
 def summary(facts: dict[str, Any]) -> str:
     """Describe what `run` gave in a few lines: accuracies, comparisons, cycles, resources and the report's path."""
-    before, after = (100 * facts[f"accuracy_{when}"] for when in ("before", "after"))
-    core_before, core_after = (100 * facts[f"instantft_accuracy_{when}"] for when in ("before", "after"))
+    undrifted, before, zotrain, instantft = (
+        100 * facts[f"{name}accuracy_{when}"]
+        for name, when in (("", "undrifted"), ("", "before"), ("zotrain_", "after"), ("instantft_", "after"))
+    )
     amounts = ", ".join(f"{amount:,g} {name.upper()}" for name, amount in facts["instantft_kv260"].items())
     lines = (
-        f"zeroth order: {before:.1f}% of the drifted digits right before, {after:.1f}% after {facts['steps']:,} steps",
-        f"    RTL of pezo and tile against golden: {facts['compared']:,} numbers in {facts['cycles']:,} cycles, "
-        f"{facts['mismatches']} mismatches",
-        f"adapters: {core_before:.1f}% right before, {core_after:.1f}% after, in the RTL of instantft",
+        f"digits: {undrifted:.1f}% right, {before:.1f}% after the drift",
+        f"zeroth order, all weights: {zotrain:.1f}% after {facts['zotrain_steps']:,} steps in integers; "
+        f"{facts['zotrain_cycles_per_step']:,} cycles a step",
+        f"    RTL of zotrain against golden: the first {facts['zotrain_steps_compared']:,} steps, "
+        f"{facts['zotrain_mismatches']} mismatches; of pezo: {facts['pezo_compared']:,} numbers, "
+        f"{facts['pezo_mismatches']} mismatches",
+        f"adapters: {instantft:.1f}% after {facts['instantft_batches_compared']:,} batches in the RTL of instantft; "
+        f"{facts['instantft_cycles_per_batch']:,} cycles a batch, {facts['instantft_ms_at_200_mhz']} ms at 200 MHz in all",
         f"    RTL against golden: {facts['instantft_batches_compared']:,} batches, "
-        f"{facts['instantft_mismatches']} mismatches; {facts['instantft_cycles']:,} cycles, "
-        f"{facts['instantft_ms_at_200_mhz']} ms at 200 MHz",
-        f"    estimate for the KV260: {amounts}",
+        f"{facts['instantft_mismatches']} mismatches; estimate for the KV260: {amounts}",
         f"report: {facts['report']} ({facts['seconds']:.0f} s)",
     )
     return "\n".join(lines)

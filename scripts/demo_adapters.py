@@ -1,23 +1,23 @@
-"""The demo's second part: adapters on the same drifted digits, in the hardware's integers and in its RTL."""
+"""The demo's part with adapters on drifted digits: in float, in the hardware's integers and in the core's RTL."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from rich.progress import Progress
+from torch import nn
 
 from ..golden.cores.instantft import InstantftSpec
-from ..golden.datasets.tasks import task_of
-from ..golden.models.presets import preset
+from ..golden.datasets.dataset import Task
+from ..golden.models.network import Network
 from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.adapters.tune import Result, Settings, tune
-from ..golden.train.pretrain import pretrain, pretraining_defaults
 from ..sim.compiled.comparison import MEGAHERTZ
 from ..sim.compiled.job import JobComparison
 from ..sim.compiled.tune import spec_for, tune_rtl
+from .start import core_bar
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))
 """Methods and engines beside the core."""
@@ -31,14 +31,29 @@ class AdapterRuns:
 
     Parameters
     ----------
+    core : InstantftSpec
+        The core that ran the whole job.
+    samples : int
+        Number of samples to tune on.
     results : dict of (str, str) to Result
         By method and engine; ``("instantft", "rtl")`` is the core's.
     comparison : JobComparison
         The core beside the integers.
     """
 
+    core: InstantftSpec
+    samples: int
     results: dict[tuple[str, str], Result]
     comparison: JobComparison
+
+    @property
+    def curves(self) -> dict[tuple[str, str], list[tuple[int, float]]]:
+        """Samples passed forward, and the fraction of held-out samples right then, by method and engine."""
+        return {
+            run: [(epoch * self.samples, right) for epoch, right in enumerate(result.curve)]
+            for run, result in self.results.items()
+            if run[1] != "rtl"  # the same bits as golden, and so the same curve
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Tabulate the results."""
@@ -65,30 +80,21 @@ def settings_for(method: str, engine: str) -> Settings:
     return Settings(method, engine, defaults.epochs, rate=defaults.rate)
 
 
-def core_for_digits() -> InstantftSpec:
+def instantft_for_digits(network: Network, task: Task) -> InstantftSpec:
     """The core that fine-tunes digits with InstantFT."""
-    samples = len(task_of("digits", drift="camera").tune)
-    return spec_for(preset("digits"), settings_for("instantft", "rtl"), samples, byte_inputs=True, core=CORE)
+    return spec_for(network, settings_for("instantft", "rtl"), len(task.tune), byte_inputs=True, core=CORE)
 
 
-def tune_adapters(progress: Progress) -> AdapterRuns:
-    """Pre-train the digits network, fine-tune it with several methods, and with InstantFT in the compiled core."""
-    torch.set_num_threads(1)
-    network, pretraining = preset("digits"), pretraining_defaults("digits")
-    epochs = pretraining.epochs + len(SHOWN) * adapter_defaults("digits").epochs
-    bar = progress.add_task("adapters in the model", total=epochs)
-    task = task_of("digits", drift="camera")
-    module = pretrain(network, task.pretrain, pretraining, lambda *_: progress.advance(bar))
+def tune_adapters(network: Network, module: nn.Sequential, task: Task, progress: Progress) -> AdapterRuns:
+    """Fine-tune a network with several methods, and with InstantFT in the compiled core."""
+    bar = progress.add_task("adapters in the model", total=len(SHOWN) * adapter_defaults("digits").epochs)
     results = {}
     for method, engine in SHOWN:
         settings = settings_for(method, engine)
         results[method, engine] = tune(network, module, task, settings, lambda _: progress.advance(bar), watch=True)
-    core = progress.add_task("the core", total=1)
-
-    def begin(stage: str) -> None:
-        progress.update(core, description=f"the core: {stage}")
-
     settings = settings_for("instantft", "rtl")
-    results["instantft", "rtl"], comparison, _ = tune_rtl(network, module, task, settings, stage=begin, core=CORE)
-    progress.update(core, advance=1, description="the core")
-    return AdapterRuns(results, comparison)
+    with core_bar(progress, "instantft") as begin:
+        results["instantft", "rtl"], comparison, core = tune_rtl(
+            network, module, task, settings, stage=begin, core=CORE
+        )
+    return AdapterRuns(core, len(task.tune), results, comparison)

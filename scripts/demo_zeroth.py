@@ -1,25 +1,37 @@
-"""The demo's first part: zeroth order on drifted digits, and its weights through the simulated hardware."""
+"""The demo's zeroth-order part: all weights of the digits network, in integers and in the core's RTL; its generators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from rich.progress import Progress
+from torch import nn
 
-from ..golden.fixed import Integers
+from ..golden.cores.zotrain import ZotrainSpec
+from ..golden.datasets.dataset import Task
+from ..golden.datasets.tasks import task_of
+from ..golden.models.network import Network
 from ..golden.rng.pezo import PezoSpec
 from ..golden.settings import build
-from ..golden.train.zo.digits_job import DigitsJob, prepare
-from ..golden.zo.tile import TileSpec
-from ..golden.zo.tile_job import TileStep, fine_tune
-from ..sim.phase import Phase
-from ..sim.verify import Verdict, verify, verify_phases
+from ..golden.train.zo.defaults import CORE_EPS, zo_defaults
+from ..golden.train.zo.finetune import ZoResult, ZoSettings
+from ..golden.train.zo.integer_tuning import IntegerTuning, core_settings
+from ..golden.train.zo.schedule import Schedule
+from ..sim.compiled.zeroth_order_job import ZerothOrderComparison
+from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
+from ..sim.verify import Verdict, verify
+from .start import core_bar
 
-STEPS = 4000
-RATE = 0.01
-STEPS_THROUGH_RTL = 12
-"""Steps of the fine-tuning, the first ones, whose weights go through the simulated hardware."""
-POINT_EVERY = 20
+METHOD = "pezo-otf"
+CORE = "tiny"
+"""Preset of `ZotrainSpec`."""
+STEPS_IN_RTL = 200
+"""Steps of the fine-tuning, the first ones, that run in the core: it is simulated at about 0.3 million cycles a second."""
+PASSES = 2
+"""Forward passes of a sample in a step, one on each side of the weights."""
+WATCH = 25
 """Steps between two points of the curve."""
 WORDS = 1000
 """Numbers that each generator gives in its own bench."""
@@ -31,74 +43,90 @@ VERIFIED = ("pool", "otf8")
 
 @dataclass(frozen=True)
 class ZerothOrderRun:
-    """Zeroth-order fine-tuning of a network on drifted digits.
+    """Zeroth-order fine-tuning of all weights on drifted digits.
 
     Parameters
     ----------
-    job : DigitsJob
-        The network before, and the samples.
-    tile : TileSpec
-        Hardware that the weights go through.
-    history : list of (int, float, float)
-        Step, loss and fraction of held-out samples right.
-    first : list of TileStep
-        The first steps.
-    weights : array of int
-        Tuned, Q4.12.
+    core : ZotrainSpec
+        The core that ran the first steps.
+    samples : int
+        Number of samples to tune on.
+    undrifted : float
+        Fraction of held-out digits right before the drift.
+    result : ZoResult
+        All steps, in integers.
+    in_rtl : ZoResult
+        The first steps; its last accuracy is that of the core's deltas.
+    comparison : ZerothOrderComparison
+        The core beside the integers.
     """
 
-    job: DigitsJob
-    tile: TileSpec
-    history: list[tuple[int, float, float]]
-    first: list[TileStep]
-    weights: Integers
+    core: ZotrainSpec
+    samples: int
+    undrifted: float
+    result: ZoResult
+    in_rtl: ZoResult
+    comparison: ZerothOrderComparison
 
     @property
-    def accuracies(self) -> tuple[float, float, float]:
-        """Fractions right: upright digits before, drifted ones before and after."""
-        return self.job.accuracy_undrifted, self.history[0][2], self.job.accuracy(self.weights, self.job.test)
+    def steps(self) -> int:
+        """Number of steps of the whole run."""
+        return len(self.result.losses)
+
+    @cached_property
+    def passes(self) -> list[int]:
+        """Samples passed forward before each step, and after the last."""
+        schedule = settings_for(self.steps).schedule
+        return list(accumulate((PASSES * len(one) for one in schedule.indices(self.samples)), initial=0))
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Samples passed forward, and the fraction of held-out samples right then."""
+        return [(self.passes[step], right) for step, right in self.result.curve]
+
+
+def settings_for(steps: int) -> ZoSettings:
+    """Settings of so many steps on digits: the defaults of `fabtune tune`."""
+    defaults = zo_defaults("digits")
+    return core_settings(ZoSettings(METHOD, defaults.rate, CORE_EPS, Schedule(steps, defaults.batch)))
+
+
+def zotrain_for_digits(network: Network, task: Task) -> ZotrainSpec:
+    """The core that fine-tunes digits by zeroth order."""
+    return zotrain_for(network, settings_for(STEPS_IN_RTL), len(task.tune), byte_inputs=True, core=CORE)
+
+
+def tune_zeroth_order(
+    network: Network, module: nn.Sequential, task: Task, core: ZotrainSpec, progress: Progress
+) -> tuple[ZoResult, float]:
+    """Fine-tune in a core's integers; the number is the fraction of held-out digits right before the drift."""
+    steps = zo_defaults("digits").steps
+    bar = progress.add_task("zeroth order in the model", total=steps)
+    tuning = IntegerTuning(network, module, task, settings_for(steps), core.lanes, core.columns)
+    undrifted = tuning.integers.accuracy(task_of("digits").test)
+    return tuning.run(lambda *_: progress.advance(bar), WATCH), undrifted
+
+
+def first_steps_in_rtl(
+    network: Network, module: nn.Sequential, task: Task, core: ZotrainSpec, progress: Progress
+) -> tuple[ZoResult, ZerothOrderComparison]:
+    """Run the first steps in the compiled core, and compare it with the integers after each."""
+    tuning = IntegerTuning(network, module, task, settings_for(STEPS_IN_RTL), core.lanes, core.columns)
+    with core_bar(progress, core.name) as begin:
+        return train_rtl(tuning, core, stage=begin)
+
+
+def verify_generators(simulator: str, progress: Progress) -> dict[str, Verdict]:
+    """Verify two generators by themselves; the verdicts are by what was verified."""
+    bar = progress.add_task("generators against the RTL", total=len(VERIFIED))
+    verdicts, specs = {}, generators()
+    for name in VERIFIED:
+        verdicts[f"pezo, {name}"] = verify(specs[name], simulator, words=WORDS)
+        progress.advance(bar)
+    return verdicts
 
 
 def generators() -> dict[str, PezoSpec]:
     """Build the spec of each of `PRESETS`."""
     specs = {name: build(PezoSpec, [], name) for name in PRESETS}
     return {name: spec for name, spec in specs.items() if isinstance(spec, PezoSpec)}
-
-
-def tune_zeroth_order(progress: Progress) -> ZerothOrderRun:
-    """Train a network on upright digits and fine-tune it on drifted ones, in integers."""
-    bar = progress.add_task("zeroth order in the model", total=STEPS)
-    job, tile = prepare(), TileSpec()
-    weights = job.weights.copy()
-    history, first = [(0, job.loss(weights, job.tune), job.accuracy(weights, job.test))], []
-    for number, step in enumerate(fine_tune(weights, lambda w: job.loss(w, job.tune), tile, STEPS, RATE), 1):
-        if number <= STEPS_THROUGH_RTL:
-            first.append(step)
-        if number % POINT_EVERY == 0:
-            history.append((number, step.loss, job.accuracy(weights, job.test)))
-            progress.update(bar, completed=number)
-    return ZerothOrderRun(job, tile, history, first, weights)
-
-
-def verify_zeroth_order(tuned: ZerothOrderRun, simulator: str, progress: Progress) -> dict[str, Verdict]:
-    """Send the first steps' weights through the whole tile, and verify two generators by themselves.
-
-    Returns
-    -------
-    dict of str to Verdict
-        By what was verified.
-    """
-    bar = progress.add_task("weights through the RTL", total=1 + len(VERIFIED))
-    tile = tuned.tile
-    phases: list[Phase] = []
-    for step in tuned.first:
-        for given in tile.passes(step.weights):
-            expected = tile.perturbed(given["i"], step.position)
-            phases.append(Phase(given, {"o": expected}, reset=not phases))
-    verdicts = {f"tile, {len(tuned.first)} steps of the network's weights": verify_phases(tile, phases, simulator)}
-    progress.advance(bar)
-    specs = generators()
-    for name in VERIFIED:
-        verdicts[f"pezo, {name}"] = verify(specs[name], simulator, words=WORDS)
-        progress.advance(bar)
-    return verdicts

@@ -98,11 +98,11 @@ def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, floa
 
 
 @contextmanager
-def core_bar(progress: Progress) -> Iterator[Callable[[str], None]]:
+def core_bar(progress: Progress, name: str = "the core") -> Iterator[Callable[[str], None]]:
     """Add a bar for the simulation of a core; the function that it gives shows the present stage beside its name."""
-    bar = progress.add_task("the core", total=None)
-    yield lambda stage: progress.update(bar, description=f"the core: {stage}")
-    progress.update(bar, total=1, completed=1, description="the core")
+    bar = progress.add_task(name, total=None)
+    yield lambda stage: progress.update(bar, description=f"{name}: {stage}")
+    progress.update(bar, total=1, completed=1, description=name)
 
 
 def pretrained_module(network: Network, task: Task, settings: Pretraining, console: Console) -> nn.Sequential:

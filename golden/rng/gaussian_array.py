@@ -150,9 +150,7 @@ class GaussianArraySpec(Spec):
     def _contents(self, positions: Integers) -> list[NDArray[np.uint16]]:
         """Contents of each register, the sign's first, at any positions: of each (len(positions), n)."""
         at = np.asarray(positions, np.int64)[:, None]
-        return [
-            states[at % (len(states) // 2) + phases] for states, phases in zip(_states(), self.phases, strict=True)
-        ]
+        return [states[at % (len(states) // 2) + phases] for states, phases in zip(_states(), self.phases, strict=True)]
 
     def _numbers(self, positions: Integers) -> Integers:
         return np.asarray(GrngSpec(form=self.form).numbers_of(self._contents(positions)), np.int64)

@@ -1,5 +1,7 @@
 """Order of a network's parameters in a perturbation: a cycle of the generator for each word of the array's memories.
 
+Where there are few words, several cycles for each.
+
 The words of the biases come first, because the first stage needs them with its first outputs; those of the weights
 follow as they stand in the weight memory. Parameter j of a word takes number ``j mod n`` of its cycle in every
 perturbation, so that a word has only n different sums of updates.
@@ -20,6 +22,11 @@ from ..nn.forward import StageIntegers
 from ..nn.images import weight_positions
 from ..nn.mapping import Mapping
 
+ROWS = 512
+"""Rows of a block RAM at its widest: deltas of so many words take no more of them than those of one."""
+WIDEST = 64
+"""Most parameters of a word, where its deltas' memory has rows for more words: with 31 numbers about two share one."""
+
 
 @dataclass(frozen=True)
 class PerturbationMapping:
@@ -33,20 +40,40 @@ class PerturbationMapping:
 
     forward: Mapping
 
+    @cached_property
+    def cycles(self) -> int:
+        """Cycles of the generator for each word of the array's memories, 1, 2 or 4.
+
+        Several where the words are so few that their deltas leave most of a block RAM empty: a perturbation's word is
+        then a part of the array's, and fewer parameters share a number.
+        """
+        cycles, largest = 1, self.forward.lanes * self.forward.columns
+        while largest > WIDEST * cycles and self._words(2 * cycles) <= ROWS:
+            cycles *= 2
+        return cycles
+
     @property
     def width(self) -> int:
-        """Parameters of a word: one for each multiplier."""
-        return self.forward.lanes * self.forward.columns
+        """Parameters of a word: one for each multiplier, or for a part of them, see `cycles`."""
+        return self.forward.lanes * self.forward.columns // self.cycles
+
+    @property
+    def bias_groups(self) -> int:
+        """Groups of output channels whose biases stand side by side in a word."""
+        return self.forward.lanes // self.cycles
 
     @property
     def bias_words(self) -> int:
-        """Words of the biases: those of `lanes` groups of output channels stand side by side."""
-        return -(-self.forward.groups // self.forward.lanes)
+        """Words of the biases."""
+        return -(-self.forward.groups // self.bias_groups)
 
     @property
     def words(self) -> int:
         """Words of a perturbation, and so cycles of the generator."""
-        return self.bias_words + self.forward.weight_words
+        return self._words(self.cycles)
+
+    def _words(self, cycles: int) -> int:
+        return -(-self.forward.groups * cycles // self.forward.lanes) + self.forward.weight_words * cycles
 
     def span(self, period: int) -> int:
         """Positions from one perturbation to the next: at least `words`, and coprime to the generator's period.
@@ -61,16 +88,17 @@ class PerturbationMapping:
     def lead(self, cycles: int) -> int:
         """Words whose offsets must be there when a pass begins, where each takes so many cycles to make.
 
-        The pass takes a weight word a cycle; its waits between stages are not counted. At least the biases and the
-        first weight word.
+        The pass takes a word of the array's weights a cycle; its waits between stages are not counted. At least the
+        biases and the first of the array's words.
         """
         lead, start = 1, 0
         for stage in self.forward.stages:
             for group in range(stage.groups):
                 first = stage.weights + group * stage.words
                 used = start + group * (stage.cycles // stage.groups)
-                # within a group words and cycles go side by side: its last word is the one that must be there first
-                lead = max(lead, first + stage.words - (used + stage.words - 1) // cycles)
+                # the first word of a group is the most urgent, or the last where words are made more slowly than used
+                for word in (0, stage.words - 1):
+                    lead = max(lead, (first + word + 1) * self.cycles - (used + word) // cycles)
             start += stage.cycles
         return self.bias_words + lead
 

@@ -83,10 +83,10 @@ class ZerothOrderTrainer(wiring.Component):
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec, self.mapping = spec, spec.mapping
         forward, generator = spec.mapping.forward, spec.source
-        self.engine = ForwardEngine(forward, offsets=generator.width, kept=len(forward.stages) - 1)
-        self.reader = OutputReader(forward)
         self.generator, self.numbers = generator_of(generator), PerturbationNumbers(generator, spec.parts)
         self.offsets = OffsetMemory(spec.mapping, self.numbers)
+        self.engine = ForwardEngine(forward, offsets=self.offsets.interface, kept=len(forward.stages) - 1)
+        self.reader = OutputReader(forward)
         self.span = spec.mapping.span(generator.period)
         self.deltas = DeltaMemory(spec.mapping, self.numbers, self.span, spec.deltas)
         self.loss = LossDifference(LossDifferenceSpec(classes=forward.stages[-1].channels))

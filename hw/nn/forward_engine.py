@@ -41,8 +41,8 @@ class ForwardEngine(wiring.Component):
     array : MacArray, optional
         The array, where another component shares it: one with more terms, sums within multipliers, or two words a
         cycle. Without it the engine has one of its own, for no more than it needs.
-    offsets : int
-        Offsets of a weight word, which are added to the parameters; 0 for none. Not with a shared array.
+    offsets : Offsets, optional
+        Offsets that are added to the parameters. Not with a shared array.
     kept : int
         Number of the first stage whose outputs are kept to be read.
 
@@ -75,8 +75,11 @@ class ForwardEngine(wiring.Component):
         The second pass of a sample is computed, or is next. Its parameters are read from the cycle after `done` on.
     """
 
-    def __init__(self, mapping: Mapping, array: MacArray | None = None, offsets: int = 0, kept: int = 0) -> None:
-        self.mapping, self.has_port, self.numbers, self.kept = mapping, array is not None, offsets, kept
+    def __init__(
+        self, mapping: Mapping, array: MacArray | None = None, offsets: Offsets | None = None, kept: int = 0
+    ) -> None:
+        self.mapping, self.has_port, self.kept = mapping, array is not None, kept
+        self.has_offsets, self.offset_of = offsets is not None, offsets.of_parameter if offsets else ()
         terms = max(stage.words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
         super().__init__(
@@ -90,7 +93,7 @@ class ForwardEngine(wiring.Component):
                 "outputs": Out(StageOutputs(mapping)),
                 **({"shared": In(self.array.interface)} if self.has_port else {}),
                 "clipped": Out(range(mapping.columns + 1)),
-                **({"offsets": Out(Offsets(mapping, offsets)), "twice": In(1), "again": Out(1)} if offsets else {}),
+                **({"offsets": Out(offsets), "twice": In(1), "again": Out(1)} if offsets else {}),
             }
         )
 
@@ -99,7 +102,7 @@ class ForwardEngine(wiring.Component):
         mapping, array = self.mapping, self.array
         m.submodules.array = array
         m.submodules.activations = activations = ActivationMemory(mapping)
-        offset = self.numbers > 0
+        offset = self.has_offsets
         m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency), partial=offset)
         m.submodules.buffers = buffers = SampleBuffers(mapping, passes=2 if offset else 1)
         if offset:
@@ -130,7 +133,7 @@ class ForwardEngine(wiring.Component):
         """Word and weights reach the array `ACTIVATION_READ` cycles behind their addresses, biases as it adds them."""
         mapping, port = self.mapping, self.array.port
         read = activations.LATENCY
-        ahead = read - latency.PARAMETER_READ - (latency.OFFSET if self.numbers else 0)
+        ahead = read - latency.PARAMETER_READ - (latency.OFFSET if self.has_offsets else 0)
         weights, bias = self._parameters(m)
         m.d.comb += [
             activations.address.eq(sequencer.address),
@@ -138,7 +141,7 @@ class ForwardEngine(wiring.Component):
             bias.addr.eq(delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")),
         ]
         word, group = weights.word.as_value(), bias.data.as_value()
-        if self.numbers:
+        if self.has_offsets:
             word, group = self._offset(m, weights, bias, delayed(m, sequencer.tail, read - 1, "tail"), sequencer)
         x = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
@@ -174,7 +177,7 @@ class ForwardEngine(wiring.Component):
 
         word = []
         for number, weight in enumerate(weights.word):
-            value = added(weight, offsets.numbers[number % self.numbers], f"weight_sum{number}")
+            value = added(weight, offsets.numbers[self.offset_of[number]], f"weight_sum{number}")
             word.append(Mux(used[number // mapping.columns], value, 0))
         pairs = zip(bias.data, offsets.biases, strict=True)
         return Cat(word), Cat(added(*pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
@@ -255,5 +258,5 @@ class ForwardEngine(wiring.Component):
                 self.shared.sums.eq(port.sums),
             ]
         # with offsets, columns without an output channel have parameters, too
-        clipped = self.array.clipped & pooling.control.mask if self.numbers else self.array.clipped
+        clipped = self.array.clipped & pooling.control.mask if self.has_offsets else self.array.clipped
         m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in clipped), Value.cast(0)))

@@ -179,29 +179,36 @@ class StageOutputs(wiring.Signature):
 class Offsets(wiring.Signature):
     """Offsets of the parameters, as the forward engine reads them: each is added before a parameter is used.
 
+    A weight word is divided into equal parts of neighbours; parameter j of a part takes its offset j mod n.
+
     Parameters
     ----------
     mapping : Mapping
-    numbers : int
-        Offsets of a weight word, n: parameter j takes number j mod n.
+    numbers, parts : int
+        Offsets of a part, n, and parts of a word, a power of two.
 
     Attributes
     ----------
     weight : Out, range(weight_words)
         Number of a weight word.
-    numbers : In, array of n Q4.12
-        The word's offsets, one cycle later.
+    numbers : In, array of parts * n Q4.12
+        The word's offsets, part by part, one cycle later.
     bias : Out, range(groups)
         Number of a group of biases.
     biases : In, array of columns Q4.12
         Their offsets, one cycle later.
     """
 
-    def __init__(self, mapping: Mapping, numbers: int) -> None:
+    def __init__(self, mapping: Mapping, numbers: int, parts: int = 1) -> None:
+        self.of_parameter = tuple(
+            part * numbers + j % numbers
+            for part in range(parts)
+            for j in range(mapping.lanes * mapping.columns // parts)
+        )
         super().__init__(
             {
                 "weight": Out(range(mapping.weight_words)),
-                "numbers": In(data.ArrayLayout(PARAMETER, numbers)),
+                "numbers": In(data.ArrayLayout(PARAMETER, parts * numbers)),
                 "bias": Out(range(mapping.groups)),
                 "biases": In(data.ArrayLayout(PARAMETER, mapping.columns)),
             }

@@ -73,7 +73,7 @@ class DeltaMemory(wiring.Component):
     """Deltas of every word, and multipliers: ``delta + k number`` updates a delta or makes an offset.
 
     The n numbers of a word are taken in parts, one a cycle: an update takes `parts` cycles a word, offsets of both
-    sides twice as many, and after each side of a word of biases a pause of `lanes` cycles.
+    sides twice as many, and after each side of a word of biases a pause, in which they are spread.
 
     Parameters
     ----------
@@ -171,9 +171,9 @@ class DeltaMemory(wiring.Component):
     def _walk(self, m: Module, issue: Signal, word: Signal, side: Signal, walk: Signal) -> None:
         """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
         mapping, control, part = self.mapping, self.control, self.part
-        lanes, bias_words, words = mapping.forward.lanes, mapping.bias_words, mapping.words
+        groups, bias_words, words = mapping.bias_groups, mapping.bias_words, mapping.words
         spare = self.span - words
-        wait, rest = Signal(range(lanes)), Signal(range(spare + 1))
+        wait, rest = Signal(range(groups)), Signal(range(spare + 1))
         sides, uses, update = walk == Walk.SIDES, Signal(), walk == Walk.UPDATE
         last_part, last_side = part == self.parts - 1, side | ~sides
         last_word, over = word == words - 1, Signal()
@@ -191,7 +191,7 @@ class DeltaMemory(wiring.Component):
                     m.d.sync += part.eq(Mux(last_part, 0, part + 1))
                     with m.If(last_part):
                         # biases of a word are spread one group a cycle
-                        m.d.sync += [side.eq(sides & ~side), wait.eq(Mux(walk[1] & (word < bias_words), lanes - 1, 0))]
+                        m.d.sync += [side.eq(sides & ~side), wait.eq(Mux(walk[1] & (word < bias_words), groups - 1, 0))]
                     with m.If(last_part & last_side):
                         m.d.comb += self.word.eq(uses)
                         m.d.sync += word.eq(word + 1)

@@ -58,7 +58,7 @@ class OffsetMemory(wiring.Component):
     ----------
     row : In, `OffsetRow`
         Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
-        one comes `lanes` cycles later at the earliest.
+        one comes `PerturbationMapping.bias_groups` cycles later at the earliest.
     side : In, 1
         Side to read.
     offsets : In, `Offsets`
@@ -67,34 +67,43 @@ class OffsetMemory(wiring.Component):
 
     def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers) -> None:
         self.mapping, self.n, self.parts, self.width = mapping, numbers.n, numbers.parts, numbers.width
+        self.interface = Offsets(mapping.forward, self.n, mapping.cycles)
         super().__init__(
             {
                 "row": In(OffsetRow(mapping.words, self.parts, self.width)),
                 "side": In(1),
-                "offsets": In(Offsets(mapping.forward, self.n)),
+                "offsets": In(self.interface),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        forward, row, bias_words = self.mapping.forward, self.row, self.mapping.bias_words
+        row, bias_words, cycles = self.row, self.mapping.bias_words, self.mapping.cycles
         of_biases = row.word < bias_words
-        address = Signal(range(forward.weight_words))
-        m.d.comb += address.eq(row.word - bias_words)
+        within = exact_log2(cycles)
+        address = Signal(range(self.mapping.forward.weight_words))
+        word = Signal(len(address) + within)
+        m.d.comb += [word.eq(row.word - bias_words), address.eq(word[within:])]
         found = []
-        for part in range(self.parts):
-            count = min(self.width, self.n - part * self.width)
-            m.submodules[f"weights{part}"] = weights = memory.Memory(
-                shape=unsigned(count * PARAMETER.width), depth=2 << len(address), init=[], attrs={"ram_style": "block"}
-            )
-            into, port = weights.write_port(), weights.read_port()
-            m.d.comb += [
-                into.en.eq(row.valid & ~of_biases & (row.part == part)),
-                into.addr.eq(Cat(address, row.side)),
-                into.data.eq(Value.cast(row.numbers)),
-                port.addr.eq(Cat(self.offsets.weight, self.side)),
-            ]
-            found.append(port.data)
+        for cycle in range(cycles):
+            chosen = row.valid & ~of_biases & (word[:within] == cycle)
+            for part in range(self.parts):
+                count = min(self.width, self.n - part * self.width)
+                weights = memory.Memory(
+                    shape=unsigned(count * PARAMETER.width),
+                    depth=2 << len(address),
+                    init=[],
+                    attrs={"ram_style": "block"},
+                )
+                m.submodules[f"weights{cycle}_{part}"] = weights
+                into, port = weights.write_port(), weights.read_port()
+                m.d.comb += [
+                    into.en.eq(chosen & (row.part == part)),
+                    into.addr.eq(Cat(address, row.side)),
+                    into.data.eq(Value.cast(row.numbers)),
+                    port.addr.eq(Cat(self.offsets.weight, self.side)),
+                ]
+                found.append(port.data)
         m.d.comb += Value.cast(self.offsets.numbers).eq(Cat(found))
         self._biases(m, row.valid & of_biases)
         return m
@@ -112,7 +121,7 @@ class OffsetMemory(wiring.Component):
         )
         into, port = biases.write_port(), biases.read_port()
         turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
-        in_word = Signal(range(forward.lanes))
+        in_word = Signal(range(self.mapping.bias_groups))
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
@@ -123,11 +132,11 @@ class OffsetMemory(wiring.Component):
         with m.If(busy):
             m.d.sync += [group.eq(group + 1), in_word.eq(in_word + 1)]
             m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
-            with m.If((group == forward.groups - 1) | (in_word == forward.lanes - 1)):
+            with m.If((group == forward.groups - 1) | (in_word == self.mapping.bias_groups - 1)):
                 m.d.sync += busy.eq(0)
         with m.If(store):
             m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side), in_word.eq(0)]
-            m.d.sync += group.eq(Cat(Const(0, exact_log2(forward.lanes)), row.word))
+            m.d.sync += group.eq(Cat(Const(0, exact_log2(self.mapping.bias_groups)), row.word))
             for j, number in enumerate(turning):
                 part, own = divmod(j, self.width)
                 with m.If(row.part == part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,7 @@ DESIGNS = {
     "Gaussian, sum": ("gaussian=sum",),
 }
 """Settings of `ZotrainSpec` by name of the row."""
+FORMS = ("tree", "select", "sum")
 BATCH = 20
 PRESET = "small"
 
@@ -54,8 +55,8 @@ def pezo_core(options: Options) -> Rows:
     for name, spec in specs.items():
         options.progress(f"{name}: estimate")
         whole, generator = estimate_spec(spec).resources, estimate_spec(spec.source).resources
-        # forms of Gaussian numbers differ in nothing but logic between registers
-        simulated = spec if spec.gaussian == "none" else replace(spec, gaussian="sum")
+        # the forms of Gaussian numbers differ in nothing but logic between registers
+        simulated = _with_form(spec, "sum", *FORMS)
         if simulated not in cycles:
             cycles[simulated] = _cycles(name, simulated, options)
         rows.append(
@@ -87,6 +88,11 @@ def pezo_core(options: Options) -> Rows:
     return {"title": f"PeZO and Gaussian generators in a whole core: {network}, {chosen}", "rows": rows, "notes": notes}
 
 
+def _with_form(spec: ZotrainSpec, form: Literal["tree", "sum"], *forms: str) -> ZotrainSpec:
+    """Core with one form of Gaussian numbers for any of several."""
+    return replace(spec, gaussian=form) if spec.gaussian in forms else spec
+
+
 def _core(settings: tuple[str, ...], chosen: str) -> ZotrainSpec:
     spec = build(ZotrainSpec, settings, chosen)
     assert isinstance(spec, ZotrainSpec)
@@ -101,11 +107,14 @@ def _cycles(name: str, spec: ZotrainSpec, options: Options) -> int:
 
 def _accuracies(specs: dict[str, ZotrainSpec], steps: int, options: Options) -> list[dict[str, Any]]:
     seeds = range(options.seeds or 0)
-    arguments = {(name, seed): (spec, seed, steps) for name, spec in specs.items() for seed in seeds}
+    tuned, first = [_with_form(spec, "tree", "select") for spec in specs.values()], dict[ZotrainSpec, str]()
+    for name, spec in zip(specs, tuned, strict=True):
+        first.setdefault(spec, name)  # select gives the numbers of tree
+    arguments = {(name, seed): (spec, seed, steps) for spec, name in first.items() for seed in seeds}
     found = run_trials(_trial, arguments, options)
     rows = []
-    for name in specs:
-        before, after = zip(*(found[name, seed] for seed in seeds), strict=True)
+    for spec in tuned:
+        before, after = zip(*(found[first[spec], seed] for seed in seeds), strict=True)
         mean, deviation = mean_and_deviation(after)
         rows.append({"before": mean_and_deviation(before)[0], "after": mean, "deviation": deviation})
     return rows

@@ -41,6 +41,7 @@ def _job(spec: ZotrainSpec, gain: float = 1.0, **settings: Any) -> TrainingJob:
 
 VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "base": (SMALL, {}),
+    "two cycles for a word, in parts": ((*SMALL, "columns=8", "deltas=ultra"), {}),
     "a quarter of a word in a cycle": ((*SMALL, "deltas=ultra"), {}),
     "pool": ((*SMALL, "generator.strategy=pool", "generator.pool.p=32"), {"position": 100}),
     "14 bits, all in a cycle": ((*SMALL, "generator.scale.urng.bits=14"), {"position": 507_870}),
@@ -133,7 +134,7 @@ def test_second_job_after_the_first(simulated: tuple[SimulatedDevice, ZerothOrde
 
 
 def test_a_saved_state_goes_on_elsewhere(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
-    device, trainer = simulated
+    _, trainer = simulated
     job = _job(trainer.spec)
     trainer.load(job.frozen)
     first = trainer.train(job.inputs, job.steps[:2], job.position, job.eps_shift, job.shift)

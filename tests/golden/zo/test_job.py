@@ -157,7 +157,7 @@ def test_positions_end_where_32_bits_do():
     job, rate = job_of(mapping, source, position=(1 << 32) - 1)
     job.step(inputs, labels, rate)
     before = job.deltas.total.copy()
-    with pytest.raises(UserError, match="position = 4294967[0-9]+ has more than 32 bits"):
+    with pytest.raises(UserError, match=r"position = 4294967[0-9]+ has more than 32 bits"):
         job.step(inputs, labels, rate)
     assert np.array_equal(job.deltas.total, before)
     with pytest.raises(UserError, match="position = 4294967296 is not in 0 to 4294967295"):

@@ -14,26 +14,27 @@ from fabtune.golden.settings import build
 from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
 from fabtune.golden.zo.mapping import PerturbationMapping
 from fabtune.golden.zo.memory_layout import ZerothOrderLayout
-from fabtune.hw.nn.interfaces import Offsets
 from fabtune.hw.rng.pezo import Pezo
 from fabtune.hw.zo.delta_memory import DeltaMemory, Walk
 from fabtune.hw.zo.offset_memory import OffsetMemory
 from fabtune.hw.zo.perturbation_numbers import PerturbationNumbers
 
 # 18 groups of biases: more than one word of them has room for
-MAPPING = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
+NARROW = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
+# two cycles of the generator for each of the array's words
+WIDE = PerturbationMapping(Mapping.of(network_from("20 fc70 relu fc3"), 16, 8, False))
 EPS_SHIFT = 6
 
 
 class Walks(wiring.Component):
     """Generator, numbers, deltas and offsets, as a trainer connects them."""
 
-    def __init__(self, spec, parts):
+    def __init__(self, spec, mapping, parts):
         self.generator, self.numbers = Pezo(spec), PerturbationNumbers(spec, parts)
-        self.deltas = DeltaMemory(MAPPING, self.numbers, MAPPING.span(spec.period))
-        self.offsets = OffsetMemory(MAPPING, self.numbers)
+        self.deltas = DeltaMemory(mapping, self.numbers, mapping.span(spec.period))
+        self.offsets = OffsetMemory(mapping, self.numbers)
         super().__init__(
-            {"side": In(1), "read": In(Offsets(MAPPING.forward, spec.width)), "clipped": Out(32)}
+            {"side": In(1), "read": In(self.offsets.interface), "clipped": Out(32)}
             | {name: self.deltas.signature.members[name] for name in ("control", "load", "save")}
             | {name: self.deltas.signature.members[name] for name in ("loaded", "begin_save", "saved")}
         )
@@ -80,13 +81,13 @@ async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000):
     raise AssertionError("the walk does not end")
 
 
-async def offsets_of(ctx, dut, side):
+async def offsets_of(ctx, dut, mapping, side):
     """Offsets of all weight words and of all groups of biases."""
     ctx.set(dut.side, side)
     found = []
     for address, values, count in (
-        (dut.read.weight, dut.read.numbers, MAPPING.forward.weight_words),
-        (dut.read.bias, dut.read.biases, MAPPING.forward.groups),
+        (dut.read.weight, dut.read.numbers, mapping.forward.weight_words),
+        (dut.read.bias, dut.read.biases, mapping.forward.groups),
     ):
         rows = []
         for at in range(count):
@@ -97,14 +98,15 @@ async def offsets_of(ctx, dut, side):
     return found
 
 
-def expected_offsets(deltas, position, amount):
-    """What golden finds: of the weight words their n numbers, of the biases those of each group."""
+def expected_offsets(deltas, mapping, position, amount):
+    """What golden finds: of the weight words their numbers, of the biases those of each group."""
     table = deltas.along(position, amount) if amount else deltas.total
-    numbers = narrow(deltas.perturbation.spread(table, MAPPING.words), DELTA, Q4_12)
-    columns, lanes = MAPPING.forward.columns, MAPPING.forward.lanes
-    place = np.arange(MAPPING.forward.groups)
-    column = (place % lanes * columns)[:, None] + np.arange(columns)
-    return numbers[MAPPING.bias_words :], numbers[(place // lanes)[:, None], column % numbers.shape[1]]
+    numbers = narrow(deltas.perturbation.spread(table, mapping.words), DELTA, Q4_12)
+    columns, groups = mapping.forward.columns, mapping.bias_groups
+    place = np.arange(mapping.forward.groups)
+    column = (place % groups * columns)[:, None] + np.arange(columns)
+    weights = numbers[mapping.bias_words :].reshape(mapping.forward.weight_words, -1)
+    return weights, numbers[(place // groups)[:, None], column % numbers.shape[1]]
 
 
 async def save(ctx, dut, layout):
@@ -122,20 +124,31 @@ async def save(ctx, dut, layout):
     return layout.deltas_of(np.frombuffer(b"".join(beats), np.uint8))
 
 
-@pytest.mark.parametrize("parts", [1, 4])
-@pytest.mark.parametrize("settings", [(), ("strategy=pool", "pool.p=32"), ("scale.urng.bits=14",)], ids=str)
-def test_walks(settings, parts, play):
+@pytest.mark.parametrize(
+    ("settings", "mapping", "parts"),
+    [
+        ((), NARROW, 1),
+        ((), NARROW, 4),
+        ((), WIDE, 1),
+        ((), WIDE, 4),
+        (("strategy=pool", "pool.p=32"), NARROW, 4),
+        (("scale.urng.bits=14",), NARROW, 1),
+    ],
+    ids=["base", "parts", "cycles", "cycles in parts", "pool", "14 bits"],
+)
+def test_walks(settings, mapping, parts, play):
+    assert mapping.cycles == (1 if mapping is NARROW else 2)
     spec = build(PezoSpec, settings)
-    dut, rng, layout = Walks(spec, parts), np.random.default_rng(3), ZerothOrderLayout(MAPPING, spec)
+    dut, rng, layout = Walks(spec, mapping, parts), np.random.default_rng(3), ZerothOrderLayout(mapping, spec)
     table = PerturbationTable(spec)
     deltas = Deltas(table, rng.integers(-(1 << 31), 1 << 31, table.shape))
     eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
-    span = MAPPING.span(spec.period)
+    span = mapping.span(spec.period)
     clipped = 0
 
     async def body(ctx):
         nonlocal clipped
-        rows = table.spread(deltas.total, MAPPING.words)
+        rows = table.spread(deltas.total, mapping.words)
         for number, beat in enumerate(layout.deltas(rows).image.reshape(-1, 16)):
             ctx.set(dut.load.payload, int.from_bytes(beat.tobytes(), "little"))
             ctx.set(dut.load.valid, 1)
@@ -150,17 +163,21 @@ def test_walks(settings, parts, play):
             assert ahead < end
             for side, amount in enumerate((eps, -eps)):
                 for found, expected in zip(
-                    await offsets_of(ctx, dut, side), expected_offsets(deltas, position, amount), strict=True
+                    await offsets_of(ctx, dut, mapping, side),
+                    expected_offsets(deltas, mapping, position, amount),
+                    strict=True,
                 ):
                     assert np.array_equal(found, expected)
-                exact = table.spread(deltas.along(position, amount), MAPPING.words)
+                exact = table.spread(deltas.along(position, amount), mapping.words)
                 nearest = np.floor(exact / (1 << 16) + 0.5)
                 clipped += int(((nearest > Q4_12.maximum) | (nearest < Q4_12.minimum)).sum())
             await walk(ctx, dut, Walk.UPDATE, coefficient=coefficient)
             deltas.add(position, coefficient)
-            assert np.array_equal(await save(ctx, dut, layout), table.spread(deltas.total, MAPPING.words))
+            assert np.array_equal(await save(ctx, dut, layout), table.spread(deltas.total, mapping.words))
         await walk(ctx, dut, Walk.OFFSETS)
-        for found, expected in zip(await offsets_of(ctx, dut, 0), expected_offsets(deltas, 0, 0), strict=True):
+        for found, expected in zip(
+            await offsets_of(ctx, dut, mapping, 0), expected_offsets(deltas, mapping, 0, 0), strict=True
+        ):
             assert np.array_equal(found, expected)
         assert ctx.get(dut.clipped) == clipped
         await walk(ctx, dut, Walk.CLEAR)
@@ -172,7 +189,7 @@ def test_walks(settings, parts, play):
 
 def test_a_pass_never_overtakes():
     """Words come in as many cycles each from a start at word `lead` on; the array takes each no earlier than that."""
-    for text, lanes, columns in (("20 fc33 relu fc3", 16, 2), ("1x12x12 conv4k5 relu flatten fc300 relu fc9", 32, 8)):
+    for text, lanes, columns in (("20 fc33 relu fc3", 16, 2), ("1x12x12 conv4k5 relu flatten fc90 relu fc9", 32, 8)):
         mapping = PerturbationMapping(Mapping.of(network_from(text), lanes, columns, False))
         for cycles in (2, 8):
             lead, clock = mapping.lead(cycles), 0
@@ -181,6 +198,6 @@ def test_a_pass_never_overtakes():
                 for group in range(stage.groups):
                     for word in range(stage.words):
                         at = clock + group * (stage.cycles // stage.groups) + word
-                        made = lead + at // cycles
-                        assert made >= mapping.bias_words + stage.weights + group * stage.words + word + 1
+                        needed = (stage.weights + group * stage.words + word + 1) * mapping.cycles
+                        assert lead + at // cycles >= mapping.bias_words + needed
                 clock += stage.cycles
