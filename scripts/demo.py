@@ -122,15 +122,15 @@ def summary(facts: dict[str, Any]) -> str:
     amounts = ", ".join(f"{amount:,g} {name.upper()}" for name, amount in facts["instantft_kv260"].items())
     lines = (
         f"digits: {undrifted:.1f}% right, {before:.1f}% after the drift",
-        f"zeroth order, all weights: {zotrain:.1f}% after {facts['zotrain_steps']:,} steps in integers; "
-        f"{facts['zotrain_cycles_per_step']:,} cycles a step",
+        f"zeroth order, all weights: {zotrain:.1f}% after {facts['zotrain_steps']:,} steps in integers",
         f"    RTL of zotrain against golden: the first {facts['zotrain_steps_compared']:,} steps, "
-        f"{facts['zotrain_mismatches']} mismatches; of pezo: {facts['pezo_compared']:,} numbers, "
+        f"{facts['zotrain_mismatches']} mismatches; {facts['zotrain_cycles_per_step']:,} cycles a step",
+        f"    RTL of pezo against golden: {facts['pezo_compared']:,} numbers in {facts['pezo_cycles']:,} cycles, "
         f"{facts['pezo_mismatches']} mismatches",
-        f"adapters: {instantft:.1f}% after {facts['instantft_batches_compared']:,} batches in the RTL of instantft; "
-        f"{facts['instantft_cycles_per_batch']:,} cycles a batch, {facts['instantft_ms_at_200_mhz']} ms at 200 MHz in all",
-        f"    RTL against golden: {facts['instantft_batches_compared']:,} batches, "
-        f"{facts['instantft_mismatches']} mismatches; estimate for the KV260: {amounts}",
+        f"adapters: {instantft:.1f}% after {facts['instantft_batches_compared']:,} batches in the RTL of instantft",
+        f"    RTL against golden: {facts['instantft_mismatches']} mismatches; {facts['instantft_cycles']:,} cycles, "
+        f"{facts['instantft_cycles_per_batch']:,} a batch, {facts['instantft_ms_at_200_mhz']} ms at 200 MHz",
+        f"    estimate for the KV260: {amounts}",
         f"report: {facts['report']} ({facts['seconds']:.0f} s)",
     )
     return "\n".join(lines)

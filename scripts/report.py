@@ -21,18 +21,18 @@ from matplotlib.axes import Axes
 from .. import __version__
 from ..boards.board import BOARDS
 from ..boards.estimate.estimate import Estimate
-from ..golden.cores.instantft import InstantftSpec
 from ..golden.rng.grng import GrngSpec
 from ..golden.rng.scale import ScaleSpec, expected_modulus
 from ..golden.rng.statistics import autocorrelation, modulus
 from ..golden.train.adapters.methods import METHODS
-from ..golden.train.adapters.tune import Result
+from ..sim.compiled.comparison import MEGAHERTZ
 from ..sim.verify import Verdict
 from .demo_adapters import AdapterRuns
-from .demo_zeroth import STEPS, ZerothOrderRun, generators
+from .demo_zeroth import CORE, ZerothOrderRun, generators
 from .tables.options import Rows
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
+CORES = ("zotrain", "instantft")
 CYCLES = 1 << 14
 """Cycles whose numbers are plotted."""
 
@@ -44,13 +44,11 @@ class DemoResult:
     Parameters
     ----------
     zeroth_order : ZerothOrderRun
-    verdicts : dict of str to Verdict
-        The RTL of zeroth order against golden, by what was verified.
     adapters : AdapterRuns
-    core : InstantftSpec
-        The core that fine-tuned with adapters.
+    verdicts : dict of str to Verdict
+        The RTL of the generators against golden, by what was verified.
     estimate : Estimate
-        Estimate of the core.
+        Estimate of the adapters' core.
     table : dict
         See `pezo_6`.
     files : dict of str to dict of str to str
@@ -58,49 +56,56 @@ class DemoResult:
     """
 
     zeroth_order: ZerothOrderRun
-    verdicts: dict[str, Verdict]
     adapters: AdapterRuns
-    core: InstantftSpec
+    verdicts: dict[str, Verdict]
     estimate: Estimate
     table: Rows
     files: dict[str, dict[str, str]]
 
     def facts(self) -> dict[str, Any]:
-        """Accuracies (fractions of held-out images right), comparisons, cycles and resources by name."""
-        undrifted, before, after = self.zeroth_order.accuracies
-        results, comparison = self.adapters.results, self.adapters.comparison
-        verdicts = self.verdicts.values()
-        equal = comparison.mismatches == 0
+        """Accuracies (fractions of held-out images right), comparisons, cycles and resources by name.
+
+        ``zotrain_cycles`` and ``zotrain_ms_at_200_mhz`` are those of the steps in the RTL.
+        """
+        run, results = self.zeroth_order, self.adapters.results
+        zotrain, instantft, verdicts = run.comparison, self.adapters.comparison, self.verdicts.values()
+        tuned = results["instantft", "rtl"]
         return {
-            "accuracy_undrifted": undrifted,
-            "accuracy_before": before,
-            "accuracy_after": after,
-            "weights": len(self.zeroth_order.weights),
-            "steps": STEPS,
-            "instantft_accuracy_before": results["instantft", "golden"].accuracy_before,
-            "instantft_accuracy_after": results["instantft", "rtl"].accuracy_after,
-            "instantft_cycles": comparison.cycles,
-            "instantft_ms_at_200_mhz": comparison.facts["ms_at_200_mhz"],
-            "instantft_batches_compared": comparison.batches_compared,
-            "instantft_mismatches": comparison.mismatches,
-            "instantft_bit_exact": equal,
+            "accuracy_undrifted": run.undrifted,
+            "accuracy_before": run.result.accuracy_before,
+            "zotrain_accuracy_after": run.result.accuracy_after,
+            "zotrain_accuracy_in_rtl": run.in_rtl.accuracy_after,
+            "zotrain_trained_parameters": run.result.trained_parameters,
+            "zotrain_steps": run.steps,
+            "zotrain_steps_compared": zotrain.steps_compared,
+            "zotrain_cycles": zotrain.cycles,
+            "zotrain_cycles_per_step": zotrain.facts["cycles_per_step"],
+            "zotrain_ms_at_200_mhz": zotrain.facts["ms_at_200_mhz"],
+            "zotrain_mismatches": zotrain.mismatches,
+            "zotrain_bit_exact": zotrain.mismatches == 0,
+            "instantft_accuracy_after": tuned.accuracy_after,
+            "instantft_trained_parameters": tuned.trained_parameters,
+            "instantft_batches_compared": instantft.batches_compared,
+            "instantft_cycles": instantft.cycles,
+            "instantft_cycles_per_batch": round(instantft.cycles / instantft.batches_compared),
+            "instantft_ms_at_200_mhz": instantft.facts["ms_at_200_mhz"],
+            "instantft_mismatches": instantft.mismatches,
+            "instantft_bit_exact": instantft.mismatches == 0,
             "instantft_kv260": self.estimate.resources,
-            "bit_exact": equal and all(verdict.passed for verdict in verdicts),
-            "compared": sum(verdict.compared for verdict in verdicts),
-            "mismatches": sum(verdict.mismatches for verdict in verdicts),
-            "cycles": sum(verdict.cycles for verdict in verdicts),
+            "pezo_compared": sum(verdict.compared for verdict in verdicts),
+            "pezo_cycles": sum(verdict.cycles for verdict in verdicts),
+            "pezo_mismatches": sum(verdict.mismatches for verdict in verdicts),
+            "bit_exact": not zotrain.mismatches + instantft.mismatches and all(one.passed for one in verdicts),
         }
 
 
 def render(found: DemoResult) -> str:
     """Write the page as HTML with its plots inside."""
-    zeroth_order, adapters = found.zeroth_order, found.adapters
     drawn = {
         NAMES[name]: np.ldexp(spec.draw(0, CYCLES).astype(np.float64), -spec.fraction_bits)
         for name, spec in generators().items()
     }
     plots = {
-        "Accuracy and loss over steps": _plot(lambda axes: _accuracy(axes, zeroth_order.history)),
         "Distribution of the scaled numbers": _plot(lambda axes: _distribution(axes, drawn)),
         "Autocorrelation of a lane": _plot(lambda axes: _correlation(axes, drawn)),
         "Modulus of a cycle's 31 numbers over a Gaussian's": _plot(_modulus),
@@ -110,23 +115,69 @@ def render(found: DemoResult) -> str:
     )
     return template.render(
         version=__version__,
-        tile=zeroth_order.tile,
-        verdicts=found.verdicts,
-        table=found.table,
         facts=found.facts(),
-        emitted={folder: list(texts) for folder, texts in found.files.items()},
+        trainers=_trainers(found),
+        accuracy_plot=_plot(lambda axes: _accuracy(axes, found), (9, 4)),
+        methods=found.adapters.rows(),
+        comparisons=_comparisons(found),
+        table=found.table,
         plots=plots,
-        adapters=adapters.rows(),
-        adapters_plot=_plot(lambda axes: _epochs(axes, adapters.results)),
-        comparison=adapters.comparison,
-        core=found.core,
+        emitted={folder: list(texts) for folder, texts in found.files.items()},
         estimate=found.estimate,
         device=BOARDS["kv260"].resources,
+        estimating=f"fabtune estimate {found.zeroth_order.core.name} --preset {CORE} --board kv260",
     )
 
 
-def _plot(draw: Callable[[Axes], None]) -> str:
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+def _trainers(found: DemoResult) -> list[tuple[str, ...]]:
+    """Rows of the two cores side by side: name, zeroth order, InstantFT."""
+    facts, run, adapters = found.facts(), found.zeroth_order, found.adapters
+    epochs = len(adapters.results["instantft", "golden"].epochs)
+    cycles = run.steps * facts["zotrain_cycles_per_step"]
+    batches, in_rtl = facts["instantft_batches_compared"], facts["zotrain_steps_compared"]
+    return [
+        ("tunes", "all weights", f"adapters of rank {adapters.core.rank}"),
+        ("trained parameters", *(f"{facts[f'{name}_trained_parameters']:,}" for name in CORES)),
+        ("held-out drifted digits right before", *(f"{100 * facts['accuracy_before']:.1f} %" for _ in CORES)),
+        ("after", *(f"{100 * facts[f'{name}_accuracy_after']:.1f} %" for name in CORES)),
+        (f"steps of {adapters.core.batch} samples", f"{run.steps:,}", f"{batches:,}"),
+        ("samples passed forward", f"{run.passes[-1]:,}", f"{epochs * adapters.samples:,}"),
+        ("of them through all layers", f"{run.passes[-1]:,}", f"{adapters.samples:,}"),
+        ("multipliers of the array", *(f"{core.lanes} x {core.columns}" for core in (run.core, adapters.core))),
+        (
+            "cycles a step, memory included",
+            f"{facts['zotrain_cycles_per_step']:,}",
+            f"{facts['instantft_cycles_per_batch']:,}",
+        ),
+        ("cycles of the job", f"{cycles:,}", f"{facts['instantft_cycles']:,}"),
+        (
+            f"the same at {MEGAHERTZ} MHz",
+            f"{cycles / MEGAHERTZ / 1000:.1f} ms",
+            f"{facts['instantft_ms_at_200_mhz']:.1f} ms",
+        ),
+        (
+            "of it in the RTL",
+            f"the first {in_rtl:,} steps, to {100 * facts['zotrain_accuracy_in_rtl']:.1f} %",
+            f"all {batches:,} steps",
+        ),
+    ]
+
+
+def _comparisons(found: DemoResult) -> list[tuple[str, int, str, int, str, bool]]:
+    """Rows of what was compared: name, cycles, what of it, differences, simulator, whether all is equal."""
+    zotrain, instantft = found.zeroth_order.comparison, found.adapters.comparison
+    jobs = (zotrain, f"{zotrain.steps_compared:,} steps"), (instantft, f"{instantft.batches_compared:,} steps")
+    rows = [
+        (name, one.cycles, f"{what}, {one.logits_compared} outputs", one.mismatches, "verilator", not one.mismatches)
+        for name, (one, what) in zip(CORES, jobs, strict=True)
+    ]
+    for name, one in found.verdicts.items():
+        rows.append((name, one.cycles, f"{one.compared:,} numbers", one.mismatches, one.simulator, one.passed))
+    return rows
+
+
+def _plot(draw: Callable[[Axes], None], size: tuple[float, float] = (6.4, 3.6)) -> str:
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
     draw(axes)
     axes.grid(alpha=0.3)
     picture = io.BytesIO()
@@ -135,26 +186,23 @@ def _plot(draw: Callable[[Axes], None]) -> str:
     return base64.b64encode(picture.getvalue()).decode()
 
 
-def _accuracy(axes: Axes, history: list[tuple[int, float, float]]) -> None:
-    steps, losses, accuracies = zip(*history, strict=True)
-    axes.plot(steps, [100 * accuracy for accuracy in accuracies], color="tab:blue")
-    axes.set(xlabel="step", ylabel="accuracy on held-out drifted digits, %", ylim=(0, 100))
-    other = axes.twinx()
-    other.plot(steps, losses, color="tab:orange", alpha=0.7)
-    other.set(ylabel="loss on the tuning samples")
-    other.set_ylim(bottom=0)
-
-
-def _epochs(axes: Axes, adapters: dict[tuple[str, str], Result]) -> None:
-    for (method, engine), result in adapters.items():
-        if engine == "rtl":
-            continue  # the same bits as golden, and so the same curve
-        dashed = "-" if engine == "golden" else "--"
-        axes.plot(
-            [100 * one for one in result.curve], dashed, label=f"{METHODS[method].title}, {engine}", linewidth=1.2
-        )
-    axes.set(xlabel="epoch", ylabel="accuracy on held-out drifted digits, %", ylim=(0, 100))
-    axes.legend(fontsize=8)
+def _accuracy(axes: Axes, found: DemoResult) -> None:
+    run = found.zeroth_order
+    # nothing is at 0 on a logarithmic axis: a line shows the accuracy before
+    passes, right = zip(*run.curve[1:], strict=True)
+    axes.plot(passes, [100 * one for one in right], color="tab:red", label="zeroth order, integers")
+    at = run.passes[run.comparison.steps_compared]
+    axes.plot(at, 100 * run.in_rtl.accuracy_after, "o", color="tab:red", label="to here in the RTL of zotrain")
+    colours = {"instantft": "tab:blue", "lora-last": "tab:green", "lora-all": "tab:grey"}
+    for (method, engine), curve in found.adapters.curves.items():
+        passes, right = zip(*curve[1:], strict=True)
+        dashed, numbers = ("-", "integers") if engine == "golden" else ("--", "float")
+        rtl = " and RTL" * ((method, engine) == ("instantft", "golden"))
+        label = f"{METHODS[method].title}, {numbers}{rtl}"
+        axes.plot(passes, [100 * one for one in right], dashed, color=colours[method], label=label, linewidth=1.2)
+    axes.axhline(100 * run.result.accuracy_before, color="black", linestyle=":", label="before")
+    axes.set(xscale="log", ylim=(40, 100), xlabel="samples passed forward", ylabel="held-out drifted digits right, %")
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def _distribution(axes: Axes, drawn: dict[str, np.ndarray]) -> None:

@@ -177,6 +177,7 @@ SIMULATED = {
     "scale": {},
     "pool": {},
     "grng": {},
+    "gaussian_array": {"gaps": [542, 542]},
     "pezo": {"gaps": [254, 254]},
     "perturb": {},
     "tile": {"preset": "pool"},

@@ -41,7 +41,7 @@ class ZotrainSpec(BusSpec):
         Generator of the perturbations, with replay; a pool has at least 32 numbers a cycle.
     gaussian : str
         ``tree``, ``select`` or ``sum``: instead of `generator` a `GaussianArraySpec` of that form, with a number for
-        each multiplier. A baseline, for comparison only.
+        each parameter of a perturbation's word. A baseline, for comparison only.
     deltas : str
         Memory of the deltas: ``block`` RAM, with all numbers of a word in a cycle, or ``ultra``, with a quarter of
         them in a cycle and as few multipliers.

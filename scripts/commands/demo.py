@@ -17,7 +17,7 @@ from ..options import PATH, SectionedCommand, as_json, option
 @option("--force", is_flag=True, help="Replace the files of an earlier demo.")
 @as_json
 def command(output: Path | None, simulator: str, force: bool, as_json: bool) -> None:
-    """Fine-tune on drifted digits, send the weights through the RTL, emit, estimate, and write a report."""
+    """Fine-tune on drifted digits in integers and in the RTL of both cores, emit, estimate, and write a report."""
     from rich.console import Console
 
     from ..demo import run, summary

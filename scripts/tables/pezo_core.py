@@ -73,8 +73,8 @@ def pezo_core(options: Options) -> Rows:
     notes = [
         "resources: open synthesis with the packing estimate of docs/estimate.md, not Vivado; generator: alone, with "
         "load and replay",
-        f"cycles: measured on the compiled core, bit-exact, {BATCH} samples a step; the forms of Gaussian numbers differ "
-        "in logic alone, so that one was simulated for all",
+        f"cycles: measured on the compiled core, bit-exact, {BATCH} samples a step; of the forms of Gaussian numbers, "
+        "which differ in logic alone, sum was simulated for all",
         "Gaussian: a generator for each multiplier, so that each parameter has a delta of its own",
     ]
     if options.seeds:
@@ -82,7 +82,7 @@ def pezo_core(options: Options) -> Rows:
         for row, found in zip(rows, _accuracies(specs, steps, options), strict=True):
             row |= found
         notes.append(
-            f"before, after: held-out {_NETWORK} right (%), drift camera, integer job on the core's array, {steps} steps of "
+            f"before, after: held-out {_NETWORK} right (%), drift camera, integer job on this array, {steps} steps of "
             f"{BATCH}, rate {zo_defaults(_NETWORK).rate:g} over the numbers' variance, {options.seeds} seeds"
         )
     return {"title": f"PeZO and Gaussian generators in a whole core: {network}, {chosen}", "rows": rows, "notes": notes}
@@ -122,7 +122,8 @@ def _accuracies(specs: dict[str, ZotrainSpec], steps: int, options: Options) -> 
 
 def _trial(spec: ZotrainSpec, seed: int, steps: int) -> tuple[float, float]:
     """Fractions right before and after; longer perturbations take as much less of a rate as they move further."""
-    network, task, source = preset(_NETWORK), task_of(_NETWORK, drift="camera", seed=seed), spec.source
+    network, task = preset(_NETWORK), task_of(_NETWORK, drift="camera", seed=seed)
+    source = replace(spec, network=_NETWORK).source
     module, _ = pretrained(network, task.pretrain, pretraining_defaults(_NETWORK, seed))
     sigma = source.sigma if isinstance(source, GaussianArraySpec) else 1.0
     run = IntegerZerothOrder(

@@ -2,15 +2,23 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from fabtune.boards.estimate.estimate import estimate_rtlil
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.datasets.tasks import task_of
+from fabtune.golden.models.presets import preset
+from fabtune.golden.models.sequential import module_of
 from fabtune.golden.rng.grng import GrngSpec
+from fabtune.golden.settings import build
+from fabtune.golden.train.zo.integer_tuning import IntegerTuning
 from fabtune.hw.verilog import emit
 from fabtune.scripts import demo
 from fabtune.scripts.cli import main
 from fabtune.scripts.demo import summary
+from fabtune.scripts.demo_zeroth import CORE, STEPS_IN_RTL, settings_for, zotrain_for_digits
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
 
@@ -24,31 +32,55 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     result = CliRunner().invoke(main, ["demo", "-o", str(output), "--json"])
     assert result.exit_code == 0
     facts = json.loads(result.stdout)
-    assert facts["accuracy_before"] < 0.6
-    assert facts["accuracy_after"] > 0.85
-    assert facts["instantft_accuracy_before"] < 0.6
+    assert facts["accuracy_undrifted"] > 0.95
+    assert facts["accuracy_before"] < 0.5
+    assert facts["zotrain_accuracy_after"] > 0.8
     assert facts["instantft_accuracy_after"] > 0.9
     assert facts["bit_exact"]
+    assert facts["zotrain_bit_exact"]
     assert facts["instantft_bit_exact"]
+    assert facts["zotrain_mismatches"] == facts["instantft_mismatches"] == facts["pezo_mismatches"] == 0
+    assert facts["zotrain_steps_compared"] == STEPS_IN_RTL
     assert facts["instantft_batches_compared"] == 500
+    assert facts["pezo_compared"] > 300_000
     assert set(facts["instantft_kv260"]) == {"lut", "ff", "bram36", "uram", "dsp"}
-    assert facts["mismatches"] == 0
-    assert facts["compared"] > 600_000
+    assert facts["zotrain_accuracy_in_rtl"] > facts["accuracy_before"]
+    assert facts["zotrain_cycles_per_step"] == round(facts["zotrain_cycles"] / STEPS_IN_RTL)
     page = (output / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 5
+    assert page.count("data:image/png;base64,") == 4
     assert page.count('class="ok"') == 4
     assert "NOT EQUAL" not in page
-    for folder in ("pezo_pool", "pezo_otf8", "pezo_otf14", "tile", "instantft"):
+    assert "fabtune estimate zotrain --preset tiny" in page
+    for folder in ("pezo_pool", "pezo_otf8", "pezo_otf14", "tile", "zotrain", "instantft"):
         assert (output / folder / "synth_ooc.tcl").exists()
 
     lines = summary(facts).splitlines()
-    assert len(lines) <= 8
+    assert len(lines) <= 9
     assert lines[-1].startswith(f"report: {output / 'report.html'}")
     assert f"{facts['instantft_cycles']:,} cycles" in "".join(lines)
+    assert f"{facts['zotrain_cycles_per_step']:,} cycles a step" in "".join(lines)
 
     again = CliRunner().invoke(main, ["demo", "-o", str(output)])
     assert again.exit_code == 2
     assert "report.html exists" in again.stderr
+
+
+def test_the_zeroth_order_core_is_the_preset_that_the_report_names():
+    assert zotrain_for_digits(preset("digits"), task_of("digits", drift="camera")) == build(ZotrainSpec, [], CORE)
+
+
+def test_the_first_steps_are_those_of_the_whole_run():
+    task, network = task_of("digits", drift="camera"), preset("digits")
+    module = module_of(network)
+    runs = [
+        IntegerTuning(network, module, task, settings_for(steps), lanes=16, columns=4).integers
+        for steps in (STEPS_IN_RTL, 2000)
+    ]
+    assert len({run.job.shift for run in runs}) == 1
+    assert len({run.job.position for run in runs}) == 1
+    for one, other in zip(*(run.orders[:STEPS_IN_RTL] for run in runs), strict=True):
+        assert one.rate == other.rate
+        assert np.array_equal(one.indices, other.indices)
 
 
 def test_table_6_beside_the_papers_numbers():

@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from fabtune.boards.estimate.estimate import Estimate
 from fabtune.golden.errors import UserError
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
 from fabtune.scripts.tables.trials import run_trials
 from fabtune.scripts.tables.zeroth import Way, _trial
+from fabtune.sim.compiled.step_cycles import StepCycles
 
 
 def short(model, steps):
@@ -85,6 +87,39 @@ def test_skip2_takes_less_time_than_lora_all(monkeypatch):
     assert counted["Skip2-LoRA"] < 10
 
 
+def test_cores_with_pezo_and_gaussian_generators(monkeypatch):
+    from fabtune.scripts.tables import pezo_core
+
+    simulated, lines = [], []
+
+    def estimate(spec):
+        whole = {"lut": 2000, "ff": 1000, "bram36": 7.5, "uram": 0, "dsp": 3}
+        share = {"lut": spec.width, "ff": spec.state_bits} if hasattr(spec, "width") else {}
+        return Estimate(whole | share, {}, 1, 1)
+
+    def cycles(spec, batch, stage):
+        stage("simulate the job")
+        simulated.append(spec)
+        return StepCycles(1000 + spec.source.replay_cycles, 0)
+
+    monkeypatch.setattr(pezo_core, "estimate_spec", estimate)
+    monkeypatch.setattr(pezo_core, "step_cycles", cycles)
+    options = Options(preset="tiny", seeds=2, steps=3, processes=1, progress=lines.append)
+    result = table_of("pezo-core")(options)
+    rows = {row.pop("core"): row for row in result["rows"]}
+    assert [row["generator lut"] for row in rows.values()] == [31, 31, 32, 64, 64, 64]
+    assert rows["Gaussian, tree"]["generator ff"] == 64 * 68
+    assert rows["Gaussian, tree"]["generator % of lut"] == 3.2
+    assert [row["cycles a step"] for row in rows.values()] == [1256, 1448, 1000, 1544, 1544, 1544]
+    assert [spec.gaussian for spec in simulated] == ["none", "none", "none", "sum"]
+    assert rows["Gaussian, tree"]["after"] == rows["Gaussian, select"]["after"] != rows["Gaussian, sum"]["after"]
+    assert len({row["before"] for row in rows.values()}) == 1
+    assert any("2 seeds" in note and "3 steps" in note for note in result["notes"])
+    assert result["title"].endswith("digits, tiny")
+    assert "PeZO on the fly, 8 bits: simulate the job" in lines
+    assert "before" not in table_of("pezo-core")(Options())["rows"][0]
+
+
 MISTAKES = {
     "table nope": "there is no table 'nope'; there are: pezo-3, pezo-4, pezo-6",
     "table instantft-7a": "--data-dir",
@@ -96,6 +131,8 @@ MISTAKES = {
     "table pezo-6 --plot curve.gif": ".png, .svg, .pdf",
     "table pezo-6 --plot curve.png": "--plot has no meaning with table pezo-6",
     "table pezo-6 --seeds 3": "--seeds has no meaning with table pezo-6",
+    "table pezo-6 --preset small": "--preset has no meaning with table pezo-6",
+    "table pezo-core --preset huge": "zotrain has no preset 'huge'; it has: tiny, small, fast",
     "table fedspzo --shots 3": "--shots has no meaning with table fedspzo",
 }
 

@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning: perturbations, an optimiser, integer parameters and the digits job of the demo."""
+"""Zeroth-order fine-tuning: perturbations, an optimiser, integer parameters, and a core's integers from floats."""
 
 from .optimiser import MeZO, PeZO, ZerothOrder
 from .periodic import Periodic

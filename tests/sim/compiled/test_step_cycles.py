@@ -1,0 +1,16 @@
+"""Cycles of a step: measured without what a command costs, the same whatever the number of steps."""
+
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.sim.compiled.step_cycles import step_cycles
+
+SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
+
+
+def test_cycles_of_a_step_are_those_of_its_passes_and_walks():
+    few, many = (step_cycles(SPEC, batch=4, steps=steps) for steps in (1, 3))
+    assert few == many
+    assert few.mismatches == 0
+    work = sum(stage.cycles for stage in SPEC.mapping.forward.stages)
+    # two passes of each sample; offsets, update, and the ring that keeps the mark; pipelines and softmax
+    least = 2 * 4 * work + SPEC.mapping.words + SPEC.source.replay_cycles
+    assert least < few.cycles < 2 * least
