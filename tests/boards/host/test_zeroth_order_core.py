@@ -59,8 +59,9 @@ VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "channels": (("network=3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4", "lanes=16"), {}),
 }
 LONG = (
-    *("leap", "constant factor", "one layer", "wide", "channels"),
-    *("gaussian, sum, a quarter in a cycle", "gaussian, select"),
+    *("a quarter of a word in a cycle", "pool", "14 bits, all in a cycle", "leap", "constant factor"),
+    *("one layer", "wide", "channels", "gaussian, tree", "gaussian, select"),
+    "gaussian, sum, a quarter in a cycle",
 )
 """Other cores of the same kind, each with a build of its own."""
 

@@ -57,7 +57,7 @@ def test_one_wrong_bit_in_the_memory_is_found():
     verdict = verify_phases(SPEC, phases)
     assert verdict.failures == ()
     assert verdict.mismatches > 3
-    assert any("deltas" in difference for difference in verdict.differences)
+    assert any("records" in difference for difference in verdict.differences)
 
 
 def test_a_scenario_has_all_commands():
