@@ -24,7 +24,7 @@ PER_BEAT = BEAT // 4
 
 
 class Walk(IntEnum):
-    """What a walk over all words does."""
+    """Kinds of walks over all words."""
 
     CLEAR = 0
     """Set the deltas to 0."""

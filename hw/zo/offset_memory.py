@@ -1,4 +1,4 @@
-"""Offset memory: what a perturbation adds to the parameters of each word, on both of its sides."""
+"""Offset memory: the numbers that a perturbation adds to the parameters of each word, on both of its sides."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring

@@ -1,4 +1,4 @@
-"""What comparisons of jobs on compiled cores with integer jobs have in common: the simulated core, inputs, figures."""
+"""Shared by comparisons of jobs on compiled cores with integer jobs: the simulated core, inputs, figures."""
 
 from __future__ import annotations
 
