@@ -18,6 +18,7 @@ from ...golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.job import EPS_SHIFTS, ZerothOrderStep
 from ...golden.zo.memory_layout import LABEL_BIT, StepOrder
+from ...golden.zo.split import Split
 from .driver import Buffer, Core, Finished
 
 
@@ -29,14 +30,14 @@ class Trained:
     ----------
     finished : Finished
         Cycles, steps, values and coefficients clipped.
-    steps : list of ZerothOrderStep
-        Record of each step.
+    slopes : list of ZerothOrderStep
+        Record of each slope of each step.
     position : int
         Position of the next perturbation, from which another job goes on.
     """
 
     finished: Finished
-    steps: list[ZerothOrderStep]
+    slopes: list[ZerothOrderStep]
     position: int
 
 
@@ -95,7 +96,14 @@ class ZerothOrderTrainer:
         return self.layout.deltas_of(self._deltas.array)
 
     def train(
-        self, inputs: NDArray[np.integer], steps: Sequence[StepOrder], position: int, eps_shift: int, shift: int
+        self,
+        inputs: NDArray[np.integer],
+        steps: Sequence[StepOrder],
+        position: int,
+        eps_shift: int,
+        shift: int,
+        split: Split = Split(),
+        scalars: bool = False,
     ) -> Trained:
         """Train with one command.
 
@@ -107,24 +115,30 @@ class ZerothOrderTrainer:
             Indices, labels and rate of each step.
         position : int
             Position of the first perturbation.
-        eps_shift, shift : int
+        eps_shift, shift, split, scalars
             See `golden.zo.job.ZerothOrderJob`.
 
         Raises
         ------
         UserError
-            If there are no steps, or samples, labels, a rate or a setting are out of range; nothing is written then.
+            If there are no steps, or samples, labels, a rate or a setting are out of range, or the core keeps fewer
+            samples at the cut than a step has; nothing is written then.
         """
-        period = self.spec.source.period
-        span = self.spec.mapping.span(period)
+        spec, period = self.spec, self.spec.source.period
+        split.check(spec.mapping)
+        layout = split.layout(spec.mapping, period)
         _check("position", position, 0, min(period, POSITIONS) - 1)
         _check("eps_shift", eps_shift, EPS_SHIFTS[0], EPS_SHIFTS[-1])
         _check("shift", shift, 0, LARGEST_SHIFT)
         batch = self._check_steps(inputs, steps)
+        if split.cut:
+            if not spec.cut_rows:
+                raise UserError(f"cut = {split.cut}: the core has no memory for that, generate it with cut_rows")
+            _check(f"samples of a step with cut = {split.cut}", batch, 1, spec.kept_samples(split.cut))
         if period > POSITIONS:
-            _check("position of the last step", position + (len(steps) - 1) * span, 0, POSITIONS - 1)
+            _check("position of the last step", position + (len(steps) - 1) * layout.span, 0, POSITIONS - 1)
         state = self.core.place(self.layout.state(position))
-        records = self.core.place(self.layout.records(len(steps), batch))
+        records = self.core.place(self.layout.records(len(steps) * split.slopes, batch))
         finished = self._run(
             Command.TRAIN,
             inputs,
@@ -135,10 +149,16 @@ class ZerothOrderTrainer:
             position=position,
             eps_shift=eps_shift,
             shift=shift,
+            cut=split.cut,
+            p1=split.first,
+            p2=split.second,
+            gap=layout.spans[1] - spec.mapping.parts(split.cut)[-1].words,
+            scalars=int(scalars),
         )
         records.invalidate()
-        found = self.layout.records_of(records.array, [len(step.indices) for step in steps], batch)
-        return Trained(finished, found, (position + len(steps) * span) % period)
+        sizes = [len(step.indices) for step in steps for _ in range(split.slopes)]
+        found = self.layout.records_of(records.array, sizes, batch)
+        return Trained(finished, found, (position + len(steps) * layout.span) % period)
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the network with the deltas as they are now: (n, classes) in Q8.16.

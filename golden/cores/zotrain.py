@@ -16,6 +16,7 @@ from ..nn.mapping import Mapping
 from ..rng.gaussian_array import GaussianArraySpec
 from ..rng.generators import Generator
 from ..rng.pezo import PezoSpec
+from ..zo.coefficient import LARGEST_BATCH
 from ..zo.mapping import PerturbationMapping
 from ..zo.memory_layout import ZerothOrderLayout
 from .shell import signature_of
@@ -23,6 +24,9 @@ from .zotrain_registers import REGISTERS
 
 LEAST_NUMBERS = 31
 """Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
+MOST_CUT_ROWS = 1 << 16
+LEAST_ULTRA_ROWS = 2048
+"""Rows from which on the memory at the cut is ultra RAM, which has 4,096."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,9 @@ class ZotrainSpec(BusSpec):
     deltas : str
         Memory of the deltas: ``block`` RAM, with all numbers of a word in a cycle, or ``ultra``, with a quarter of
         them in a cycle and as few multipliers.
+    cut_rows : int
+        Rows of the memory in which outputs of a network's first part are kept, where both parts have perturbations of
+        their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network.
 
     Raises
     ------
@@ -63,9 +70,9 @@ class ZotrainSpec(BusSpec):
     wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        "tiny": {"network": "digits", "lanes": 16, "columns": 4},
-        "small": {"columns": 4},
-        "fast": {"columns": 8, "deltas": "ultra"},
+        "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1024},
+        "small": {"columns": 4, "cut_rows": 4096},
+        "fast": {"columns": 8, "deltas": "ultra", "cut_rows": 2048},
     }
 
     network: str = "lenet5-mnist"
@@ -75,6 +82,7 @@ class ZotrainSpec(BusSpec):
     generator: PezoSpec = field(default_factory=PezoSpec)
     gaussian: Literal["none", "tree", "select", "sum"] = "none"
     deltas: Literal["block", "ultra"] = "block"
+    cut_rows: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +95,10 @@ class ZotrainSpec(BusSpec):
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
         if self.gaussian != "none" and self.generator != PezoSpec():
             raise UserError(f"gaussian = {self.gaussian} takes the place of generator: leave its settings out")
+        if not 0 <= self.cut_rows <= MOST_CUT_ROWS:
+            raise UserError(f"cut_rows = {self.cut_rows} is not in 0 to {MOST_CUT_ROWS}")
+        if self.cut_rows and len(self.mapping.forward.stages) == 1:
+            raise UserError(f"cut_rows = {self.cut_rows}: {self.network} has one stage and is not cut")
         if max(self.mapping.forward.frozen_beats, self.layout.delta_beats) >= 1 << 16:
             raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
 
@@ -118,6 +130,16 @@ class ZotrainSpec(BusSpec):
     def parts(self) -> int:
         """Cycles for the deltas of a word."""
         return 1 if self.deltas == "block" else 4
+
+    @property
+    def cut_style(self) -> str:
+        """Kind of the memory at the cut: a deep one is ultra RAM, where there is such."""
+        return "ultra" if self.cut_rows >= LEAST_ULTRA_ROWS else "block"
+
+    def kept_samples(self, cut: int) -> int:
+        """Most samples of a step whose outputs of the stage before the cut are kept, of both sides."""
+        stage = self.mapping.forward.stages[cut - 1]
+        return min(self.cut_rows // (2 * stage.groups * stage.cells), LARGEST_BATCH)
 
     @cached_property
     def layout(self) -> ZerothOrderLayout:

@@ -32,6 +32,8 @@ class Error(IntEnum):
     BAD_POSITION = 12
     BAD_EPS = 13
     BAD_SHIFT = 14
+    BAD_CUT = 15
+    BAD_SPLIT = 16
 
 
 ADDRESSES = (
@@ -57,6 +59,11 @@ CORE = CoreRegisters(
         Setting("position", "position of the first perturbation, below the generator's period"),
         Setting("eps_shift", "eps = 2**-eps_shift, 4 to 12"),
         Setting("shift", "bits that loss difference times rate is shifted to the right, 0 to 62"),
+        Setting("cut", "first stage of the second part, which has perturbations of its own; 0: the network is not cut"),
+        Setting("p1", "perturbations of the first part, or of a network that is not cut, in a step, 1 to 16"),
+        Setting("p2", "perturbations of the second part for each of those, 1 to 16; 1 without a cut"),
+        Setting("gap", "words of the generator that are skipped behind a perturbation of the second part, 0 to 63"),
+        Setting("scalars", "1: the coefficients of a step are rounded to 8 bits with a common shift"),
     ),
     counters=(
         Counter("steps_done", "steps of the last command that are complete"),

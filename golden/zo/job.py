@@ -5,6 +5,9 @@ sides of the deltas, E being what is added to the parameters of a word::
 
     E = round half even (deltas +- eps z) to Q4.12          parameters = saturate (pre-trained + E)
 
+A step has a slope for each pair of perturbations of a `Split`, and one without. A coefficient of the first part is the
+sum of those of its pairs, as in `scalars`, saturated. Coefficients may be rounded to the bytes of a message.
+
 The loss difference is the trapezoid on the softmax, see `loss_difference`; it is exactly odd in the sign of the
 perturbation. The coefficient of the update is ``c = - round half even (dL rate >> shift)``, see `coefficient`.
 """
@@ -22,11 +25,12 @@ from ..nn.forward import StageIntegers, forward
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.perturbation import POSITIONS, PerturbationSource
-from .coefficient import COEFFICIENT as COEFFICIENT  # users of the job find it here
-from .coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE, coefficient_of
+from .coefficient import COEFFICIENT, LARGEST_BATCH, LARGEST_SHIFT, RATE, coefficient_of
 from .deltas import DELTA, Deltas, PerturbationTable
 from .loss_difference import DIFFERENCE_FRACTION, loss_differences
 from .mapping import PerturbationMapping
+from .scalars import Scalars
+from .split import Split
 
 EPS_SHIFTS = range(4, 13)
 """Shifts of eps: the perturbation is far above a last place of Q4.12 there, and far below 1."""
@@ -34,14 +38,14 @@ EPS_SHIFTS = range(4, 13)
 
 @dataclass(frozen=True)
 class ZerothOrderStep:
-    """Record of a step.
+    """Record of a slope: a step has one, or one for each pair of its perturbations.
 
     Parameters
     ----------
     position : int
-        Position of the perturbation.
+        Position of the perturbation, of a pair that of the second part.
     coefficient : int
-        Multiple of the perturbation that was added to the deltas.
+        Multiple of the perturbation that was added to the deltas; before its rounding to the bytes of a message.
     difference : int
         Sum of the samples' loss differences, with `DIFFERENCE_FRACTION` fraction bits.
     probabilities : array of int, (2, samples)
@@ -52,6 +56,30 @@ class ZerothOrderStep:
     coefficient: int
     difference: int
     probabilities: Integers
+
+
+@dataclass
+class TunedPart:
+    """Neighbouring stages with perturbations of their own.
+
+    Parameters
+    ----------
+    mapping : PerturbationMapping
+    words : array of int, (words, width)
+        Pre-trained parameters.
+    deltas : Deltas
+    """
+
+    mapping: PerturbationMapping
+    words: Integers
+    deltas: Deltas
+
+    def parameters(self, table: Integers, narrow: Narrower) -> tuple[StageIntegers, ...]:
+        """Parameters with the deltas of a table, 28 fraction bits."""
+        numbers = narrow(self.deltas.perturbation.spread(table, self.mapping.words), DELTA, Q4_12)
+        lanes = np.arange(self.mapping.width) % numbers.shape[1]
+        moved = np.clip(self.words + numbers[:, lanes], Q4_12.minimum, Q4_12.maximum)
+        return self.mapping.split(moved)
 
 
 class ZerothOrderJob:
@@ -72,13 +100,20 @@ class ZerothOrderJob:
     position : int
         Position of the first perturbation.
     deltas : array of int, optional
-        Deltas to start from, see `Deltas`.
+        Deltas to start from, see `total`; by default there are none.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
+    split : Split
+        Perturbations of a step.
+    scalars : bool
+        Round the coefficients of a step to the bytes of a message, see `scalars.Scalars`.
 
     Attributes
     ----------
-    deltas : Deltas
+    parts : tuple of TunedPart
+        Parts of the network, one or two.
+    layout : StepLayout
+        Positions of the perturbations of a step.
     position : int
         Position of the next perturbation, less than the generator's period. A step at a position without a name, see
         `rng.perturbation.POSITIONS`, is refused.
@@ -99,6 +134,8 @@ class ZerothOrderJob:
         position: int = 0,
         deltas: Integers | None = None,
         products: str = "blas",
+        split: Split = Split(),
+        scalars: bool = False,
     ) -> None:
         if eps_shift not in EPS_SHIFTS:
             raise UserError(f"eps_shift = {eps_shift} is not in {EPS_SHIFTS[0]} to {EPS_SHIFTS[-1]}")
@@ -107,15 +144,49 @@ class ZerothOrderJob:
         last = min(source.period, POSITIONS) - 1
         if not 0 <= position <= last:
             raise UserError(f"position = {position} is not in 0 to {last}")
-        self.mapping, self.shift = mapping, shift
-        self.words = mapping.flatten(frozen)
-        self.perturbation = PerturbationTable(source, mapping.words)
-        self.deltas = Deltas(self.perturbation, deltas)
-        self.eps = 1 << (DELTA.fraction - self.perturbation.fraction - eps_shift)
-        self.position, self.span = position, mapping.span(source.period)
+        split.check(mapping)
+        self.mapping, self.shift, self.split, self.scalars = mapping, shift, split, scalars
+        self.source, self.position = source, position
+        self.layout = split.layout(mapping, source.period)
+        parts = mapping.parts(split.cut)
+        tables = [PerturbationTable(source, part.words) for part in parts]
+        self.parts = tuple(
+            TunedPart(part, part.flatten(frozen[part.stages.start : part.stages.stop]), Deltas(table))
+            for part, table in zip(parts, tables, strict=True)
+        )
+        if deltas is not None:
+            self.total = deltas
+        self.eps = 1 << (DELTA.fraction - tables[0].fraction - eps_shift)
         self.softmax = SoftmaxTables()
         self._product: Product = product_of(products)
         self._narrow, self._coefficients = Narrower(), Narrower()
+
+    @property
+    def total(self) -> Integers:
+        """Sum of updates, `DELTA`: of the table's shape, for a network that is cut (2, *shape)."""
+        totals = [part.deltas.total for part in self.parts]
+        return np.stack(totals) if self.split.cut else totals[0]
+
+    @total.setter
+    def total(self, total: Integers) -> None:
+        if self.split.cut and len(total) != len(self.parts):
+            raise UserError(f"deltas of {total.shape} are not those of {len(self.parts)} parts")
+        for part, own in zip(self.parts, total if self.split.cut else [total], strict=True):
+            part.deltas = Deltas(part.deltas.perturbation, own)
+
+    @property
+    def rows(self) -> Integers:
+        """Deltas of each word as the core's memory holds them, (words, n)."""
+        found = np.empty((self.mapping.words, self.source.width), np.int64)
+        for part in self.parts:
+            found[part.mapping.rows] = part.deltas.perturbation.spread(part.deltas.total, part.mapping.words)
+        return found
+
+    @rows.setter
+    def rows(self, rows: Integers) -> None:
+        for part in self.parts:
+            own = part.deltas
+            own.total = own.perturbation.folded(rows[part.mapping.rows], own.total)
 
     @property
     def saturations(self) -> int:
@@ -127,8 +198,8 @@ class ZerothOrderJob:
         """Number of coefficients clipped to `COEFFICIENT` so far."""
         return self._coefficients.saturations
 
-    def step(self, inputs: Integers, labels: Integers, rate: int) -> ZerothOrderStep:
-        """Move along one perturbation.
+    def step(self, inputs: Integers, labels: Integers, rate: int) -> list[ZerothOrderStep]:
+        """Move along the perturbations of a step.
 
         Parameters
         ----------
@@ -138,46 +209,70 @@ class ZerothOrderJob:
         rate : int
             Rate of the step in `RATE`, from `rates_of`; 0 moves nothing.
 
+        Returns
+        -------
+        list of ZerothOrderStep
+            A record for each slope; those of one perturbation of the first part are neighbours.
+
         Raises
         ------
         UserError
             If a shape, a label or the rate does not fit, or the position has no name; nothing has changed then.
         """
         self._check(inputs, labels, rate)
-        position = self.position
-        plus, minus = (self._logits(inputs, self.deltas.along(position, side), self._narrow) for side in self._sides)
-        differences, probabilities = loss_differences(plus, minus, labels, self.softmax)
-        difference = int(differences.sum())
-        coefficient = coefficient_of(difference, rate, self.shift, self._coefficients)
-        self.deltas.add(position, coefficient)
-        self.position = (position + self.span) % self.perturbation.source.period
-        return ZerothOrderStep(position, coefficient, difference, probabilities)
+        period = self.source.period
+        *first, second = self.parts
+        found = []
+        for start, others in self.layout.positions(self.position):
+            between = [inputs, inputs]
+            for part in first:
+                between = [self._forward(part, inputs, part.deltas.along(start, side)) for side in self._sides]
+            for position in others:
+                sides = zip(between, self._sides, strict=True)
+                logits = [self._forward(second, one, second.deltas.along(position, side)) for one, side in sides]
+                plus, minus = (one.reshape(len(inputs), -1) for one in logits)
+                differences, probabilities = loss_differences(plus, minus, labels, self.softmax)
+                difference = int(differences.sum())
+                coefficient = coefficient_of(difference, rate, self.shift, self._coefficients)
+                found.append(ZerothOrderStep(position % period, coefficient, difference, probabilities))
+        self.move([slope.coefficient for slope in found])
+        return found
+
+    def move(self, coefficients: Sequence[int]) -> None:
+        """Add the updates of a step, with a coefficient for each slope, and go on to the next position."""
+        given = iter(Scalars.of(coefficients).coefficients if self.scalars else coefficients)
+        for start, others in self.layout.positions(self.position):
+            own = [int(self._coefficients(next(given), 0, COEFFICIENT)) for _ in others]
+            for at, coefficient in zip(others, own, strict=True):
+                self.parts[-1].deltas.add(at, coefficient)
+            if self.split.cut:
+                self.parts[0].deltas.add(start, int(self._coefficients(sum(own), 0, COEFFICIENT)))
+        self.position = (self.position + self.layout.span) % self.source.period
 
     def logits(self, inputs: Integers) -> Integers:
         """Logits of the tuned network, (samples, classes) in Q8.16; the counters are not used."""
-        return self._logits(inputs, self.deltas.total, Narrower())
+        values = inputs
+        for part in self.parts:
+            values = self._forward(part, values, part.deltas.total, Narrower())
+        return values.reshape(len(inputs), -1)
 
     def tuned(self) -> tuple[StageIntegers, ...]:
         """Parameters of the tuned network in Q4.12."""
-        return self._parameters(self.deltas.total, Narrower())
+        return tuple(one for part in self.parts for one in part.parameters(part.deltas.total, Narrower()))
 
     @property
     def _sides(self) -> tuple[int, int]:
         return self.eps, -self.eps
 
-    def _parameters(self, table: Integers, narrow: Narrower) -> tuple[StageIntegers, ...]:
-        """Parameters with the deltas of a table, 28 fraction bits."""
-        numbers = narrow(self.perturbation.spread(table, self.mapping.words), DELTA, Q4_12)
-        lanes = np.arange(self.mapping.width) % numbers.shape[1]
-        moved = np.clip(self.words + numbers[:, lanes], Q4_12.minimum, Q4_12.maximum)
-        return self.mapping.split(moved)
-
-    def _logits(self, inputs: Integers, table: Integers, narrow: Narrower) -> Integers:
-        values = inputs
-        stages = self.mapping.forward.network_stages
-        for stage, own in zip(stages, self._parameters(table, narrow), strict=True):
+    def _forward(
+        self, part: TunedPart, inputs: Integers, table: Integers, narrow: Narrower | None = None
+    ) -> Integers:
+        """Outputs of a part of the network, with the deltas of a table."""
+        values, narrow = inputs, narrow or self._narrow
+        stages = [self.mapping.forward.network_stages[at] for at in part.mapping.stages]
+        for stage, own in zip(stages, part.parameters(table, narrow), strict=True):
             values = forward(stage, own, values, self._product, narrow)
-        return values.reshape(len(inputs), -1)
+        return values
 
     def _check(self, inputs: Integers, labels: Integers, rate: int) -> None:
         forward, samples = self.mapping.forward, len(inputs)
@@ -198,11 +293,15 @@ class ZerothOrderJob:
 
 
 def rates_of(
-    rates: Sequence[float], batches: Sequence[int], perturbation: PerturbationTable, eps_shift: int = 10
+    rates: Sequence[float],
+    batches: Sequence[int],
+    perturbation: PerturbationTable,
+    eps_shift: int = 10,
+    slopes: int = 1,
 ) -> tuple[list[int], int]:
     """Convert learning rates of mean losses to the integers of a job.
 
-    ``c = - rate * dL / (2 eps batch)`` in units of ``2**(fraction - 28)``.
+    ``c = - rate * dL / (2 eps batch slopes)`` in units of ``2**(fraction - 28)``.
 
     Parameters
     ----------
@@ -213,6 +312,8 @@ def rates_of(
     perturbation : PerturbationTable
     eps_shift : int
         See `ZerothOrderJob`.
+    slopes : int
+        Slopes of a step, see `Split`.
 
     Returns
     -------
@@ -227,7 +328,7 @@ def rates_of(
     if not len(rates) or min(rates) < 0 or not np.isfinite(rates).all():
         raise UserError(f"learning rates of {min(rates, default=0):g} to {max(rates, default=0):g}: give 0 or more")
     exponent = DELTA.fraction - perturbation.fraction + eps_shift - 1 - DIFFERENCE_FRACTION
-    exact = [np.ldexp(rate / batch, exponent) for rate, batch in zip(rates, batches, strict=True)]
+    exact = [np.ldexp(rate / (batch * slopes), exponent) for rate, batch in zip(rates, batches, strict=True)]
     shift = RATE.width - int(np.frexp(max(exact))[1])
     if np.rint(np.ldexp(max(exact), shift)) > RATE.maximum:
         shift -= 1

@@ -3,16 +3,17 @@
 Where there are few words, several cycles for each.
 
 The words of the biases come first, because the first stage needs them with its first outputs; those of the weights
-follow as they stand in the weight memory. Parameter j of a word takes number ``j mod n`` of its cycle in every
-perturbation, so that a word has only n different sums of updates.
+follow as they stand in the weight memory. A stage's biases begin with a word, so that each stage has its own words, and
+a network that is cut in two parts has two perturbations of the same words. Parameter j of a word takes number ``j mod
+n`` of its cycle in every perturbation, so that a word has only n different sums of updates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd
+from itertools import accumulate
 
 import numpy as np
 
@@ -30,15 +31,34 @@ WIDEST = 64
 
 @dataclass(frozen=True)
 class PerturbationMapping:
-    """Words of a perturbation of a network's parameters.
+    """Words of a perturbation of a network's parameters, or of those of neighbouring stages.
 
     Parameters
     ----------
     forward : Mapping
         Network on the array.
+    first : int
+        First stage whose parameters are perturbed.
+    last : int, optional
+        Stage behind the last one; by default that is the network's last stage.
+
+    Attributes
+    ----------
+    stages : range
+        Numbers of the stages.
     """
 
     forward: Mapping
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def stages(self) -> range:  # noqa: D102, it is an attribute
+        return range(len(self.forward.stages))[self.first : self.last]
+
+    def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:
+        """Words of both parts of a network that is cut before a stage; those of all of it without a cut, 0."""
+        return tuple(replace(self, first=a, last=b) for a, b in ((0, cut), (cut, None)) if b != 0)
 
     @cached_property
     def cycles(self) -> int:
@@ -48,7 +68,7 @@ class PerturbationMapping:
         then a part of the array's, and fewer parameters share a number.
         """
         cycles, largest = 1, self.forward.lanes * self.forward.columns
-        while largest > WIDEST * cycles and self._words(2 * cycles) <= ROWS:
+        while largest > WIDEST * cycles and self._rows(2 * cycles) <= ROWS:
             cycles *= 2
         return cycles
 
@@ -59,31 +79,60 @@ class PerturbationMapping:
 
     @property
     def bias_groups(self) -> int:
-        """Groups of output channels whose biases stand side by side in a word."""
+        """Most groups of output channels whose biases stand side by side in a word."""
         return self.forward.lanes // self.cycles
 
     @property
     def bias_words(self) -> int:
         """Words of the biases."""
-        return -(-self.forward.groups // self.bias_groups)
+        return len(self._bias_rows)
 
     @property
     def words(self) -> int:
         """Words of a perturbation, and so cycles of the generator."""
-        return self._words(self.cycles)
+        return len(self.rows)
 
-    def _words(self, cycles: int) -> int:
-        return -(-self.forward.groups * cycles // self.forward.lanes) + self.forward.weight_words * cycles
+    @cached_property
+    def rows(self) -> Integers:
+        """Number of each word among those of the whole network, (words,)."""
+        whole = self._bias_starts(self.cycles)[-1]
+        weights = whole + np.array(self._weight_starts)[[self.stages.start, self.stages.stop]] * self.cycles
+        return np.concatenate([self._bias_rows, np.arange(*weights)])
 
-    def span(self, period: int) -> int:
-        """Positions from one perturbation to the next: at least `words`, and coprime to the generator's period.
+    @property
+    def bias_rows(self) -> tuple[tuple[int, int], ...]:
+        """First group of output channels, and number of groups, of each row of biases of the whole network."""
+        found = []
+        for stage in self.forward.stages:
+            for first in range(0, stage.groups, self.bias_groups):
+                found.append((stage.biases + first, min(self.bias_groups, stage.groups - first)))
+        return tuple(found)
 
-        Then all positions of the sequence are taken before the first one returns.
-        """
-        span = self.words
-        while gcd(span, period) > 1:
-            span += 1
-        return span
+    @property
+    def bias_starts(self) -> tuple[int, ...]:
+        """Row of the first biases of each of the network's stages, and of its first weights."""
+        return self._bias_starts(self.cycles)
+
+    @property
+    def weight_starts(self) -> tuple[int, ...]:
+        """Row of the first weights of each of the network's stages, and the number of all rows."""
+        return tuple(self.bias_starts[-1] + self.cycles * start for start in self._weight_starts)
+
+    @property
+    def _bias_rows(self) -> Integers:
+        starts = self.bias_starts
+        return np.arange(starts[self.stages.start], starts[self.stages.stop])
+
+    def _bias_starts(self, cycles: int) -> tuple[int, ...]:
+        words = (-(-stage.groups * cycles // self.forward.lanes) for stage in self.forward.stages)
+        return tuple(accumulate(words, initial=0))
+
+    @property
+    def _weight_starts(self) -> tuple[int, ...]:
+        return *(stage.weights for stage in self.forward.stages), self.forward.weight_words
+
+    def _rows(self, cycles: int) -> int:
+        return self._bias_starts(cycles)[-1] + self.forward.weight_words * cycles
 
     def lead(self, cycles: int) -> int:
         """Words whose offsets must be there when a pass begins, where each takes so many cycles to make.
@@ -92,9 +141,9 @@ class PerturbationMapping:
         biases and the first of the array's words.
         """
         lead, start = 1, 0
-        for stage in self.forward.stages:
+        for stage in self.forward.stages[self.stages.start : self.stages.stop]:
             for group in range(stage.groups):
-                first = stage.weights + group * stage.words
+                first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
                 used = start + group * (stage.cycles // stage.groups)
                 # the first word of a group is the most urgent, or the last where words are made more slowly than used
                 for word in (0, stage.words - 1):
@@ -105,14 +154,18 @@ class PerturbationMapping:
     @cached_property
     def positions(self) -> tuple[tuple[Integers, Integers], ...]:
         """Index of each stage's weights, in `Stage.weight_shape`, and biases in the flattened words."""
-        found, first = [], self.bias_words * self.width
-        for at, (stage, own) in enumerate(zip(self.forward.network_stages, self.forward.stages, strict=True)):
-            weights = first + weight_positions(self.forward, at).reshape(stage.weight_shape)
-            found.append((weights, own.biases * self.forward.columns + np.arange(stage.biases)))
+        starts, size = self.bias_starts, self.forward.lanes * self.forward.columns
+        weights_first = self.bias_words * self.width - self._weight_starts[self.stages.start] * size
+        found = []
+        for at in self.stages:
+            stage = self.forward.network_stages[at]
+            weights = weights_first + weight_positions(self.forward, at).reshape(stage.weight_shape)
+            biases = (starts[at] - starts[self.stages.start]) * self.width + np.arange(stage.biases)
+            found.append((weights, biases))
         return tuple(found)
 
     def flatten(self, parameters: Sequence[StageIntegers]) -> Integers:
-        """Arrange parameters in words: (words, width), 0 where there is no parameter.
+        """Arrange the parameters of the stages in words: (words, width), 0 where there is no parameter.
 
         Raises
         ------

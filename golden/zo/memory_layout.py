@@ -87,7 +87,7 @@ class ZerothOrderLayout:
 
     @staticmethod
     def record_beats(batch: int) -> int:
-        """Beats of a step's record, where steps have at most so many samples."""
+        """Beats of a slope's record, where steps have at most so many samples."""
         return 1 + -(-batch // WORDS)
 
     # -- regions ---------------------------------------------------------------------------------------------------
@@ -124,9 +124,9 @@ class ZerothOrderLayout:
         padded = np.pad(rows, ((0, 0), (0, self.row_beats * WORDS - rows.shape[1])))
         return Region.containing("deltas", np.ascontiguousarray(padded, "<i4").view(np.uint8))
 
-    def records(self, steps: int, batch: int) -> Region:
-        """Records of so many steps."""
-        return Region("records", max(steps, 1) * self.record_beats(batch) * BEAT)
+    def records(self, slopes: int, batch: int) -> Region:
+        """Records of so many slopes."""
+        return Region("records", max(slopes, 1) * self.record_beats(batch) * BEAT)
 
     def logits(self, samples: int) -> Region:
         """Logits of so many samples."""
@@ -139,21 +139,21 @@ class ZerothOrderLayout:
         rows = image.view("<i4").reshape(self.mapping.words, -1)
         return rows[:, : self.generator.width].astype(np.int64)
 
-    def records_image(self, steps: Sequence[ZerothOrderStep], batch: int) -> Bytes:
+    def records_image(self, slopes: Sequence[ZerothOrderStep], batch: int) -> Bytes:
         """Build records as the core writes them.
 
-        Of each step the probabilities of the labels, plus below minus in a word for each sample, from a beat on; then
+        Of each slope the probabilities of the labels, plus below minus in a word for each sample, from a beat on; then
         in a beat of its own position, coefficient and, in two words, the loss difference.
         """
-        image = np.zeros((len(steps), self.record_beats(batch) * WORDS), np.int64)
-        for row, step in zip(image, steps, strict=True):
+        image = np.zeros((len(slopes), self.record_beats(batch) * WORDS), np.int64)
+        for row, step in zip(image, slopes, strict=True):
             plus, minus = step.probabilities
             row[: len(plus)] = plus | minus << 16
             row[-WORDS:] = step.position, step.coefficient, step.difference & 0xFFFFFFFF, step.difference >> 32
         return image.astype("<i4").view(np.uint8).reshape(-1)
 
     def records_of(self, image: Bytes, sizes: Sequence[int], batch: int) -> list[ZerothOrderStep]:
-        """Read the records of steps of so many samples each."""
+        """Read the records of slopes of so many samples each."""
         rows = image.view("<u4").reshape(-1, self.record_beats(batch) * WORDS).astype(np.int64)
         found = []
         for row, size in zip(rows, sizes, strict=True):

@@ -9,20 +9,18 @@ from ...golden.axi.axi_write import AxiWriteSpec
 from ...golden.axi.bus import BEAT
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command, Error
-from ...golden.zo.coefficient import CoefficientSpec
 from ...golden.zo.deltas import DELTA
-from ...golden.zo.loss_difference import LossDifferenceSpec
+from ...golden.zo.split import MOST_PERTURBATIONS
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_reader import OutputReader
 from ..rng.generators import generator_of
-from ..zo.coefficient import Coefficient
-from ..zo.delta_memory import DeltaMemory, Walk
-from ..zo.loss_difference import LossDifference
+from ..zo.delta_memory import DeltaMemory, Walk, WalkRange
 from ..zo.offset_memory import OffsetMemory
 from ..zo.perturbation_numbers import PerturbationNumbers
-from ..zo.record_writer import RecordWriter
+from ..zo.slope_recorder import SlopeRecorder
 from ..zo.state_loader import StateLoader
 from ..zo.step_scheduler import StepScheduler
+from ..zo.step_updates import StepUpdates
 from .logit_writer import LogitWriter
 from .memory_system import MemorySystem, buses
 from .shell import Control
@@ -66,6 +64,9 @@ class ZerothOrderTrainer(wiring.Component):
     is read once and computed on the plus side, then on the minus side. When the last sample's loss difference is there,
     the deltas are updated. The samples of the next step come in meanwhile.
 
+    With two parts, the passes of the first one leave their outputs in the forward engine's cut memory, from which those
+    of the second one begin, for one perturbation after the other. All updates of a step come at its end.
+
     Parameters
     ----------
     spec : ZotrainSpec
@@ -85,14 +86,18 @@ class ZerothOrderTrainer(wiring.Component):
         forward, generator = spec.mapping.forward, spec.source
         self.generator, self.numbers = generator_of(generator), PerturbationNumbers(generator, spec.parts)
         self.offsets = OffsetMemory(spec.mapping, self.numbers)
-        self.engine = ForwardEngine(forward, offsets=self.offsets.interface, kept=len(forward.stages) - 1)
+        self.engine = ForwardEngine(
+            forward,
+            offsets=self.offsets.interface,
+            kept=len(forward.stages) - 1,
+            cut_rows=spec.cut_rows,
+            cut_style=spec.cut_style,
+        )
         self.reader = OutputReader(forward)
-        self.span = spec.mapping.span(generator.period)
-        self.deltas = DeltaMemory(spec.mapping, self.numbers, self.span, spec.deltas)
-        self.loss = LossDifference(LossDifferenceSpec(classes=forward.stages[-1].channels))
-        self.coefficient = Coefficient(CoefficientSpec())
+        self.deltas = DeltaMemory(spec.mapping, self.numbers, spec.deltas)
+        self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels), StepUpdates()
         self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
-        self.records, self.logits = RecordWriter(), LogitWriter(spec.layout.logit_beats)
+        self.logits = LogitWriter(spec.layout.logit_beats)
         self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER)
         super().__init__({"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))})
 
@@ -100,8 +105,8 @@ class ZerothOrderTrainer(wiring.Component):
         m = Module()
         control, engine = self.control, self.engine
         for name in (
-            "engine", "reader", "generator", "numbers", "offsets", "deltas", "loss", "coefficient", "scheduler",
-            "state", "records", "logits", "memory",
+            "engine", "reader", "generator", "numbers", "offsets", "deltas", "slopes", "updates", "scheduler", "state",
+            "logits", "memory",
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
         # registered: the command is stable long before they are used
@@ -114,8 +119,7 @@ class ZerothOrderTrainer(wiring.Component):
         self._monitor(m)
         transferred = self._memory(m, transferring)
         self._results(m, infer)
-        last_loss = self._losses(m)
-        self._commands(m, infer, transferring, transferred, last_loss)
+        self._commands(m, infer, transferring, transferred)
         return m
 
     def _perturb(self, m: Module) -> None:
@@ -156,7 +160,7 @@ class ZerothOrderTrainer(wiring.Component):
         for bus in buses(1):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
         wiring.connect(m, scheduler.order_read, memory.order_read)
-        wiring.connect(m, self.records.write, memory.records_write)
+        wiring.connect(m, self.slopes.write, memory.records_write)
         wiring.connect(m, self.logits.write, memory.logits_write)
         wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
         m.d.comb += [
@@ -205,7 +209,7 @@ class ZerothOrderTrainer(wiring.Component):
 
     def _results(self, m: Module, infer: Value) -> None:
         """Logits go to the losses, or to memory."""
-        engine, reader, loss, logits = self.engine, self.reader, self.loss, self.logits
+        engine, reader, slopes, logits = self.engine, self.reader, self.slopes, self.logits
         wiring.connect(m, engine.outputs, reader.outputs)
         channels = self.mapping.forward.stages[-1].channels
         channel = Signal(range(channels))
@@ -213,90 +217,116 @@ class ZerothOrderTrainer(wiring.Component):
         taken = reader.o.valid & reader.o.ready
         with m.If(taken):
             m.d.sync += channel.eq(Mux(last, 0, channel + 1))
+        label = self.scheduler.label
         m.d.comb += [
-            *(into.i.payload.logit.eq(reader.o.payload) for into in (loss, logits)),
-            *(into.i.payload.last.eq(last) for into in (loss, logits)),
-            loss.i.valid.eq(reader.o.valid & ~infer),
+            *(into.i.payload.logit.eq(reader.o.payload) for into in (slopes, logits)),
+            *(into.i.payload.last.eq(last) for into in (slopes, logits)),
+            slopes.i.valid.eq(reader.o.valid & ~infer),
             logits.i.valid.eq(reader.o.valid & infer),
-            reader.o.ready.eq(Mux(infer, logits.i.ready, loss.i.ready)),
-            loss.label.valid.eq(self.scheduler.label.valid & ~infer),
-            loss.label.payload.label.eq(self.scheduler.label.payload),
-            self.scheduler.label.ready.eq(loss.label.ready | infer),
+            reader.o.ready.eq(Mux(infer, logits.i.ready, slopes.i.ready)),
+            slopes.label.valid.eq(label.valid & ~infer),
+            slopes.label.payload.eq(label.payload),
+            label.ready.eq(slopes.label.ready | infer),
         ]
 
-    def _losses(self, m: Module) -> Value:
-        """Loss differences go to the coefficient and into the record; whether a step's last one does, a cycle late."""
-        loss, coefficient, records, step = self.loss, self.coefficient, self.records, self.scheduler.step
-        done, last, over = Signal(step.payload.last_sample.shape()), Signal(), Signal()
-        moved = loss.o.valid & coefficient.i.ready & records.pair.ready
-        m.d.sync += [last.eq(done == step.payload.last_sample), over.eq(moved & last)]
-        with m.If(moved):
-            m.d.sync += done.eq(Mux(last, 0, done + 1))
-        m.d.comb += [
-            coefficient.i.valid.eq(loss.o.valid & records.pair.ready),
-            records.pair.valid.eq(loss.o.valid & coefficient.i.ready),
-            loss.o.ready.eq(coefficient.i.ready & records.pair.ready),
-            coefficient.i.payload.difference.eq(loss.o.payload.difference),
-            coefficient.i.payload.last.eq(last),
-            records.pair.payload.plus.eq(loss.o.payload.plus),
-            records.pair.payload.minus.eq(loss.o.payload.minus),
-            records.pair.payload.last.eq(last),
-            records.summary.payload.coefficient.eq(coefficient.o.payload.coefficient),
-            records.summary.payload.difference.eq(coefficient.o.payload.difference),
-            coefficient.rate.payload.rate.eq(step.payload.rate),
-            coefficient.rate.payload.shift.eq(self.control.settings.shift),
-        ]
-        return over
+    def _samples(self, m: Module, release: Value, infer: Value, first: Value) -> Value:
+        """Hold samples until their step begins; its last one is followed by none of the next step's.
 
-    def _hold(self, m: Module, release: Value, infer: Value) -> None:
-        """Hold samples until their step begins; its last one is followed by none of the next step's."""
-        engine, step = self.engine, self.scheduler.step
-        hold, before, begun = Signal(init=1), Signal(), Signal(step.payload.last_sample.shape())
+        Labels are taken in passes of the `first` part. Returns if all passes are over since the last `release`.
+        """
+        engine, step, slopes = self.engine, self.scheduler.step, self.slopes
+        hold, before = Signal(init=1), Signal()
+        begun, over = Signal(step.payload.last_sample.shape()), Signal()
         first_pass = engine.running & ~engine.again
-        m.d.sync += before.eq(first_pass)
-        with m.If(first_pass & ~before & ~infer):
+        begins = first_pass & ~before & ~infer
+        m.d.sync += [before.eq(first_pass), slopes.sample.eq(begins & first)]
+        with m.If(begins):
             m.d.sync += begun.eq(begun + 1)
             with m.If(begun == step.payload.last_sample):
                 m.d.sync += [hold.eq(1), begun.eq(0)]
         with m.If(release):
-            m.d.sync += hold.eq(0)
+            m.d.sync += [hold.eq(0), over.eq(0)]
         with m.Elif(self.control.ready):
             m.d.sync += hold.eq(1)
-        m.d.comb += engine.hold.eq(hold)
+        with m.Elif(hold & engine.again & engine.done):
+            m.d.sync += over.eq(1)
+        m.d.comb += [engine.hold.eq(hold), slopes.last_sample.eq(step.payload.last_sample)]
+        return over
 
-    def _commands(self, m: Module, infer: Value, transferring: Signal, transferred: Value, last_loss: Value) -> None:
+    def _position(self, m: Module) -> Signal:
+        """Position of the generator's word on offer."""
+        period, deltas, control = self.spec.source.period, self.deltas, self.control
+        position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
+        m.d.comb += after.eq(Mux(position == period - 1, 0, position + 1))
+        with m.If(control.start):
+            m.d.sync += [position.eq(control.settings.position), marked.eq(control.settings.position)]
+        with m.Elif(deltas.word):
+            m.d.sync += position.eq(Mux(deltas.replay, marked, after))
+            with m.If(deltas.mark):
+                m.d.sync += marked.eq(after)
+        return position
+
+    def _commands(self, m: Module, infer: Value, transferring: Signal, transferred: Value) -> None:
         """Sequence of each command."""
-        control, settings, memory = self.control, self.control.settings, self.memory
-        deltas, scheduler, coefficient, records = self.deltas, self.scheduler, self.coefficient, self.records
+        control, settings, memory, engine = self.control, self.control.settings, self.memory, self.engine
+        deltas, scheduler, slopes, updates = self.deltas, self.scheduler, self.slopes, self.updates
         image, save = memory.images_read.command, memory.deltas_write.command
-        walk, job = deltas.control, scheduler.job
-        period = self.spec.source.period
-        position, after = Signal(range(period)), Signal(range(period + self.span))
+        walk, job, passes = deltas.control, scheduler.job, engine.passes
+        position = self._position(m)
         steps_left, last_step, release = Signal(32), Signal(), Signal()
-        chosen, requested = Signal.like(walk.coefficient), Signal()
+        # the perturbation in progress, the slopes that are still to come, and whether the walk is over
+        i, j, slopes_left = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS)), Signal(7)
+        last_i, last_j, cut, walked = Signal(), Signal(), Signal(), Signal()
+        words, begins = Signal(WalkRange), Signal()
+        requested = Signal()
         largest = DELTA.fraction - self.numbers.format.fraction
-        m.d.sync += [walk.eps.eq((1 << largest) >> settings.eps_shift[:4]), last_step.eq(steps_left == 1)]
+        final_stage = len(self.mapping.forward.stages) - 1
+        m.d.sync += [
+            walk.eps.eq((1 << largest) >> settings.eps_shift[:4]),
+            walk.cut.eq(settings.cut),
+            walk.gap.eq(settings.gap),
+            cut.eq(settings.cut != 0),
+            last_step.eq(steps_left == 1),
+            last_i.eq(i == settings.p1[:5] - 1),
+            last_j.eq(j == settings.p2[:5] - 1),
+            passes.cut.eq(settings.cut),
+            passes.first.eq(Mux(words == WalkRange.SECOND, settings.cut, 0)),
+            passes.last.eq(Mux(words == WalkRange.FIRST, settings.cut - 1, final_stage)),
+            passes.record.eq(words == WalkRange.FIRST),
+            passes.restore.eq(words == WalkRange.SECOND),
+        ]
         m.d.comb += [
-            walk.coefficient.eq(chosen),
+            walk.coefficient.eq(updates.walk.payload.coefficient),
             *(getattr(job, name).eq(getattr(settings, name)) for name in ("order", "samples", "sample_count", "steps")),
             job.batch.eq(settings.batch),
-            records.start.eq(control.start),
-            records.address.eq(settings.records),
-            records.batch.eq(settings.batch),
-            records.summary.payload.position.eq(position),
+            job.repeats.eq(Mux(infer, 1, settings.p1)),
+            updates.first.eq(settings.p1),
+            updates.second.eq(settings.p2),
+            updates.cut.eq(cut),
+            updates.scalars.eq(settings.scalars),
+            slopes.start.eq(control.start),
+            slopes.address.eq(settings.records),
+            slopes.batch.eq(settings.batch),
+            slopes.rate.eq(scheduler.step.payload.rate),
+            slopes.shift.eq(settings.shift),
+            slopes.position.payload.eq(position),
+            updates.coefficient.valid.eq(slopes.o.valid),
+            updates.coefficient.payload.eq(slopes.o.payload),
             self.logits.start.eq(control.start),
             self.logits.address.eq(settings.logits),
-            after.eq(position + self.span),
             image.valid.eq(Mux(transferring, requested, scheduler.sample_command.valid)),
+            control.counts.coefficients_clipped.eq(slopes.clipped | updates.clipped),
         ]
-        self._hold(m, release, infer)
+        passed = self._samples(m, release, infer, words != WalkRange.SECOND)
         # samples whose logits are still to come, and what is still to be written
         pending, empty = Signal(3), Signal()
         logit_done = self.logits.i.valid & self.logits.i.ready & self.logits.i.payload.last
         m.d.sync += [
             pending.eq(pending + (scheduler.begin & infer) - logit_done),
-            empty.eq(records.empty & self.logits.empty & (pending == 0)),
-            control.counts.saturations.eq(self.engine.clipped + deltas.clipped),
+            empty.eq(slopes.empty & self.logits.empty & (pending == 0)),
+            control.counts.saturations.eq(engine.clipped + deltas.clipped),
+            walked.eq((walked | walk.done) & ~walk.start),
+            slopes_left.eq(slopes_left + begins - slopes.o.valid),
         ]
 
         def begin(kind: Walk, state: str) -> None:
@@ -306,7 +336,7 @@ class ZerothOrderTrainer(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += control.ready.eq(1)
-                m.d.sync += [steps_left.eq(settings.steps), position.eq(settings.position)]
+                m.d.sync += [steps_left.eq(settings.steps), slopes_left.eq(0), words.eq(WalkRange.ALL)]
                 with m.If(control.start), m.Switch(control.command):
                     with m.Case(Command.LOAD, Command.LOAD_DELTAS, Command.TRAIN):
                         m.d.sync += [transferring.eq(1), requested.eq(1)]
@@ -338,36 +368,54 @@ class ZerothOrderTrainer(wiring.Component):
                     m.d.sync += save.valid.eq(0)
                 with m.If(deltas.saved):
                     m.next = "END"
-            with m.State("STEP"), m.If(scheduler.step.valid):
-                begin(Walk.SIDES, "AHEAD")
+            with m.State("STEP"):
+                m.d.sync += [i.eq(0), j.eq(0), words.eq(Mux(cut, WalkRange.FIRST, WalkRange.ALL))]
+                with m.If(scheduler.step.valid):
+                    m.next = "NEXT"
+            with m.State("NEXT"):
+                # a cycle for the registers that tell the last perturbation
+                m.next = "PERTURB"
+            with m.State("PERTURB"):
+                second = words != WalkRange.FIRST
+                m.d.comb += [walk.range.eq(words), walk.final.eq(second & last_i & last_j)]
+                m.d.comb += [slopes.position.valid.eq(second), begins.eq(second & slopes.position.ready)]
+                m.d.comb += passes.restart.eq(walk.start & (words == WalkRange.SECOND))
+                with m.If(slopes.position.ready):
+                    begin(Walk.SIDES, "AHEAD")
             with m.State("AHEAD"), m.If(walk.ahead):
                 m.d.comb += release.eq(1)
                 m.next = "PASSES"
-            with m.State("PASSES"), m.If(last_loss):
-                m.next = "RATE"
-            with m.State("RATE"):
-                m.d.comb += coefficient.rate.valid.eq(1)
-                with m.If(coefficient.rate.ready):
-                    m.d.comb += scheduler.step.ready.eq(1)
-                    m.next = "COEFFICIENT"
-            with m.State("COEFFICIENT"):
-                m.d.sync += chosen.eq(coefficient.o.payload.coefficient)
+            with m.State("PASSES"), m.If(passed & walked):
+                m.next = "NEXT"
+                with m.If(words == WalkRange.FIRST):
+                    m.d.sync += words.eq(WalkRange.SECOND)
+                with m.Elif(~last_j):
+                    m.d.sync += j.eq(j + 1)
+                with m.Elif(~last_i):
+                    m.d.sync += [i.eq(i + 1), j.eq(0), words.eq(Mux(cut, WalkRange.FIRST, WalkRange.ALL))]
+                with m.Else():
+                    m.next = "SLOPES"
+            with m.State("SLOPES"), m.If(slopes_left == 0):
+                m.d.comb += scheduler.step.ready.eq(1)
+                m.next = "COEFFICIENTS"
+            with m.State("COEFFICIENTS"):
+                m.d.comb += updates.start.eq(1)
+                m.next = "UPDATE"
+            with m.State("UPDATE"):
                 m.d.comb += [
-                    records.summary.valid.eq(coefficient.o.valid),
-                    coefficient.o.ready.eq(records.summary.ready),
+                    walk.start.eq(updates.walk.valid),
+                    walk.walk.eq(Walk.UPDATE),
+                    walk.range.eq(updates.walk.payload.range),
+                    walk.final.eq(updates.walk.payload.final),
+                    updates.walk.ready.eq(1),
+                    updates.moved.eq(walk.done),
                 ]
-                with m.If(coefficient.o.valid & records.summary.ready):
-                    m.d.comb += control.counts.coefficients_clipped.eq(coefficient.o.payload.clipped)
-                    begin(Walk.UPDATE, "UPDATE")
-            with m.State("UPDATE"), m.If(walk.done):
-                m.d.comb += [control.counts.steps_done.eq(1), self.monitor.done.eq(1)]
-                m.d.sync += [
-                    steps_left.eq(steps_left - 1),
-                    position.eq(Mux(after >= period, after - period, after)),
-                ]
-                m.next = "STEP"
-                with m.If(last_step):
-                    m.next = "END"
+                with m.If(updates.done):
+                    m.d.comb += [control.counts.steps_done.eq(1), self.monitor.done.eq(1)]
+                    m.d.sync += steps_left.eq(steps_left - 1)
+                    m.next = "STEP"
+                    with m.If(last_step):
+                        m.next = "END"
             with m.State("OFFSETS"), m.If(walk.done):
                 m.d.comb += [job.start.eq(1), release.eq(1)]
                 m.next = "INFER"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, ResetInserter, Value
+from amaranth.hdl import Array, Module, ResetInserter, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,7 @@ from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import ADDRESSES, CORE, Command, Error
 from ...golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ...golden.zo.job import EPS_SHIFTS
+from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ..axi.bus import Lite
 from .memory_system import buses
 from .shell import Check, Shell
@@ -83,4 +84,23 @@ class Zotrain(wiring.Component):
             Check(train & (position >= self.spec.source.period), Error.BAD_POSITION, position),
             Check(train & ((eps < EPS_SHIFTS[0]) | (eps > EPS_SHIFTS[-1])), Error.BAD_EPS, eps),
             Check(train & (shift > LARGEST_SHIFT), Error.BAD_SHIFT, shift),
+            *self._split_checks(train, settings),
+        ]
+
+    def _split_checks(self, train: Value, settings: wiring.PureInterface) -> Sequence[Check]:
+        """Reasons to refuse the perturbations of a step."""
+        spec, cut, batch = self.spec, settings.cut, settings.batch
+        cuts = len(spec.mapping.forward.stages) if spec.cut_rows else 1
+        most = Array(spec.kept_samples(at) if at else LARGEST_BATCH for at in range(cuts))
+        p1, p2 = settings.p1, settings.p2
+        wrong = [(one == 0) | (one > MOST_PERTURBATIONS) for one in (p1, p2)]
+        several = (p2 != 1) & (cut == 0)
+        slopes = p1[:5] * p2[:5]
+        return [
+            Check(train & (cut >= cuts), Error.BAD_CUT, cut),
+            Check(train & (batch[:9] > most[cut[: (cuts - 1).bit_length()]]), Error.BAD_BATCH, batch),
+            Check(train & wrong[0], Error.BAD_SPLIT, p1),
+            Check(train & (wrong[1] | several | (slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
+            Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
+            Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
         ]

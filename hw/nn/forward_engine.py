@@ -18,7 +18,8 @@ from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import saturate
 from .activation_memory import ActivationMemory
-from .interfaces import BEATS, PARAMETER, Offsets, SampleInput, StageOutputs
+from .cut_memory import CutMemory
+from .interfaces import BEATS, PARAMETER, Offsets, Passes, SampleInput, StageOutputs
 from .mac import MacArray
 from .output_memory import OutputMemory
 from .pooling import Pooling
@@ -45,6 +46,8 @@ class ForwardEngine(wiring.Component):
         Offsets that are added to the parameters. Not with a shared array.
     kept : int
         Number of the first stage whose outputs are kept to be read.
+    cut_rows, cut_style : int, str
+        Rows and kind of the `CutMemory`, only with `offsets`; without rows there is none.
 
     Attributes
     ----------
@@ -73,13 +76,22 @@ class ForwardEngine(wiring.Component):
         Compute each sample twice; stays the same while samples are there.
     again : Out, 1, only with `offsets`
         The second pass of a sample is computed, or is next. Its parameters are read from the cycle after `done` on.
+    passes : In, `Passes`, only with `offsets`
+        Stages of a pass, and where its inputs come from.
     """
 
     def __init__(
-        self, mapping: Mapping, array: MacArray | None = None, offsets: Offsets | None = None, kept: int = 0
+        self,
+        mapping: Mapping,
+        array: MacArray | None = None,
+        offsets: Offsets | None = None,
+        kept: int = 0,
+        cut_rows: int = 0,
+        cut_style: str = "block",
     ) -> None:
         self.mapping, self.has_port, self.kept = mapping, array is not None, kept
         self.has_offsets, self.offset_of = offsets is not None, offsets.of_parameter if offsets else ()
+        self.cut_rows, self.cut_style = cut_rows, cut_style
         terms = max(stage.words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
         super().__init__(
@@ -93,7 +105,11 @@ class ForwardEngine(wiring.Component):
                 "outputs": Out(StageOutputs(mapping)),
                 **({"shared": In(self.array.interface)} if self.has_port else {}),
                 "clipped": Out(range(mapping.columns + 1)),
-                **({"offsets": Out(offsets), "twice": In(1), "again": Out(1)} if offsets else {}),
+                **(
+                    {"offsets": Out(offsets), "twice": In(1), "again": Out(1), "passes": In(Passes(mapping))}
+                    if offsets
+                    else {}
+                ),
             }
         )
 
@@ -106,7 +122,13 @@ class ForwardEngine(wiring.Component):
         m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency), partial=offset)
         m.submodules.buffers = buffers = SampleBuffers(mapping, passes=2 if offset else 1)
         if offset:
-            m.d.comb += [buffers.twice.eq(self.twice), self.again.eq(buffers.again)]
+            m.d.comb += [
+                buffers.twice.eq(self.twice),
+                buffers.restore.eq(self.passes.restore),
+                self.again.eq(buffers.again),
+                sequencer.first_stage.eq(self.passes.first),
+                sequencer.last_stage.eq(self.passes.last),
+            ]
         m.submodules.writer = writer = SampleWriter(mapping)
         wiring.connect(m, wiring.flipped(self.sample.beats), writer.i)
         m.d.comb += [
@@ -126,7 +148,9 @@ class ForwardEngine(wiring.Component):
         ]
         m.d.sync += self.outputs.filled.eq(sequencer.filled)
         self._operands(m, activations, sequencer, buffers.running)
-        self._results(m, activations, writer, sequencer, buffers.running)
+        pooling = self._results(m, sequencer, buffers.running)
+        restored = self._cut(m, sequencer, buffers, pooling) if self.cut_rows else None
+        self._activations(m, activations, writer, pooling, restored)
         return m
 
     def _operands(self, m: Module, activations: ActivationMemory, sequencer: Sequencer, running: Signal) -> None:
@@ -207,19 +231,12 @@ class ForwardEngine(wiring.Component):
             m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]
         return weights, biases.read_port()
 
-    def _results(
-        self,
-        m: Module,
-        activations: ActivationMemory,
-        writer: SampleWriter,
-        sequencer: Sequencer,
-        running: Signal,
-    ) -> None:
-        """Sums become outputs, which go to the next stage and into the output memory."""
+    def _results(self, m: Module, sequencer: Sequencer, running: Signal) -> Pooling:
+        """Sums become outputs, which go into the output memory."""
         mapping, port = self.mapping, self.array.port
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = outputs = OutputMemory(mapping, self.kept)
-        late = activations.LATENCY + self.array.latency
+        late = ActivationMemory.LATENCY + self.array.latency
         # field by field: a single stage's target and mask are not used, and their registers go
         m.d.comb += [
             *(
@@ -238,17 +255,6 @@ class ForwardEngine(wiring.Component):
             outputs.column.eq(self.outputs.column),
             self.outputs.value.eq(outputs.value),
         ]
-        # a stage's outputs come first, and a sample that comes in waits; a single stage has no next one
-        chained = len(mapping.stages) > 1
-        own, write = pooling.write if chained else 0, activations.write
-        m.d.comb += [
-            writer.ready.eq(~pooling.write if chained else 1),
-            write.write.eq(Mux(own, pooling.mask, writer.write.write)),
-            write.address.eq(Mux(own, pooling.address, writer.write.address)),
-            write.values.eq(Mux(own, pooling.o.as_value(), writer.write.values.as_value())),
-            write.replicate.eq(writer.write.replicate & ~own if chained else writer.write.replicate),
-            write.value.eq(writer.write.value),
-        ]
         if self.has_port:
             m.d.comb += [
                 self.shared.operands.eq(port.operands),
@@ -260,3 +266,55 @@ class ForwardEngine(wiring.Component):
         # with offsets, columns without an output channel have parameters, too
         clipped = self.array.clipped & pooling.control.mask if self.has_offsets else self.array.clipped
         m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in clipped), Value.cast(0)))
+        return pooling
+
+    def _cut(self, m: Module, sequencer: Sequencer, buffers: SampleBuffers, pooling: Pooling) -> CutMemory:
+        """Keep the outputs of the network's first part, and restore them for passes of its second part."""
+        m.submodules.cut = cut = CutMemory(self.mapping, self.cut_rows, self.cut_style)
+        begins, begun = buffers.begin & buffers.restore, Signal()
+        free = begun & sequencer.filled.any()
+        # a pass's first stage has read its inputs; the second pass of the last sample is followed by none
+        m.d.sync += begun.eq((begun | begins) & ~free)
+        m.d.comb += [
+            cut.cut.eq(self.passes.cut),
+            cut.recording.eq(self.passes.record),
+            cut.restart.eq(self.passes.restart),
+            cut.begin.eq(sequencer.begin),
+            cut.final.eq(sequencer.final),
+            cut.write.eq(pooling.write),
+            cut.mask.eq(pooling.mask),
+            cut.address.eq(pooling.address),
+            cut.values.eq(pooling.o),
+            cut.taken.eq(begins),
+            cut.free.eq(free & ~(self.hold & buffers.again)),
+            buffers.restored.eq(cut.restored),
+        ]
+        return cut
+
+    def _activations(
+        self,
+        m: Module,
+        activations: ActivationMemory,
+        writer: SampleWriter,
+        pooling: Pooling,
+        restored: CutMemory | None,
+    ) -> None:
+        """Writes of activations: a stage's outputs first, then what is restored; a sample that comes in waits."""
+        # a single stage has no next one
+        chained = len(self.mapping.stages) > 1
+        own, write = pooling.write if chained else 0, activations.write
+        mask, address, values = pooling.mask, pooling.address, pooling.o.as_value()
+        if restored is not None:
+            stage, own = own, own | restored.o_mask.any()
+            m.d.comb += restored.ready.eq(~stage)
+            mask = Mux(stage, mask, restored.o_mask)
+            address = Mux(stage, address, restored.o_address)
+            values = Mux(stage, values, restored.o_values.as_value())
+        m.d.comb += [
+            writer.ready.eq(~own if chained else 1),
+            write.write.eq(Mux(own, mask, writer.write.write)),
+            write.address.eq(Mux(own, address, writer.write.address)),
+            write.values.eq(Mux(own, values, writer.write.values.as_value())),
+            write.replicate.eq(writer.write.replicate & ~own if chained else writer.write.replicate),
+            write.value.eq(writer.write.value),
+        ]

@@ -215,6 +215,37 @@ class Offsets(wiring.Signature):
         )
 
 
+class Passes(wiring.Signature):
+    """Range of stages that passes run, and what they read, as the side sees it that controls the forward engine.
+
+    All but `restart` stay the same while samples of their kind are computed.
+
+    Parameters
+    ----------
+    mapping : Mapping
+
+    Attributes
+    ----------
+    first, last : Out, range(stages)
+        First and last stage of a pass.
+    cut : Out, range(stages)
+        First stage of the network's second part, not 0, where outputs of the first one are recorded and restored.
+    record : Out, 1
+        Outputs of the last stage are recorded. Rises before the first of these passes.
+    restore : Out, 1
+        Passes begin with recorded outputs, in the order in which they were recorded, and not with samples.
+    restart : Out, 1
+        Restore from the first recorded pass on; one cycle, before `hold` falls.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        stage = range(len(mapping.stages))
+        flags = ("record", "restore", "restart")
+        super().__init__(
+            {**dict.fromkeys(("first", "last", "cut"), Out(stage)), **{name: Out(1) for name in flags}}
+        )
+
+
 class PoolControl(data.StructLayout):
     """Control that travels from the sequencer to the pooling beside a word.
 

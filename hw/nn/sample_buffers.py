@@ -41,6 +41,8 @@ class SampleBuffers(wiring.Component):
         Compute each sample twice; stays the same while samples are there.
     again : Out, 1, only with two passes
         A sample's second pass is computed, or is next; `hold` does not stop it.
+    restore, restored : In, 1, only with two passes
+        Passes do not take samples, but begin as soon as `restored`; the former stays the same during a pass.
     """
 
     def __init__(self, mapping: Mapping, passes: int = 1) -> None:
@@ -56,7 +58,7 @@ class SampleBuffers(wiring.Component):
                 "done": In(1),
                 "current": Out(1),
                 "running": Out(1),
-                **({"twice": In(1), "again": Out(1)} if passes == 2 else {}),
+                **({"twice": In(1), "again": Out(1), "restore": In(1), "restored": In(1)} if passes == 2 else {}),
             }
         )
 
@@ -67,9 +69,10 @@ class SampleBuffers(wiring.Component):
         begin, first, over = self.begin, self.begin, self.done
         if self.passes == 2:
             first, over = Signal(), Signal()
-            m.d.comb += [first.eq(ready & ~self.again), over.eq(self.done & (self.again | ~self.twice))]
+            own, restored = ~self.restore, self.restored & ~(self.hold & ~self.again) & ~self.running
+            m.d.comb += [first.eq(ready & ~self.again & own), over.eq(self.done & (self.again | ~self.twice) & own)]
             m.d.sync += self.again.eq(Mux(self.done, self.twice & ~self.again, self.again))
-            ready = first | (self.again & ~self.running)
+            ready = Mux(own, first | (self.again & ~self.running), restored)
         m.d.comb += [self.room.eq(held != self.buffers), begin.eq(ready)]
         m.d.sync += [
             held.eq(held + self.enter - over),

@@ -81,12 +81,15 @@ class Sequencer(wiring.Component):
     drain : int
         Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`.
     partial : bool
-        Say which lanes of a word have an input; where all parameters beyond them are 0, nothing needs to know.
+        Run a range of the stages, and say which lanes of a word have an input; where all parameters beyond them are 0,
+        nothing needs to know.
 
     Attributes
     ----------
     start : In, 1
         Run all stages on a sample; only while none is run.
+    first_stage, last_stage : In, range(stages), only with `partial`
+        Stages to run; stay the same until `done`.
     buffer : In, 1
         Buffer of the activation memory in which the sample is; stays the same until `done`.
     done : Out, 1
@@ -111,6 +114,8 @@ class Sequencer(wiring.Component):
         Negative outputs of the stage become 0; stays the same while the stage runs.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
+    final : Out, 1, only with `partial`
+        The stage is `last_stage`, in the cycle of `begin`.
     output : Out, range(output_depth)
         First address of the stage in the output memory, in the cycle of `begin`.
     tail : Out, 1, only with `partial`
@@ -139,7 +144,15 @@ class Sequencer(wiring.Component):
                 "relu": Out(1),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
-                **({"tail": Out(1), "tail_lanes": Out(mapping.lanes)} if partial else {}),
+                **(
+                    {
+                        **dict.fromkeys(("first_stage", "last_stage"), In(range(stages))),
+                        **dict.fromkeys(("final", "tail"), Out(1)),
+                        "tail_lanes": Out(mapping.lanes),
+                    }
+                    if partial
+                    else {}
+                ),
             }
         )
 
@@ -147,6 +160,8 @@ class Sequencer(wiring.Component):
         m = Module()
         stages = self.mapping.stages
         stage, ready = Signal(range(len(stages))), Signal()
+        first_stage = self.first_stage if self.partial else 0
+        last_stage = self.last_stage if self.partial else len(stages) - 1
         with m.Switch(stage):
             for number in range(len(stages)):
                 with m.Case(number):
@@ -158,7 +173,7 @@ class Sequencer(wiring.Component):
         m.d.comb += [self.pool[name].eq(part) for name, part in control.items()]
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.sync += stage.eq(0)
+                m.d.sync += stage.eq(first_stage)
                 with m.If(self.start):
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(ready):
@@ -187,13 +202,15 @@ class Sequencer(wiring.Component):
                             with m.Case(number):
                                 m.d.comb += self.filled[number].eq(1)
                     m.d.sync += stage.eq(stage + 1)
-                    with m.If(stage == len(stages) - 1):
+                    with m.If(stage == last_stage):
                         m.d.comb += self.done.eq(1)
-                        m.d.sync += stage.eq(0)
+                        m.d.sync += stage.eq(first_stage)
                         m.next = "IDLE"
                     with m.Else():
                         m.next = "WAIT"
         m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
+        if self.partial:
+            m.d.sync += self.final.eq(stage == last_stage)
         self._issue(m, running, loops, group, last_mask, control)
         return m
 

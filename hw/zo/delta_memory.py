@@ -11,6 +11,7 @@ from ...golden.fixed import Q4_12
 from ...golden.zo.coefficient import COEFFICIENT
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.mapping import PerturbationMapping
+from ...golden.zo.split import MOST_GAP
 from ..axi.memory_port import BEATS
 from ..ports import shape
 from ..primitives.adder_tree import adder_tree
@@ -36,8 +37,26 @@ class Walk(IntEnum):
     """Make the offsets without a perturbation, as those of the plus side."""
 
 
+class WalkRange(IntEnum):
+    """Words of a walk."""
+
+    ALL = 0
+    FIRST = 1
+    """Those of the stages before the cut."""
+    SECOND = 2
+    """Those of the stages behind it."""
+
+
 class WalkControl(wiring.Signature):
-    """Walks over all words, as the side sees it that asks for them.
+    """Walks over the words, as the side sees it that asks for them.
+
+    A sequence of walks takes one perturbation behind the other. Its last walk returns to the mark where it makes sides,
+    and sets the mark where it updates.
+
+    Parameters
+    ----------
+    stages : int
+        Stages of the network.
 
     Attributes
     ----------
@@ -45,6 +64,15 @@ class WalkControl(wiring.Signature):
         Begin a walk; one cycle, only while none is in progress.
     walk : Out, `Walk`
         In the cycle of `start`.
+    range : Out, `WalkRange`
+        In the cycle of `start`; other walks than those with a perturbation take `WalkRange.ALL`.
+    final : Out, 1
+        In the cycle of `start`: the walk is the last of its sequence.
+    cut : Out, range(stages)
+        First stage of the second part; stays the same during a command.
+    gap : Out, 6 bits
+        Words of the generator that are skipped behind a perturbation, but not behind one of the first part; stays the
+        same during a command.
     coefficient : Out, signed
         Multiple of the perturbation for an update, `golden.zo.coefficient.COEFFICIENT`; the same until `done`.
     eps : Out, unsigned
@@ -56,11 +84,15 @@ class WalkControl(wiring.Signature):
         The walk is over, all is written; one cycle.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stages: int) -> None:
         super().__init__(
             {
                 "start": Out(1),
                 "walk": Out(Walk, init=Walk.CLEAR),
+                "range": Out(WalkRange, init=WalkRange.ALL),
+                "final": Out(1),
+                "cut": Out(range(stages)),
+                "gap": Out(range(MOST_GAP + 1)),
                 "coefficient": Out(shape(COEFFICIENT)),
                 "eps": Out(unsigned(COEFFICIENT.width - 1)),
                 "ahead": In(1),
@@ -80,8 +112,6 @@ class DeltaMemory(wiring.Component):
     mapping : PerturbationMapping
     numbers : PerturbationNumbers
         Their format, latency, and how they are divided into parts.
-    span : int
-        Words from one perturbation to the next.
     style : "block" or "ultra"
         Memory of the deltas.
 
@@ -95,7 +125,7 @@ class DeltaMemory(wiring.Component):
     replay : Out, 1
         With `word`: return to the mark, as the same perturbation is needed again.
     mark : Out, 1
-        With `word`: the next word begins the next perturbation.
+        With `word`: the next word begins the next sequence of walks.
     part : Out, range(parts)
         Which numbers of the word on offer are used.
     numbers : In, array of numbers
@@ -121,17 +151,15 @@ class DeltaMemory(wiring.Component):
         Number of offsets that were clipped; late by a few cycles.
     """
 
-    def __init__(
-        self, mapping: PerturbationMapping, numbers: PerturbationNumbers, span: int, style: str = "block"
-    ) -> None:
-        self.mapping, self.span, self.style = mapping, span, style
+    def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers, style: str = "block") -> None:
+        self.mapping, self.style = mapping, style
         self.format, self.latency = numbers.format, numbers.latency
         self.n, self.parts, self.width = numbers.n, numbers.parts, numbers.width
         self.row_beats = -(-self.width // PER_BEAT)
         row = data.ArrayLayout(shape(DELTA), self.width)
         super().__init__(
             {
-                "control": In(WalkControl()),
+                "control": In(WalkControl(len(mapping.forward.stages))),
                 **dict.fromkeys(("word", "replay", "mark"), Out(1)),
                 "valid": In(1),
                 "part": Out(range(self.parts)),
@@ -171,18 +199,24 @@ class DeltaMemory(wiring.Component):
     def _walk(self, m: Module, issue: Signal, word: Signal, side: Signal, walk: Signal) -> None:
         """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
         mapping, control, part = self.mapping, self.control, self.part
-        groups, bias_words, words = mapping.bias_groups, mapping.bias_words, mapping.words
-        spare = self.span - words
-        wait, rest = Signal(range(groups)), Signal(range(spare + 1))
-        sides, uses, update = walk == Walk.SIDES, Signal(), walk == Walk.UPDATE
+        words, ranges = Signal(WalkRange), _Ranges(mapping, 2 * self.parts)
+        wait, rest = Signal(range(mapping.bias_groups)), Signal.like(control.gap)
+        sides, uses, update, final = walk == Walk.SIDES, Signal(), walk == Walk.UPDATE, Signal()
         last_part, last_side = part == self.parts - 1, side | ~sides
-        last_word, over = word == words - 1, Signal()
-        m.d.comb += uses.eq(sides | update)
+        last_word, over, skips = word == ranges.last, Signal(), Signal()
+        m.d.comb += [uses.eq(sides | update), skips.eq(uses & (control.gap != 0) & (words != WalkRange.FIRST))]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [word.eq(0), side.eq(0), part.eq(0), wait.eq(0), walk.eq(control.walk), rest.eq(spare)]
+                m.d.sync += [side.eq(0), part.eq(0), wait.eq(0)]
+                m.d.sync += [walk.eq(control.walk), words.eq(control.range), final.eq(control.final)]
                 with m.If(control.start):
-                    m.next = "WORDS"
+                    m.next = "RANGE"
+            with m.State("RANGE"):
+                ranges.load(m, words, control.cut)
+                m.next = "FIRST"
+            with m.State("FIRST"):
+                m.d.sync += [word.eq(ranges.first), rest.eq(control.gap)]
+                m.next = "WORDS"
             with m.State("WORDS"):
                 with m.If(wait != 0):
                     m.d.sync += wait.eq(wait - 1)
@@ -191,28 +225,29 @@ class DeltaMemory(wiring.Component):
                     m.d.sync += part.eq(Mux(last_part, 0, part + 1))
                     with m.If(last_part):
                         # biases of a word are spread one group a cycle
-                        m.d.sync += [side.eq(sides & ~side), wait.eq(Mux(walk[1] & (word < bias_words), groups - 1, 0))]
+                        m.d.sync += [side.eq(sides & ~side), wait.eq(Mux(walk[1], _waits(m, mapping, word), 0))]
                     with m.If(last_part & last_side):
                         m.d.comb += self.word.eq(uses)
-                        m.d.sync += word.eq(word + 1)
+                        m.d.sync += word.eq(Mux(word == ranges.last_bias, ranges.weights, word + 1))
                         with m.If(last_word):
+                            # the generator stays where it returns to the mark anyway
                             m.d.comb += [
-                                self.replay.eq(sides),
-                                self.mark.eq(update & (spare == 0)),
-                                over.eq(~update | (spare == 0)),
+                                self.replay.eq(sides & final),
+                                self.mark.eq(update & final & ~skips),
+                                over.eq(self.replay | ~skips),
                             ]
                             m.next = "IDLE"
-                            with m.If(update & (spare != 0)):
+                            with m.If(skips & ~self.replay):
                                 m.next = "REST"
             with m.State("REST"), m.If(self.valid):
-                m.d.comb += [self.word.eq(1), self.mark.eq(rest == 1), over.eq(rest == 1)]
+                m.d.comb += [self.word.eq(1), self.mark.eq((rest == 1) & update & final), over.eq(rest == 1)]
                 m.d.sync += rest.eq(rest - 1)
                 with m.If(rest == 1):
                     m.next = "IDLE"
-        lead, issued = mapping.lead(2 * self.parts), Signal()
+        issued = Signal()
         with m.If(control.start):
             m.d.sync += issued.eq(0)
-        with m.Elif(self.word & (word == lead - 1)):
+        with m.Elif(self.word & (word == ranges.lead)):
             m.d.sync += issued.eq(1)
         m.d.comb += [
             control.done.eq(delayed(m, over, self._depth, "over")),
@@ -309,3 +344,54 @@ class DeltaMemory(wiring.Component):
                 m.d.comb += self.saved.eq(save_row == rows - 1)
                 m.d.sync += [ready.eq(0), save_row.eq(save_row + 1), saving.eq(save_row != rows - 1)]
         return found
+
+
+class _Ranges:
+    """Registers of a walk's words: the rows of its first and last biases and weights, and of those it is ahead with.
+
+    Parameters
+    ----------
+    mapping : PerturbationMapping
+    cycles : int
+        Cycles for the offsets of a word.
+    """
+
+    NAMES = ("first", "last_bias", "weights", "last", "lead")
+
+    def __init__(self, mapping: PerturbationMapping, cycles: int) -> None:
+        self.mapping, self.cycles = mapping, cycles
+        self.first, self.last_bias, self.weights, self.last, self.lead = (
+            Signal(range(mapping.words), name=name) for name in self.NAMES
+        )
+
+    def load(self, m: Module, words: Value, cut: Value) -> None:
+        """Set the registers for a `WalkRange`, in the module's current condition."""
+        stages = len(self.mapping.forward.stages)
+        with m.Switch(words):
+            with m.Case(WalkRange.ALL):
+                self._load(m, self.mapping)
+            for number in range(2 if stages > 1 else 0):
+                with m.Case(WalkRange(1 + number)), m.Switch(cut):
+                    for at in range(1, stages):
+                        with m.Case(at):
+                            self._load(m, self.mapping.parts(at)[number])
+
+    def _load(self, m: Module, part: PerturbationMapping) -> None:
+        rows = part.rows
+        m.d.sync += [
+            self.first.eq(int(rows[0])),
+            self.last_bias.eq(int(rows[part.bias_words - 1])),
+            self.weights.eq(int(rows[part.bias_words])),
+            self.last.eq(int(rows[-1])),
+            self.lead.eq(int(rows[part.lead(self.cycles) - 1])),
+        ]
+
+
+def _waits(m: Module, mapping: PerturbationMapping, word: Value) -> Value:
+    """Cycles that a word of biases takes to be spread behind the first one: its groups less one; 0 for weights."""
+    waits = Signal(range(mapping.bias_groups))
+    with m.Switch(word):
+        for row, (_, groups) in enumerate(mapping.bias_rows):
+            with m.Case(row):
+                m.d.comb += waits.eq(groups - 1)
+    return waits

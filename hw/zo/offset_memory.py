@@ -1,6 +1,6 @@
 """Offset memory: the numbers that a perturbation adds to the parameters of each word, on both of its sides."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -58,7 +58,7 @@ class OffsetMemory(wiring.Component):
     ----------
     row : In, `OffsetRow`
         Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
-        one comes `PerturbationMapping.bias_groups` cycles later at the earliest.
+        one comes as many cycles later as the word has groups, `PerturbationMapping.bias_rows`, at the earliest.
     side : In, 1
         Side to read.
     offsets : In, `Offsets`
@@ -121,7 +121,7 @@ class OffsetMemory(wiring.Component):
         )
         into, port = biases.write_port(), biases.read_port()
         turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
-        in_word = Signal(range(self.mapping.bias_groups))
+        left = Signal(range(self.mapping.bias_groups))
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
@@ -130,13 +130,16 @@ class OffsetMemory(wiring.Component):
             self.offsets.biases.eq(port.data),
         ]
         with m.If(busy):
-            m.d.sync += [group.eq(group + 1), in_word.eq(in_word + 1)]
+            m.d.sync += [group.eq(group + 1), left.eq(left - 1)]
             m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
-            with m.If((group == forward.groups - 1) | (in_word == self.mapping.bias_groups - 1)):
+            with m.If(left == 0):
                 m.d.sync += busy.eq(0)
         with m.If(store):
-            m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side), in_word.eq(0)]
-            m.d.sync += group.eq(Cat(Const(0, exact_log2(self.mapping.bias_groups)), row.word))
+            m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side)]
+            with m.Switch(row.word):
+                for number, (first, groups) in enumerate(self.mapping.bias_rows):
+                    with m.Case(number):
+                        m.d.sync += [group.eq(first), left.eq(groups - 1)]
             for j, number in enumerate(turning):
                 part, own = divmod(j, self.width)
                 with m.If(row.part == part):

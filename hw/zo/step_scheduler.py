@@ -11,6 +11,7 @@ from ...golden.axi.bus import BEAT
 from ...golden.nn.mapping import Mapping
 from ...golden.zo.coefficient import LARGEST_BATCH, RATE
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
+from ...golden.zo.split import MOST_PERTURBATIONS
 from ..axi.bursts import command
 from ..axi.memory_port import Fault, ReadPort
 from ..primitives.fifo import Fifo
@@ -35,17 +36,20 @@ class StepJob(wiring.Signature):
         Samples in memory, steps in the order list.
     batch : Out, 9
         Samples for which a step has room in the order list.
+    repeats : Out, 5
+        Times that the samples of a step are fetched, at least 1.
     over : In, 1
         All steps and samples have been given.
     """
 
     def __init__(self) -> None:
         outs = {"order": 32, "samples": 32, "sample_count": 32, "steps": 32, "batch": LARGEST_BATCH.bit_length()}
+        outs["repeats"] = MOST_PERTURBATIONS.bit_length()
         super().__init__({"start": Out(1), **{name: Out(bits) for name, bits in outs.items()}, "over": In(1)})
 
 
 class StepScheduler(wiring.Component):
-    """Give each step, then fetch its samples and give their labels; the next step follows without waiting.
+    """Give each step, then fetch its samples and give their labels, once or several times; the next one follows at once.
 
     A beat of the order list is read at a time. An entry takes five cycles, one for each bit of its index, and the
     transfer of its sample.
@@ -104,6 +108,7 @@ class StepScheduler(wiring.Component):
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         word = beat[:32]
         at, block, left, in_step = Signal(32), Signal(32), Signal(32), Signal(job.batch.shape())
+        again, repeats = Signal(), Signal(job.repeats.shape())
         bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
         # the address of a sample, one bit of its index a cycle: there is time, and no DSP
         address, stride, index = Signal(32), Signal(32), Signal(LABEL_BIT)
@@ -123,6 +128,7 @@ class StepScheduler(wiring.Component):
             self.sample_command.payload.beats.eq(self.mapping.sample_beats),
         ]
 
+        after = block + (((job.batch + WORDS) >> exact_log2(WORDS)) << exact_log2(BEAT))
         # a register: a sample's start must not wait for the arbiter's ready
         given = self.sample_command.valid & self.sample_command.ready
         m.d.sync += self.begin.eq(given)
@@ -138,7 +144,7 @@ class StepScheduler(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += job.over.eq(1)
-                m.d.sync += [at.eq(job.order), block.eq(job.order), left.eq(job.steps), in_step.eq(0)]
+                m.d.sync += [at.eq(job.order), block.eq(job.order), left.eq(job.steps), in_step.eq(0), again.eq(0)]
                 with m.If(job.start):
                     m.next = "READ"
             with m.State("READ"):
@@ -156,10 +162,11 @@ class StepScheduler(wiring.Component):
             with m.State("TAKE"):
                 with m.If(in_step == 0):
                     fail(bad_step, "BAD_STEP")
-                    m.d.comb += steps.i.valid.eq(~bad_step)
-                    with m.If(steps.i.valid & steps.i.ready):
-                        m.d.sync += [in_step.eq(word[COUNT_BIT:LABEL_BIT] + 1), left.eq(left - 1)]
-                        m.d.sync += block.eq(block + (((job.batch + WORDS) >> exact_log2(WORDS)) << exact_log2(BEAT)))
+                    m.d.comb += steps.i.valid.eq(~bad_step & ~again)
+                    with m.If(again | (steps.i.valid & steps.i.ready)):
+                        m.d.sync += in_step.eq(word[COUNT_BIT:LABEL_BIT] + 1)
+                        with m.If(~again):
+                            m.d.sync += [left.eq(left - 1), repeats.eq(job.repeats)]
                         m.next = "MOVE"
                 with m.Else():
                     fail(bad_index, "BAD_INDEX")
@@ -180,11 +187,15 @@ class StepScheduler(wiring.Component):
                 m.d.sync += [beat.eq(beat >> 32), lane.eq(lane + 1)]
                 m.next = "CHECK"
                 with m.If(in_step == 0):
-                    m.d.sync += at.eq(block)
-                    m.next = "READ"
-                    with m.If(left == 0):
-                        m.next = "IDLE"
+                    m.next = "STEP"
                 with m.Elif(lane == WORDS - 1):
                     m.d.sync += at.eq(at + BEAT)
                     m.next = "READ"
+            with m.State("STEP"):
+                m.d.sync += [repeats.eq(repeats - 1), again.eq(repeats != 1), at.eq(block)]
+                m.next = "READ"
+                with m.If(repeats == 1):
+                    m.d.sync += [block.eq(after), at.eq(after)]
+                    with m.If(left == 0):
+                        m.next = "IDLE"
         return m

@@ -21,7 +21,7 @@ from ...golden.train.federated.defaults import federated_rates
 from ...golden.train.federated.fedavg import fedavg
 from ...golden.train.federated.federation import federate
 from ...golden.train.federated.message import Message
-from ...golden.train.federated.scalars import Scalars
+from ...golden.zo.scalars import Scalars
 from ...golden.train.federated.shards import shards
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows

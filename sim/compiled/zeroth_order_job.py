@@ -17,6 +17,7 @@ from ...golden.fixed import Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ...golden.zo.memory_layout import StepOrder
+from ...golden.zo.split import Split
 from .comparison import Comparison, simulated_core, values_of
 from .device import SimulatedDevice
 from .session import Bytes, Dram
@@ -40,7 +41,11 @@ class TrainingJob:
     shift, eps_shift, position : int
         See `ZerothOrderJob`.
     deltas : array of int, optional
-        Deltas at the start, see `golden.zo.deltas.Deltas`; by default there are none.
+        Deltas at the start, see `ZerothOrderJob.total`; by default there are none.
+    split : Split
+        Perturbations of a step.
+    scalars : bool
+        Coefficients are rounded to the bytes of a message.
     """
 
     frozen: Sequence[StageIntegers]
@@ -50,13 +55,16 @@ class TrainingJob:
     eps_shift: int = 10
     position: int = 0
     deltas: Integers | None = None
+    split: Split = Split()
+    scalars: bool = False
 
     def golden(self, spec: ZotrainSpec) -> ZerothOrderJob:
         """Make the integer job, before its first step."""
         settings = self.shift, self.eps_shift, self.position, self.deltas
-        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings)
+        parts = {"split": self.split, "scalars": self.scalars}
+        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings, **parts)
 
-    def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[ZerothOrderStep]:
+    def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""
         values = values_of(spec, self.inputs)
         for step in self.steps:
@@ -66,13 +74,14 @@ class TrainingJob:
         """Load network and deltas into a core."""
         trainer.load(self.frozen)
         if self.deltas is not None:
-            trainer.load_deltas(rows_of(self.golden(trainer.spec)))
+            trainer.load_deltas(self.golden(trainer.spec).rows)
 
     def train(self, trainer: ZerothOrderTrainer, device: SimulatedDevice) -> tuple[Trained, Bytes]:
         """Run all steps on a loaded core; return its result and the deltas' image after each step."""
         before = len(device.traced_images)
-        device.trace_image(image_of(self.golden(trainer.spec), trainer.spec))
-        trained = trainer.train(self.inputs, self.steps, self.position, self.eps_shift, self.shift)
+        device.trace_image(trainer.layout.deltas(self.golden(trainer.spec).rows).image)
+        settings = self.position, self.eps_shift, self.shift, self.split, self.scalars
+        trained = trainer.train(self.inputs, self.steps, *settings)
         return trained, device.traced_images[before:]
 
 
@@ -127,7 +136,7 @@ def compare_zeroth_order(
     Returns
     -------
     list of ZerothOrderStep
-        The core's records.
+        The core's records, one for each slope.
     ZerothOrderComparison
     """
     device = simulated_core(spec, PORTS, dram, seed, stage)
@@ -140,15 +149,17 @@ def compare_zeroth_order(
     stage("compare")
     golden = job.golden(spec)
     wrong = abs(len(traced) - len(job.steps))
+    each = job.split.slopes
     for number, step in enumerate(job.run_golden(spec, golden)):
-        wrong += not same(step, trained.steps[number])
-        wrong += number < len(traced) and not np.array_equal(traced[number], image_of(golden, spec))
-    wrong += not np.array_equal(found, rows_of(golden))
+        slopes = trained.slopes[number * each : (number + 1) * each]
+        wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
+        wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)
+    wrong += not np.array_equal(found, golden.rows)
     wrong += wrong_counts(trained.finished, golden, len(job.steps))
-    golden.deltas.total = golden.perturbation.folded(found, golden.deltas.total)
+    golden.rows = found
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())
-    return trained.steps, ZerothOrderComparison(
+    return trained.slopes, ZerothOrderComparison(
         cycles=trained.finished.cycles,
         steps_compared=len(traced),
         logits_compared=len(own),
@@ -156,16 +167,6 @@ def compare_zeroth_order(
         simulated=device.simulated,
         seconds=device.seconds,
     )
-
-
-def rows_of(job: ZerothOrderJob) -> Integers:
-    """Deltas of all words as a core holds them: (words, n)."""
-    return job.perturbation.spread(job.deltas.total, job.mapping.words)
-
-
-def image_of(job: ZerothOrderJob, spec: ZotrainSpec) -> Bytes:
-    """Image of these deltas."""
-    return spec.layout.deltas(rows_of(job)).image
 
 
 def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:

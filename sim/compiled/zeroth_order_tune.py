@@ -92,9 +92,10 @@ def train_rtl(
         integers.job.shift,
         eps_shift_of(tuning.settings.eps),
         start,
+        split=tuning.settings.split,
     )
-    steps, comparison = compare_zeroth_order(spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage)
-    tuning.replay(steps)
-    result.curve[-1] = (len(steps), tuning.accuracy())
+    slopes, comparison = compare_zeroth_order(spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage)
+    tuning.replay(slopes)
+    result.curve[-1] = (len(job.steps), tuning.accuracy())
     result.tensors = tuning.tensors()
     return result, comparison

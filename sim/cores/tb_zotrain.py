@@ -14,7 +14,7 @@ from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command
 from ...golden.fixed import q8_16_of_bytes
 from ...golden.rng.perturbation import POSITIONS
-from ...golden.zo.deltas import DELTA
+from ...golden.zo.deltas import DELTA, PerturbationTable
 from ...golden.zo.job import ZerothOrderJob, rates_of
 from ...golden.zo.memory_layout import StepOrder
 from ..phase import Phase
@@ -72,7 +72,7 @@ class _Scenario(RecordedJob):
         memory.place(layout.parameters(self._frozen))
         memory.place(layout.samples(self._inputs))
         names = ("", "_again", "_other")
-        after = (self._position + self._steps * job.span) % period
+        after = (self._position + self._steps * job.layout.span) % period
         for name, orders, position in zip(names, (first, second, third), (self._position, after, 5), strict=True):
             memory.place(layout.order(orders, BATCH), f"order{name}")
             memory.place(layout.state(position), f"state{name}")
@@ -84,7 +84,7 @@ class _Scenario(RecordedJob):
 
     def _first(self, job: ZerothOrderJob, orders: list[StepOrder], shift: int) -> Phase:
         """Load and train from reset."""
-        addresses, rows = self.memory.addresses, job.mapping.words
+        addresses = self.memory.addresses
         self.host.expect(signature=self._spec.signature)
         self.core.read("signature")
         names = ("parameters", "samples", "order", "state", "records", "deltas", "logits")
@@ -96,12 +96,15 @@ class _Scenario(RecordedJob):
             position=job.position,
             eps_shift=10,
             shift=shift,
+            p1=1,
+            p2=1,
+            gap=job.layout.span - job.mapping.words,
         )
         records = self._train(job, orders)
         steps = self.host.steps
         waiting = max(at for at, step in enumerate(steps) if step.kind == "until")
         self.run(Command.SAVE_DELTAS)
-        written = {"records": records, "deltas": self._deltas(job, rows)}
+        written = {"records": records, "deltas": self._deltas(job)}
         # in the middle of a pass of the first steps
         return self.phase(written, self.memory.images, reset=True, midway=(waiting, self._work, 3 * self._work))
 
@@ -112,7 +115,7 @@ class _Scenario(RecordedJob):
         records = self._train(job, orders, **again, position=job.position)
         self.run(Command.SAVE_DELTAS, deltas=addresses["deltas_again"])
         logits = self._infer(job, orders)
-        written = {"records_again": records, "deltas_again": self._deltas(job, job.mapping.words), "logits": logits}
+        written = {"records_again": records, "deltas_again": self._deltas(job), "logits": logits}
         return self.phase(written, {})
 
     def _third(self, orders: list[StepOrder]) -> Phase:
@@ -120,8 +123,8 @@ class _Scenario(RecordedJob):
         addresses, layout = self.memory.addresses, self._layout
         job = self._job(self._rates(orders)[1], 5, eps_shift=7)
         largest = DELTA.maximum >> 6
-        job.deltas.total = self._rng.integers(-largest, largest, job.deltas.total.shape)
-        start = layout.deltas(job.perturbation.spread(job.deltas.total, job.mapping.words)).image
+        job.total = self._rng.integers(-largest, largest, job.total.shape)
+        start = layout.deltas(job.rows).image
         self.run(Command.LOAD_DELTAS, deltas=addresses["deltas_other"])
         other = {name: addresses[f"{name}_other"] for name in ("order", "state", "records")}
         records = self._train(job, orders, **other, position=5, eps_shift=7, shift=job.shift)
@@ -129,7 +132,7 @@ class _Scenario(RecordedJob):
         logits = self._infer(job, orders, logits=addresses["logits_other"])
         written = {
             "records_other": records,
-            "deltas_other": self._deltas(job, job.mapping.words),
+            "deltas_other": self._deltas(job),
             "logits_other": logits,
         }
         return self.phase(written, {addresses["deltas_other"]: start})
@@ -137,7 +140,8 @@ class _Scenario(RecordedJob):
     def _train(self, job: ZerothOrderJob, orders: Sequence[StepOrder], **settings: int) -> Bytes:
         """Train with golden and record the command; return the image of the records."""
         before = job.saturations, job.coefficients_clipped
-        found = [job.step(self._x[order.indices], order.labels, order.rate) for order in orders]
+        steps = [job.step(self._x[order.indices], order.labels, order.rate) for order in orders]
+        found = [slope for step in steps for slope in step]
         counters = {
             "steps_done": len(orders),
             "saturations": job.saturations - before[0],
@@ -152,15 +156,15 @@ class _Scenario(RecordedJob):
         logits = job.logits(self._x[np.concatenate([order.indices for order in orders])])
         return self._layout.logits_image(logits)
 
-    def _deltas(self, job: ZerothOrderJob, words: int) -> Bytes:
+    def _deltas(self, job: ZerothOrderJob) -> Bytes:
         """Image of a job's deltas."""
-        return self._layout.deltas(job.perturbation.spread(job.deltas.total, words)).image
+        return self._layout.deltas(job.rows).image
 
     def _job(self, shift: int, position: int, eps_shift: int = 10) -> ZerothOrderJob:
         return ZerothOrderJob(self._spec.mapping, self._frozen, self._spec.source, shift, eps_shift, position)
 
     def _rates(self, orders: Sequence[StepOrder]) -> tuple[list[int], int]:
-        table = self._job(0, 0).perturbation
+        table = PerturbationTable(self._spec.source)
         return rates_of([RATE] * len(orders), [len(order.indices) for order in orders], table)
 
     def _orders(self) -> list[StepOrder]:

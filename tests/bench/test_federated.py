@@ -15,7 +15,7 @@ from fabtune.golden.models.sequential import module_of
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.model import SplitModel
-from fabtune.golden.train.federated.scalars import Scalars
+from fabtune.golden.zo.scalars import Scalars
 
 
 @pytest.mark.parametrize("name", ["fan", "lenet5-mnist"])

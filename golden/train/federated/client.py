@@ -11,7 +11,7 @@ from ...datasets.dataset import Samples
 from .configuration import FederatedConfig
 from .message import Message
 from .model import SplitModel, Totals
-from .scalars import Moves, Scalars
+from ...zo.scalars import Moves, Scalars
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ...fixed import Format, Integers
 from ...rng.pezo import PezoSpec
 from ..zo import Periodic
 from ..zo.optimiser import MINIMUM_EPS
-from .scalars import LARGEST_COUNT
+from ...zo.scalars import LARGEST_COUNT
 
 LARGEST_SHARE = 1 << 20
 LARGEST_CLIENTS = 1 << 11

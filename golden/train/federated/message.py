@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from ...errors import UserError
 from .configuration import LARGEST_SHARE
-from .scalars import LARGEST, LARGEST_SHIFT, Scalars
+from ...zo.scalars import LARGEST, LARGEST_SHIFT, Scalars
 
 MAGIC = b"FBTZ"
 VERSION = 1

@@ -13,7 +13,7 @@ from torch.nn import functional
 from ...errors import UserError
 from ..zo.weights import IntegerWeights
 from .configuration import FederatedConfig
-from .scalars import Moves, Scalars, StepLayout
+from ...zo.scalars import Moves, Scalars, StepLayout
 
 Totals = tuple[Tensor, Tensor]
 """Sums of moves of both parts, see `Periodic.accumulate`."""

@@ -24,7 +24,7 @@ from .client import ClientTask
 from .configuration import FederatedConfig
 from .message import Message
 from .model import SplitModel, Totals
-from .scalars import round_to_even
+from ...zo.scalars import round_to_even
 
 
 @dataclass

@@ -18,6 +18,7 @@ from ...nn.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.job import ZerothOrderJob
 from ...zo.mapping import PerturbationMapping
+from ...zo.split import Split
 from ..conversion import Converter
 
 
@@ -31,27 +32,37 @@ class ArrayOrder:
         Description of the network, without batch norm.
     lanes, columns : int
         Size of the array.
+    cut : int
+        First stage of the second part, where both parts of the network have perturbations of their own; 0 without.
 
     Raises
     ------
     UserError
-        If the network or the array is none.
+        If the network, the array or the cut is none.
     """
 
     network: str
     lanes: int
     columns: int
+    cut: int = 0
 
     def __post_init__(self) -> None:
-        _ = self.mapping
+        Split(self.cut).check(self.mapping)
 
     @classmethod
-    def of(cls, network: Network, lanes: int, columns: int) -> ArrayOrder:
+    def of(cls, network: Network, lanes: int, columns: int, cut: int = 0) -> ArrayOrder:
         """Make the order of a network, with batch norm folded."""
-        return cls(text_of(deployed(network)), lanes, columns)
+        return cls(text_of(deployed(network)), lanes, columns, cut)
 
     def __str__(self) -> str:
-        return f"{self.lanes} x {self.columns}"
+        return f"{self.lanes} x {self.columns}" + (f" cut {self.cut}" if self.cut else "")
+
+    @classmethod
+    def parse(cls, network: str, array: str) -> ArrayOrder:
+        """Make the order of a network's description, and an array as text gives it."""
+        size, _, cut = array.partition(" cut ")
+        lanes, columns = map(int, size.split(" x "))
+        return cls(network, lanes, columns, int(cut or 0))
 
     @cached_property
     def mapping(self) -> PerturbationMapping:
@@ -72,7 +83,7 @@ class ArrayOrder:
         tensors : sequence of Tensor
             Weight and bias of all stages before the updates, in the `shapes`.
         source : PerturbationSource
-        total : array (times, n) of int
+        total : array (times, n) of int, with a cut (2, times, n)
             Sum of updates in `golden.zo.deltas.DELTA`.
 
         Returns
@@ -82,7 +93,7 @@ class ArrayOrder:
         """
         arrays = [one.detach().cpu().double().numpy() for one in tensors]
         stages = tuple(StageParameters(*pair) for pair in zip(arrays[::2], arrays[1::2], strict=True))
-        job = ZerothOrderJob(self.mapping, Converter().stages(stages), source, shift=0, deltas=total)
+        job = ZerothOrderJob(self.mapping, Converter().stages(stages), source, shift=0, deltas=total, split=Split(self.cut))
         return [
             torch.from_numpy(Q4_12.to_float(values)).to(tensor.dtype)
             for values, tensor in zip(flat(job.tuned()), tensors, strict=True)

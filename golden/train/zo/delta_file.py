@@ -49,7 +49,7 @@ class Delta:
     base : str
         Digest of the parameters before the runs, from `base_digest`.
     total : array (times, n) of int32
-        Sum of the updates, modulo 2**32.
+        Sum of the updates, modulo 2**32; of a core's order with a cut those of both parts, (2, times, n).
     order : ArrayOrder, optional
         Order in which a core perturbs the parameters, which then are Q4.12: weight and bias of each layer. By default
         they are perturbed as they stand, and keep their format.
@@ -73,7 +73,11 @@ class Delta:
             raise UserError(
                 f"a delta's generator is a PezoSpec, which a file can name, not {type(self.source.spec).__name__}"
             )
-        self.source.table_of(torch.from_numpy(self.total))
+        parts = 2 if self.order and self.order.cut else 1
+        if len(self.total) != parts and parts > 1:
+            raise UserError(f"a delta of two parts has two sums, not {self.total.shape}")
+        for one in self.total if parts > 1 else [self.total]:
+            self.source.table_of(torch.from_numpy(one))
         if self.order is not None:
             self._check_order(self.order)
 
@@ -222,8 +226,7 @@ class Delta:
             )
             order = None
             if metadata["layout"] == ARRAY_LAYOUT:
-                lanes, columns = map(int, metadata["array"].split(" x "))
-                order = ArrayOrder(metadata["network"], lanes, columns)
+                order = ArrayOrder.parse(metadata["network"], metadata["array"])
             total: Any = tensors[_TENSOR]  # its shape and type are checked with the source
             return cls(source, Format.parse(metadata["format"]), parameters, metadata["base"], total, order)
         except (KeyError, ValueError, TypeError) as error:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...fixed import Format, Integers
+from ...zo.split import Split
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
 from .defaults import EPS
@@ -78,6 +79,8 @@ class ZoSettings:
         Selection of the weights that the sparse method tunes.
     fraction : float
         Fraction of each linear layer's weights that the sparse method tunes.
+    split : Split
+        Perturbations of a step on a core.
     """
 
     method: str = "pezo-otf"
@@ -90,6 +93,7 @@ class ZoSettings:
     engine: str | None = None
     mask: str = "generic"
     fraction: float = 0.001
+    split: Split = Split()
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -17,12 +17,13 @@ from ...zo.deltas import PerturbationTable
 from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
 from ...zo.mapping import PerturbationMapping
 from ...zo.memory_layout import StepOrder
+from ...zo.split import Split
 from ..conversion import Converter
 from ..metrics import accuracy
 from .schedule import Schedule
 
-ZerothOrderProgress = Callable[[int, ZerothOrderStep], None]
-"""Called after each step with its number from 1 and its record."""
+ZerothOrderProgress = Callable[[int, list[ZerothOrderStep]], None]
+"""Called after each step with its number from 1 and the records of its slopes."""
 
 
 class IntegerZerothOrder:
@@ -46,6 +47,8 @@ class IntegerZerothOrder:
         Position of the first perturbation.
     lanes, columns : int
         Size of the core's array, which decides the order of the parameters in a perturbation.
+    split : Split
+        Perturbations of a step.
 
     Attributes
     ----------
@@ -71,15 +74,17 @@ class IntegerZerothOrder:
         position: int = 0,
         lanes: int = 32,
         columns: int = 4,
+        split: Split = Split(),
     ) -> None:
         self._converter = Converter()
         batches = list(schedule.indices(len(tune)))
         sizes = [len(indices) for indices in batches]
-        rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift)
+        rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift, split.slopes)
         labels = tune.labels.astype(np.int64)
         self.orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
         mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
-        self.job = ZerothOrderJob(mapping, self._converter.stages(parameters), source, shift, eps_shift, position)
+        frozen = self._converter.stages(parameters)
+        self.job = ZerothOrderJob(mapping, frozen, source, shift, eps_shift, position, split=split)
         self._inputs = self._converter.samples(tune)
 
     @property
@@ -88,13 +93,14 @@ class IntegerZerothOrder:
         return self._converter.clipped + self.job.saturations
 
     def run(self, progress: ZerothOrderProgress | None = None) -> list[ZerothOrderStep]:
-        """Take all steps."""
-        steps = []
+        """Take all steps; return the records of their slopes, one after the other."""
+        slopes: list[ZerothOrderStep] = []
         for number, order in enumerate(self.orders, start=1):
-            steps.append(self.job.step(self._inputs[order.indices], order.labels, order.rate))
+            step = self.job.step(self._inputs[order.indices], order.labels, order.rate)
+            slopes += step
             if progress:
-                progress(number, steps[-1])
-        return steps
+                progress(number, step)
+        return slopes
 
     def inputs(self, samples: Samples) -> NDArray[np.integer]:
         """Samples as the core reads them: bytes, or Q8.16."""

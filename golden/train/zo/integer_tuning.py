@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from math import frexp
 
@@ -18,7 +18,7 @@ from ...models.network import Network, deployed
 from ...models.sequential import deployed_module, folded
 from ...models.torch_layers import torch_layers
 from ...zo.coefficient import LARGEST_BATCH
-from ...zo.deltas import DELTA, Deltas, PerturbationTable
+from ...zo.deltas import DELTA, PerturbationTable
 from ...zo.job import EPS_SHIFTS, ZerothOrderStep, rates_of
 from .array_order import ArrayOrder, flat
 from .delta_file import Delta, base_digest
@@ -59,11 +59,11 @@ class IntegerTuning:
     ) -> None:
         check_settings(settings, len(task.tune))
         self.task, self.settings = task, settings
-        self._order = ArrayOrder.of(network, lanes, columns)
+        self._order = ArrayOrder.of(network, lanes, columns, settings.split.cut)
         self._source = source_of(settings, self._order.mapping.width)
         self._base = tuned_tensors(network, module)
         self._own_names = has_own_names(network, module)
-        self._steps: list[ZerothOrderStep] = []
+        self._start = start_of(self._source, settings.schedule.seed)
         self.integers = IntegerZerothOrder(
             deployed(network),
             folded(network, module),
@@ -72,9 +72,10 @@ class IntegerTuning:
             settings.schedule,
             settings.rate,
             eps_shift_of(settings.eps),
-            start_of(self._source, settings.schedule.seed),
+            self._start,
             lanes,
             columns,
+            settings.split,
         )
 
     def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
@@ -90,10 +91,10 @@ class IntegerTuning:
         losses: list[float] = []
         seconds, started = 0.0, time.perf_counter()
 
-        def after(number: int, step: ZerothOrderStep) -> None:
+        def after(number: int, step: list[ZerothOrderStep]) -> None:
             nonlocal seconds, started
             seconds += time.perf_counter() - started
-            losses.append(loss_of(step))
+            losses.append(float(np.mean([loss_of(slope) for slope in step])))
             accuracy = None
             if number == self.settings.schedule.steps or (watch and number % watch == 0):
                 accuracy = self.accuracy()
@@ -102,7 +103,7 @@ class IntegerTuning:
                 progress(number, losses[-1], accuracy)
             started = time.perf_counter()
 
-        self._steps = self.integers.run(after)
+        self.integers.run(after)
         engine, count = self.settings.engine or "golden", sum(one.numel() for one in self._base.values())
         tensors, saturations = self.tensors(), self.integers.saturations
         return ZoResult(engine, losses, curve, seconds, self._source.spec.period, tensors, count, saturations)
@@ -111,12 +112,12 @@ class IntegerTuning:
         """Fraction of held-out samples that the network as tuned so far classifies correctly."""
         return self.integers.accuracy(self.task.test)
 
-    def replay(self, steps: Iterable[ZerothOrderStep]) -> None:
-        """Take the moves of other records, such as a core's, instead of the run's own."""
-        self._steps, job = list(steps), self.integers.job
-        job.deltas = Deltas(job.perturbation)
-        for step in self._steps:
-            job.deltas.add(step.position, step.coefficient)
+    def replay(self, slopes: Sequence[ZerothOrderStep]) -> None:
+        """Take the moves of other records of all steps, such as a core's, instead of the run's own."""
+        job, each = self.integers.job, self.settings.split.slopes
+        job.position, job.total = self._start, np.zeros_like(job.total)
+        for first in range(0, len(slopes), each):
+            job.move([slope.coefficient for slope in slopes[first : first + each]])
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Tuned parameters: values of Q4.12 as float32, named as in `tuned_tensors`."""
@@ -132,9 +133,8 @@ class IntegerTuning:
             As `refuse_folded` does.
         """
         refuse_folded(self._own_names)
-        moves = ((step.position, step.coefficient) for step in self._steps)
         shapes = tuple((name, tuple(one.shape)) for name, one in self._base.items())
-        total = self._source.accumulate(moves).numpy()
+        total = self.integers.job.total.astype(np.int32)
         return Delta(self._source, DELTA, shapes, base_digest(self._base), total, self._order)
 
 
@@ -162,13 +162,13 @@ def check_settings(settings: ZoSettings, samples: int) -> None:
     if not settings.writes_deltas:
         raise UserError(f"a core tunes all parameters as integers, which {settings.method} does not")
     if settings.queries > 1:
-        raise UserError(f"queries = {settings.queries}: a core's step takes one; --engine float takes more")
+        raise UserError(f"queries = {settings.queries}: a core counts perturbations of a step with --p1 and --p2")
     eps_shift = eps_shift_of(settings.eps)
     sizes = [len(indices) for indices in settings.schedule.indices(samples)]
     if max(sizes) > LARGEST_BATCH:
         raise UserError(f"batch = {max(sizes)}: a core's step has at most {LARGEST_BATCH} samples")
     source = integer_source_of(settings.generator_name, settings.parameters)
-    rates_of([settings.rate] * len(sizes), sizes, PerturbationTable(source.spec), eps_shift)
+    rates_of([settings.rate] * len(sizes), sizes, PerturbationTable(source.spec), eps_shift, settings.split.slopes)
 
 
 def eps_shift_of(eps: float) -> int:

@@ -17,9 +17,10 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.golden.train.zo.weights import IntegerWeights
-from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
+from fabtune.golden.zo.deltas import DELTA, PerturbationTable
 from fabtune.golden.zo.job import COEFFICIENT, DIFFERENCE_FRACTION, ZerothOrderJob, rates_of
 from fabtune.golden.zo.mapping import PerturbationMapping
+from fabtune.golden.zo.split import Split
 
 CHANNELS = "3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4"
 OTF8, OTF14, POOL = ("otf8",), ("otf14",), ("pool", "pool.p=32")
@@ -58,13 +59,13 @@ def job_of(mapping, source, rate=1e-3, batch=20, **more):
 
 def replayed(job, source, steps):
     """Integer weights of the PyTorch optimiser after the moves of these steps, in words."""
-    periodic = Periodic(source, job.mapping.width, job.perturbation.fraction)
-    start = torch.from_numpy(Q4_12.to_float(job.words).astype(np.float32).reshape(-1))
+    periodic = Periodic(source, job.mapping.width, PerturbationTable(source).fraction)
+    start = torch.from_numpy(Q4_12.to_float(job.parts[0].words).astype(np.float32).reshape(-1))
     weights = IntegerWeights([start], periodic, DELTA)
     for step in steps:
         weights.add(step.position, step.coefficient * weights.resolution)
     total = periodic.accumulate((step.position, step.coefficient) for step in steps)
-    return weights.integers[0].numpy().reshape(job.words.shape), total.numpy()
+    return weights.integers[0].numpy().reshape(job.parts[0].words.shape), total.numpy()
 
 
 CASES = {
@@ -94,12 +95,11 @@ def test_deltas_and_weights_are_those_of_the_optimiser(name, steps):
     found = []
     for number in range(steps):
         some = slice(5 * (number % 40), 5 * (number % 40) + 5)
-        found.append(job.step(inputs[some], labels[some], rate))
+        found += job.step(inputs[some], labels[some], rate)
     assert len({step.coefficient for step in found}) > min(20, steps // 2)
     integers, total = replayed(job, source, found)
-    assert np.array_equal(job.deltas.total, total)
-    numbers = job.perturbation.spread(job.deltas.total, mapping.words)
-    mine = (job.words << 16) + numbers[:, np.arange(mapping.width) % numbers.shape[1]]
+    assert np.array_equal(job.total, total)
+    mine = (job.parts[0].words << 16) + job.rows[:, np.arange(mapping.width) % source.width]
     assert np.array_equal(mine.astype(np.int32), integers)
 
 
@@ -117,9 +117,9 @@ def test_every_parameter_is_perturbed_by_its_own_number(network):
     delta = total[word % times, (lane % n + word) % n]
     for side in (1, -1):
         e = (delta + side * (z << (28 - 10 - 10))) / 65536
-        moved = np.clip(job.words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
+        moved = np.clip(job.parts[0].words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
         expected = mapping.split(moved)
-        found = job._parameters(job.deltas.along(position, side * job.eps), Narrower())
+        found = job.parts[0].parameters(job.parts[0].deltas.along(position, side * job.eps), Narrower())
         for mine, theirs in zip(found, expected, strict=True):
             assert np.array_equal(mine.weight, theirs.weight)
             assert np.array_equal(mine.bias, theirs.bias)
@@ -136,18 +136,18 @@ def test_gaussian_numbers_move_every_parameter_by_its_own():
         z = draw_perturbation(source, position, count, mapping.width).astype(int)
         for side in (1, -1):
             e = (delta + side * (z << (28 - 6 - 10))) / 65536
-            moved = np.clip(job.words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
-            found = job._parameters(job.deltas.along(position, side * job.eps), Narrower())
+            moved = np.clip(job.parts[0].words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
+            found = job.parts[0].parameters(job.parts[0].deltas.along(position, side * job.eps), Narrower())
             for mine, theirs in zip(found, mapping.split(moved), strict=True):
                 assert np.array_equal(mine.weight, theirs.weight)
                 assert np.array_equal(mine.bias, theirs.bias)
         some = slice(5 * number, 5 * number + 5)
-        step = job.step(inputs[some], labels[some], rate)
+        (step,) = job.step(inputs[some], labels[some], rate)
         assert step.position == position
-        position += mapping.span(source.period)
+        position += job.layout.span
         delta += step.coefficient * z
         assert step.coefficient
-        assert np.array_equal(job.deltas.total, delta.reshape(-1, mapping.width))
+        assert np.array_equal(job.total, delta.reshape(-1, mapping.width))
 
 
 def test_positions_end_where_32_bits_do():
@@ -156,18 +156,18 @@ def test_positions_end_where_32_bits_do():
     inputs, labels = samples(mapping, 5)
     job, rate = job_of(mapping, source, position=(1 << 32) - 1)
     job.step(inputs, labels, rate)
-    before = job.deltas.total.copy()
+    before = job.total.copy()
     with pytest.raises(UserError, match=r"position = 4294967[0-9]+ has more than 32 bits"):
         job.step(inputs, labels, rate)
-    assert np.array_equal(job.deltas.total, before)
+    assert np.array_equal(job.total, before)
     with pytest.raises(UserError, match="position = 4294967296 is not in 0 to 4294967295"):
         job_of(mapping, source, position=1 << 32)
 
 
 def test_words_hold_every_parameter_once():
     mapping = mapping_of("lenet5-mnist")
-    assert (mapping.forward.weight_words, mapping.bias_words) == (505, 2)
-    assert mapping.span(7905) == 508
+    assert (mapping.forward.weight_words, mapping.bias_words) == (505, 5)
+    assert Split().layout(mapping, 7905).span == 511
     places = np.concatenate([part.reshape(-1) for pair in mapping.positions for part in pair])
     assert len(np.unique(places)) == len(places) == 61_706
     own = parameters(mapping)
@@ -178,7 +178,7 @@ def test_words_hold_every_parameter_once():
 
 def test_all_directions_come_before_the_first_returns():
     mapping, source = mapping_of("lenet5-mnist"), source_of(*OTF8)
-    span = mapping.span(source.period)
+    span = Split().layout(mapping, source.period).span
     assert len({step * span % source.period for step in range(source.period)}) == source.period == 7905
 
 
@@ -190,13 +190,15 @@ def test_loss_difference_is_the_cross_entropys():
         job, _ = job_of(mapping, source, eps_shift=eps_shift)
         errors, sizes = [], []
         for _ in range(30):
-            logits = [job._logits(inputs, job.deltas.along(job.position, side), Narrower()) for side in job._sides]
+            (part,) = job.parts
+            tables = [part.deltas.along(job.position, side) for side in job._sides]
+            logits = [job._forward(part, inputs, table) for table in tables]
             exact = [torch.from_numpy(Q8_16.to_float(one)) for one in logits]
             plus, minus = (
                 float(torch.nn.functional.cross_entropy(one, torch.from_numpy(labels), reduction="sum"))
                 for one in exact
             )
-            found = job.step(inputs, labels, 0).difference * 2.0**-DIFFERENCE_FRACTION
+            found = job.step(inputs, labels, 0)[0].difference * 2.0**-DIFFERENCE_FRACTION
             errors.append(found - (plus - minus))
             sizes.append(plus - minus)
         assert np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(sizes))) < most
@@ -209,8 +211,8 @@ def test_loss_difference_is_odd_in_the_sign_of_the_perturbation():
     other, _ = job_of(mapping, source)
     other.eps = -job.eps
     for _ in range(5):
-        job.deltas, job.position = Deltas(job.perturbation, other.deltas.total), other.position
-        one, two = job.step(inputs, labels, rate), other.step(inputs, labels, rate)
+        job.total, job.position = other.total, other.position
+        one, two = (each.step(inputs, labels, rate)[0] for each in (job, other))
         assert (one.difference, one.coefficient) == (-two.difference, -two.coefficient)
         assert np.array_equal(one.probabilities, two.probabilities[::-1])
 
@@ -222,7 +224,7 @@ def test_coefficient_is_the_optimisers_step():
     rates, shift = rates_of([3e-4, 1e-4, 1e-7], [12] * 3, PerturbationTable(source))
     for word, rate in zip(rates, (3e-4, 1e-4, 1e-7), strict=True):
         job = ZerothOrderJob(mapping, parameters(mapping), source, shift)
-        step = job.step(inputs, labels, word)
+        (step,) = job.step(inputs, labels, word)
         slope = step.difference * 2.0**-DIFFERENCE_FRACTION / 12 / (2 * 2.0**-10)
         assert abs(step.coefficient - -rate * slope * 2.0**18) <= 0.5 + 1e-4 * abs(step.coefficient) + 1e-2
     assert max(rates) > 1 << 15
@@ -235,7 +237,7 @@ def test_products_agree(products):
     job, rate = job_of(mapping, source)
     other, _ = job_of(mapping, source, products=products)
     for _ in range(10):
-        one, two = job.step(inputs, labels, rate), other.step(inputs, labels, rate)
+        one, two = (each.step(inputs, labels, rate)[0] for each in (job, other))
         assert (one.position, one.coefficient, one.difference) == (two.position, two.coefficient, two.difference)
     assert np.array_equal(job.logits(inputs), other.logits(inputs))
 
@@ -246,10 +248,11 @@ def test_a_job_goes_on_from_its_state():
     job, rate = job_of(mapping, source)
     for _ in range(10):
         job.step(inputs, labels, rate)
-    other, _ = job_of(mapping, source, position=job.position, deltas=job.deltas.total)
+    other, _ = job_of(mapping, source, position=job.position, deltas=job.total)
     for _ in range(10):
-        assert job.step(inputs, labels, rate).coefficient == other.step(inputs, labels, rate).coefficient
-    assert np.array_equal(job.deltas.total, other.deltas.total)
+        one, two = (each.step(inputs, labels, rate)[0] for each in (job, other))
+        assert one.coefficient == two.coefficient
+    assert np.array_equal(job.total, other.total)
 
 
 def test_tuned_parameters_give_the_jobs_logits():
@@ -269,7 +272,7 @@ def test_what_is_clipped_is_counted():
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 20)
     job = ZerothOrderJob(mapping, parameters(mapping), source, shift=0)
-    step = job.step(inputs, labels, 65535)
+    (step,) = job.step(inputs, labels, 65535)
     assert abs(step.coefficient) in (COEFFICIENT.maximum, -COEFFICIENT.minimum)
     assert job.coefficients_clipped == 1
     total = np.full(source.base.shape, DELTA.maximum)
@@ -313,7 +316,7 @@ def test_a_batch_that_does_not_fit_changes_nothing(change, refusal):
     with pytest.raises(UserError, match=refusal):
         job.step(*change(*samples(mapping, 4), rate))
     assert job.position == 0
-    assert not job.deltas.total.any()
+    assert not job.total.any()
 
 
 @pytest.mark.parametrize("rates", [[-1e-3], [0.0], [float("nan")], [1e30], [1e-30], []])

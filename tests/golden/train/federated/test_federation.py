@@ -23,7 +23,7 @@ from fabtune.golden.train.federated.fedavg import fedavg
 from fabtune.golden.train.federated.federation import federate
 from fabtune.golden.train.federated.message import Message
 from fabtune.golden.train.federated.model import SplitModel
-from fabtune.golden.train.federated.scalars import Scalars
+from fabtune.golden.zo.scalars import Scalars
 from fabtune.golden.train.federated.server import Server, average
 from fabtune.golden.train.federated.shards import shards
 from fabtune.golden.train.federated.transport import faulty

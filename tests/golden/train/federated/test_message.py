@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.train.federated.message import Message
-from fabtune.golden.train.federated.scalars import LARGEST, Scalars, StepLayout
+from fabtune.golden.zo.scalars import LARGEST, Scalars, StepLayout
 
 MESSAGE = Message(3, 7, 123_456_789_012, 50, 1, 2, (Scalars(4, (-127, 5)), Scalars(0, (0, 127))))
 BYTES = bytes.fromhex(

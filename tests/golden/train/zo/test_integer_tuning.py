@@ -70,8 +70,8 @@ def test_a_run_is_the_integer_jobs_from_its_seeds_position():
     assert start > 0
     tuning.run()
     other.run()
-    assert np.array_equal(tuning.integers.job.deltas.total, other.job.deltas.total)
-    assert other.job.deltas.total.any()
+    assert np.array_equal(tuning.integers.job.total, other.job.total)
+    assert other.job.total.any()
 
 
 def test_tuned_parameters_are_named_as_in_the_modules_state():
@@ -116,7 +116,7 @@ def test_other_records_take_the_place_of_the_runs():
     two.run()
     steps = two._steps
     one.replay(steps)
-    assert np.array_equal(one.integers.job.deltas.total, two.integers.job.deltas.total)
+    assert np.array_equal(one.integers.job.total, two.integers.job.total)
     assert np.array_equal(one.delta().total, two.delta().total)
 
 
@@ -134,7 +134,7 @@ def run():
 
 def test_base_and_delta_are_the_tuned_parameters(run, tmp_path):
     base, tensors, delta, tuning = run
-    assert np.array_equal(delta.total, tuning.integers.job.deltas.total)
+    assert np.array_equal(delta.total, tuning.integers.job.total)
     delta.save(tmp_path / "d.safetensors")
     again = Delta.load(tmp_path / "d.safetensors")
     assert (again.order, again.source, again.parameters) == (delta.order, delta.source, delta.parameters)

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ...errors import UserError
-from ...fixed import Integers
+from ..errors import UserError
+from ..fixed import Integers
 
 LARGEST = 127
 LARGEST_SHIFT = 24

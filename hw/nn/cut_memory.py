@@ -1,0 +1,124 @@
+"""Cut memory: outputs of a network's first part, kept for passes of its second part alone."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.nn.mapping import Mapping
+from .interfaces import ACTIVATION, activation_address
+
+
+class CutMemory(wiring.Component):
+    """Record the outputs of a pass's last stage as they are written to the activation memory, and write them again.
+
+    Passes are recorded one behind the other, and restored in the same order, as often as it is asked for.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+    rows : int
+        Rows of the memory: outputs of all columns, with their address.
+    style : "block" or "ultra"
+        Kind of the memory.
+
+    Attributes
+    ----------
+    cut : In, range(stages)
+        First stage of the second part, not 0; stays the same while passes are recorded and restored.
+    recording : In, 1
+        Outputs are to be recorded; rises before the first pass, whose outputs go to row 0.
+    begin, final : In, 1
+        A stage begins, and it is the pass's last one.
+    write : In, 1
+        Outputs of all columns, of any stage.
+    mask, address, values : In, a bit for each column, `activation_address`, array of columns Q8.16
+        Those outputs: columns that have one, address of the first, all of them.
+    restart : In, 1
+        Restore from the first pass on; one cycle, while no pass is in progress.
+    taken : In, 1
+        A pass begins with what was restored.
+    free : In, 1
+        The pass in progress has read its inputs, and another one follows: restore the next one's. One cycle.
+    restored : Out, 1
+        The inputs of a pass are there; stays high until `taken`.
+    ready : In, 1
+        The activation memory takes `o_mask` in this cycle.
+    o_mask, o_address, o_values : Out
+        Outputs that are written again, in the formats of `mask`, `address`, `values`; the mask is 0 without any.
+    """
+
+    def __init__(self, mapping: Mapping, rows: int, style: str = "block") -> None:
+        self.mapping, self.rows, self.style = mapping, rows, style
+        outputs = {
+            "mask": mapping.columns,
+            "address": activation_address(mapping),
+            "values": data.ArrayLayout(ACTIVATION, mapping.columns),
+        }
+        inputs = ("recording", "begin", "final", "write", "restart", "taken", "free", "ready")
+        super().__init__(
+            {
+                "cut": In(range(len(mapping.stages))),
+                **dict.fromkeys(inputs, In(1)),
+                **{name: In(form) for name, form in outputs.items()},
+                "restored": Out(1),
+                **{f"o_{name}": Out(form) for name, form in outputs.items()},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        row = data.StructLayout({name: getattr(self, name).shape() for name in ("mask", "address", "values")})
+        m.submodules.rows = rows = memory.Memory(
+            shape=row, depth=self.rows, init=[], attrs={"ram_style": self.style}
+        )
+        into, port = rows.write_port(), rows.read_port()
+        # recording: a register, as the outputs come from a long way
+        keeping, written = Signal(), Signal(range(self.rows))
+        with m.If(self.begin):
+            m.d.sync += keeping.eq(self.recording & self.final)
+        with m.If(~self.recording):
+            m.d.sync += written.eq(0)
+        with m.Elif(into.en):
+            m.d.sync += written.eq(written + 1)
+        m.d.sync += [
+            into.en.eq(self.write & keeping),
+            *(into.data[name].eq(getattr(self, name)) for name in ("mask", "address", "values")),
+        ]
+        m.d.comb += into.addr.eq(written)
+
+        # restoring: a row a cycle, while the activation memory is free
+        sizes = [stage.groups * stage.cells for stage in self.mapping.stages]
+        size, left, at = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(self.rows))
+        with m.Switch(self.cut):
+            for cut in range(1, len(sizes)):
+                with m.Case(cut):
+                    m.d.sync += size.eq(sizes[cut - 1])
+        offered, fetching, advance = Signal(), Signal(), Signal()
+        m.d.comb += [
+            advance.eq(~offered | self.ready),
+            port.addr.eq(at),
+            port.en.eq(advance),
+            self.o_mask.eq(Mux(offered, port.data.mask, 0)),
+            self.o_address.eq(port.data.address),
+            self.o_values.eq(port.data["values"]),
+        ]
+        with m.If(advance):
+            m.d.sync += [offered.eq(fetching), at.eq(at + fetching), left.eq(left - fetching)]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += left.eq(size)
+                with m.If(self.restart):
+                    m.d.sync += at.eq(0)
+                with m.If(self.restart | self.free):
+                    m.next = "FETCH"
+            with m.State("FETCH"):
+                m.d.comb += fetching.eq(1)
+                with m.If(advance & (left == 1)):
+                    m.next = "LAST"
+            with m.State("LAST"), m.If(self.ready):
+                m.d.sync += self.restored.eq(1)
+                m.next = "IDLE"
+        with m.If(self.taken):
+            m.d.sync += self.restored.eq(0)
+        return m
