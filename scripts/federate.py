@@ -8,13 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 
-from ..golden.models.network import deployed
-from ..golden.models.sequential import deployed_module
+from ..boards.host.driver import Core
+from ..boards.host.federated_client import CoreClient
+from ..boards.host.zeroth_order import ZerothOrderTrainer
+from ..golden.cores.zotrain import ZotrainSpec
+from ..golden.cores.zotrain_registers import CORE
+from ..golden.errors import UserError
+from ..golden.models.network import Network, deployed
+from ..golden.models.sequential import deployed_module, folded
+from ..golden.rng.pezo import PezoSpec
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
+from ..golden.train.conversion import Converter
 from ..golden.train.federated.configuration import FederatedConfig
 from ..golden.train.federated.cost_model import cut_of, stage_of
 from ..golden.train.federated.defaults import FederatedRates, federated_rates
@@ -23,7 +32,12 @@ from ..golden.train.federated.federation import FederationResult, RoundMetrics
 from ..golden.train.federated.shards import shards
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
+from ..golden.train.zo.array_order import ArrayOrder
+from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.methods import integer_source_of
+from ..sim.compiled.comparison import simulated_core
+from ..sim.compiled.zeroth_order_job import PORTS
+from ..sim.compiled.zeroth_order_tune import zotrain_preset
 from .results import refuse_outputs
 from .start import Start, advance, pretrained_module, progress_bars
 
@@ -42,6 +56,10 @@ class FederateRequest(Start):
         Layer at which the model is cut, see `cut_of`.
     generator
         A preset of pezo.
+    core
+        Preset of `zotrain` in whose order all clients perturb their weights; None for the order of the layers.
+    simulated
+        How many clients, the first ones, are cores in simulation.
     alpha
         See `shards`.
     fault_injection, alone
@@ -58,11 +76,13 @@ class FederateRequest(Start):
     rate: float | None
     plain_rate: float | None
     fedavg_rate: float | None
-    eps: float
+    eps: float | None
     first: int
     second: int
     stage: int | None
     generator: str
+    core: str | None
+    simulated: int
     alpha: float
     fault_injection: bool
     alone: bool
@@ -74,11 +94,28 @@ class FederateRequest(Start):
         given = {"split": self.rate, "plain": self.plain_rate, "fedavg": self.fedavg_rate}
         return replace(federated_rates(network), **{name: rate for name, rate in given.items() if rate is not None})
 
-    def config(self, rate: float) -> FederatedConfig:
-        """Configuration of FedSPZO."""
-        names = ("rounds", "clients", "fraction", "steps", "batch", "eps", "first", "second", "seed")
+    def config(self, rate: float, spec: ZotrainSpec | None, stage: int) -> FederatedConfig:
+        """Configuration of FedSPZO; with a core's spec in that core's order."""
+        names = ("rounds", "clients", "fraction", "steps", "batch", "first", "second", "seed")
         values = {name: getattr(self, name) for name in names}
-        return FederatedConfig(rate=rate, source=integer_source_of(self.generator), **values)
+        source, eps = integer_source_of(self.generator), self.eps
+        if spec is None:
+            return FederatedConfig(rate=rate, eps=EPS if eps is None else eps, source=source, **values)
+        source = replace(source, lanes=spec.mapping.width)
+        order = ArrayOrder.of(spec.described, spec.lanes, spec.columns, stage)
+        return FederatedConfig(rate=rate, eps=CORE_EPS if eps is None else eps, source=source, order=order, **values)
+
+    def spec(self, network: Network, byte_inputs: bool) -> ZotrainSpec | None:
+        """Spec of the core, if one is asked for."""
+        if self.core is None:
+            if self.simulated:
+                raise UserError("--simulated is the number of clients that are cores: name one with --core")
+            return None
+        if self.simulated > self.clients:
+            raise UserError(f"--simulated {self.simulated}: there are {self.clients} clients")
+        generator = integer_source_of(self.generator).spec
+        assert isinstance(generator, PezoSpec)
+        return zotrain_preset(network, self.core, byte_inputs, generator)
 
 
 def experiment_of(request: FederateRequest, console: Console) -> FederatedExperiment:
@@ -92,16 +129,25 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
     network, module = request.network_for(task)
-    config = request.config(request.rates(network.name).split)
-    stage = stage_of(network, config.second) if request.stage is None else request.stage
+    stage = stage_of(network, request.second) if request.stage is None else request.stage
     cut_of(network, stage)
+    spec = request.spec(network, task.tune.inputs.dtype == np.uint8)
+    stages = len(deployed(network).stages)
+    config = request.config(request.rates(network.name).split, spec, stage % stages)
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     if module is None:
         module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
     plain = deployed(network)
     backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
     start = deployed_module(network, module)
-    return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops)
+    cores: list[CoreClient] = []
+    if spec is not None and request.simulated:
+        frozen = Converter().stages(folded(network, module))
+        for samples in owned[: request.simulated]:
+            device = simulated_core(spec, PORTS, None, request.seed, lambda _: None)
+            trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
+            cores.append(CoreClient(trainer, frozen, config, samples))
+    return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores)
 
 
 def run(request: FederateRequest, console: Console) -> dict[str, Any]:
@@ -138,6 +184,8 @@ def run(request: FederateRequest, console: Console) -> dict[str, Any]:
         "clients": config.clients,
         "sampled": config.sampled_clients,
         "stage": experiment.stage,
+        "core": request.core,
+        "simulated": request.simulated,
         "alpha": request.alpha,
         "seed": config.seed,
     }

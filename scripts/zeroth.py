@@ -26,6 +26,7 @@ from ..golden.train.zo.integer_tuning import IntegerTuning, core_settings, has_o
 from ..golden.train.zo.methods import METHODS
 from ..golden.train.zo.network_objective import NetworkObjective
 from ..golden.train.zo.schedule import Schedule
+from ..golden.zo.split import Split
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
 from .results import core_line, refuse_outputs, save_tuned
@@ -45,6 +46,8 @@ class ZerothOrderRequest(Start):
         See `ZoSettings` and `Schedule`.
     core
         Preset of the core whose integers are taken, or its RTL; None for `DEFAULT_CORE`.
+    cut, p1, p2
+        See `Split`; None for a network that is not cut, and for 1.
     shots, generic, precision
         See `text_task`, `TextObjective` and `TextClassifier`.
     output, delta, plot, force
@@ -63,6 +66,9 @@ class ZerothOrderRequest(Start):
     mask: str
     fraction: float
     core: str | None
+    cut: int | None
+    p1: int | None
+    p2: int | None
     shots: int
     generic: Path | None
     precision: Literal["float32", "bfloat16"]
@@ -89,6 +95,7 @@ class ZerothOrderRequest(Start):
             self.engine,
             self.mask,
             self.fraction,
+            Split(self.cut or 0, self.p1 or 1, self.p2 or 1),
         )
 
 
@@ -109,7 +116,7 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     settings = request.settings("")  # refuses wrong settings before anything is trained
     text = is_text(request.data)
     if not settings.writes_deltas:
-        for name in ("delta", "core"):
+        for name in ("delta", "core", "cut", "p1", "p2"):
             if getattr(request, name) is not None:
                 raise UserError(
                     f"--{name} belongs to integers of all parameters: --method pezo-otf or pezo-pool, --engine golden"
@@ -194,7 +201,7 @@ def _tune(
 
 def _text(request: ZerothOrderRequest) -> tuple[Objective, str]:
     """Load a transformer and a task of text."""
-    for name in ("network", "weights", "drift", "core"):
+    for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
         if getattr(request, name) is not None:
             raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
     if request.engine == "rtl":

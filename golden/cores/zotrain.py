@@ -70,7 +70,7 @@ class ZotrainSpec(BusSpec):
     wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1024},
+        "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1280},
         "small": {"columns": 4, "cut_rows": 4096},
         "fast": {"columns": 8, "deltas": "ultra", "cut_rows": 2048},
     }

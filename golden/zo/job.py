@@ -110,6 +110,7 @@ class ZerothOrderJob:
 
     Attributes
     ----------
+    frozen : tuple of StageIntegers
     parts : tuple of TunedPart
         Parts of the network, one or two.
     layout : StepLayout
@@ -146,7 +147,7 @@ class ZerothOrderJob:
             raise UserError(f"position = {position} is not in 0 to {last}")
         split.check(mapping)
         self.mapping, self.shift, self.split, self.scalars = mapping, shift, split, scalars
-        self.source, self.position = source, position
+        self.frozen, self.source, self.position = tuple(frozen), source, position
         self.layout = split.layout(mapping, source.period)
         parts = mapping.parts(split.cut)
         tables = [PerturbationTable(source, part.words) for part in parts]

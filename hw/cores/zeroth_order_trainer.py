@@ -278,6 +278,7 @@ class ZerothOrderTrainer(wiring.Component):
         i, j, slopes_left = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS)), Signal(7)
         last_i, last_j, cut, walked = Signal(), Signal(), Signal(), Signal()
         words, begins = Signal(WalkRange), Signal()
+        start, kind, final, restart = Signal(), Signal(Walk), Signal(), Signal()
         requested = Signal()
         largest = DELTA.fraction - self.numbers.format.fraction
         final_stage = len(self.mapping.forward.stages) - 1
@@ -294,6 +295,12 @@ class ZerothOrderTrainer(wiring.Component):
             passes.last.eq(Mux(words == WalkRange.FIRST, settings.cut - 1, final_stage)),
             passes.record.eq(words == WalkRange.FIRST),
             passes.restore.eq(words == WalkRange.SECOND),
+            # registers between the sequences of the commands, of the walks and of the passes
+            passes.restart.eq(restart),
+            walk.start.eq(start | updates.walk.valid),
+            walk.walk.eq(Mux(updates.walk.valid, Walk.UPDATE, kind)),
+            walk.range.eq(Mux(updates.walk.valid, updates.walk.payload.range, words)),
+            walk.final.eq(Mux(updates.walk.valid, updates.walk.payload.final, final)),
         ]
         m.d.comb += [
             walk.coefficient.eq(updates.walk.payload.coefficient),
@@ -325,12 +332,12 @@ class ZerothOrderTrainer(wiring.Component):
             pending.eq(pending + (scheduler.begin & infer) - logit_done),
             empty.eq(slopes.empty & self.logits.empty & (pending == 0)),
             control.counts.saturations.eq(engine.clipped + deltas.clipped),
-            walked.eq((walked | walk.done) & ~walk.start),
+            walked.eq((walked | walk.done) & ~start),
             slopes_left.eq(slopes_left + begins - slopes.o.valid),
         ]
 
-        def begin(kind: Walk, state: str) -> None:
-            m.d.comb += [walk.start.eq(1), walk.walk.eq(kind)]
+        def begin(what: Walk, state: str) -> None:
+            m.d.comb += [start.eq(1), kind.eq(what)]
             m.next = state
 
         with m.FSM():
@@ -377,12 +384,15 @@ class ZerothOrderTrainer(wiring.Component):
                 m.next = "PERTURB"
             with m.State("PERTURB"):
                 second = words != WalkRange.FIRST
-                m.d.comb += [walk.range.eq(words), walk.final.eq(second & last_i & last_j)]
-                m.d.comb += [slopes.position.valid.eq(second), begins.eq(second & slopes.position.ready)]
-                m.d.comb += passes.restart.eq(walk.start & (words == WalkRange.SECOND))
+                m.d.comb += [
+                    final.eq(second & last_i & last_j),
+                    slopes.position.valid.eq(second),
+                    begins.eq(second & slopes.position.ready),
+                    restart.eq(slopes.position.ready & (words == WalkRange.SECOND)),
+                ]
                 with m.If(slopes.position.ready):
                     begin(Walk.SIDES, "AHEAD")
-            with m.State("AHEAD"), m.If(walk.ahead):
+            with m.State("AHEAD"), m.If(walk.ahead & ~walk.start):
                 m.d.comb += release.eq(1)
                 m.next = "PASSES"
             with m.State("PASSES"), m.If(passed & walked):
@@ -402,14 +412,7 @@ class ZerothOrderTrainer(wiring.Component):
                 m.d.comb += updates.start.eq(1)
                 m.next = "UPDATE"
             with m.State("UPDATE"):
-                m.d.comb += [
-                    walk.start.eq(updates.walk.valid),
-                    walk.walk.eq(Walk.UPDATE),
-                    walk.range.eq(updates.walk.payload.range),
-                    walk.final.eq(updates.walk.payload.final),
-                    updates.walk.ready.eq(1),
-                    updates.moved.eq(walk.done),
-                ]
+                m.d.comb += [updates.walk.ready.eq(1), updates.moved.eq(walk.done)]
                 with m.If(updates.done):
                     m.d.comb += [control.counts.steps_done.eq(1), self.monitor.done.eq(1)]
                     m.d.sync += steps_left.eq(steps_left - 1)

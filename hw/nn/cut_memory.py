@@ -1,6 +1,6 @@
 """Cut memory: outputs of a network's first part, kept for passes of its second part alone."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -43,9 +43,11 @@ class CutMemory(wiring.Component):
     restored : Out, 1
         The inputs of a pass are there; stays high until `taken`.
     ready : In, 1
-        The activation memory takes `o_mask` in this cycle.
+        The activation memory takes the outputs in this cycle.
+    o_valid : Out, 1
+        There are outputs to be written again.
     o_mask, o_address, o_values : Out
-        Outputs that are written again, in the formats of `mask`, `address`, `values`; the mask is 0 without any.
+        Those outputs, in the formats of `mask`, `address`, `values`.
     """
 
     def __init__(self, mapping: Mapping, rows: int, style: str = "block") -> None:
@@ -61,7 +63,7 @@ class CutMemory(wiring.Component):
                 "cut": In(range(len(mapping.stages))),
                 **dict.fromkeys(inputs, In(1)),
                 **{name: In(form) for name, form in outputs.items()},
-                "restored": Out(1),
+                **dict.fromkeys(("restored", "o_valid"), Out(1)),
                 **{f"o_{name}": Out(form) for name, form in outputs.items()},
             }
         )
@@ -94,12 +96,12 @@ class CutMemory(wiring.Component):
             for cut in range(1, len(sizes)):
                 with m.Case(cut):
                     m.d.sync += size.eq(sizes[cut - 1])
-        offered, fetching, advance = Signal(), Signal(), Signal()
+        offered, fetching, advance = self.o_valid, Signal(), Signal()
         m.d.comb += [
             advance.eq(~offered | self.ready),
             port.addr.eq(at),
             port.en.eq(advance),
-            self.o_mask.eq(Mux(offered, port.data.mask, 0)),
+            self.o_mask.eq(port.data.mask),
             self.o_address.eq(port.data.address),
             self.o_values.eq(port.data["values"]),
         ]

@@ -305,7 +305,7 @@ class ForwardEngine(wiring.Component):
         own, write = pooling.write if chained else 0, activations.write
         mask, address, values = pooling.mask, pooling.address, pooling.o.as_value()
         if restored is not None:
-            stage, own = own, own | restored.o_mask.any()
+            stage, own = own, own | restored.o_valid
             m.d.comb += restored.ready.eq(~stage)
             mask = Mux(stage, mask, restored.o_mask)
             address = Mux(stage, address, restored.o_address)

@@ -201,10 +201,26 @@ class DeltaMemory(wiring.Component):
         mapping, control, part = self.mapping, self.control, self.part
         words, ranges = Signal(WalkRange), _Ranges(mapping, 2 * self.parts)
         wait, rest = Signal(range(mapping.bias_groups)), Signal.like(control.gap)
-        sides, uses, update, final = walk == Walk.SIDES, Signal(), walk == Walk.UPDATE, Signal()
+        sides, update = walk == Walk.SIDES, walk == Walk.UPDATE
+        uses, final, returns, marks = Signal(), Signal(), Signal(), Signal()
         last_part, last_side = part == self.parts - 1, side | ~sides
-        last_word, over, skips = word == ranges.last, Signal(), Signal()
-        m.d.comb += [uses.eq(sides | update), skips.eq(uses & (control.gap != 0) & (words != WalkRange.FIRST))]
+        following, last_word, over, skips = Signal.like(word), Signal(), Signal(), Signal()
+
+        def advance(m: Module) -> None:
+            # the word behind is found ahead of time, as whether it is the last one is at the beginning of long paths
+            m.d.sync += [
+                word.eq(following),
+                last_word.eq(following == ranges.last),
+                following.eq(Mux(following == ranges.last_bias, ranges.weights, following + 1)),
+            ]
+
+        # registers: a walk begins a few cycles after its start
+        m.d.sync += [
+            uses.eq(sides | update),
+            skips.eq((sides | update) & (control.gap != 0) & (words != WalkRange.FIRST)),
+            returns.eq(sides & final),
+            marks.eq(update & final),
+        ]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [side.eq(0), part.eq(0), wait.eq(0)]
@@ -215,7 +231,10 @@ class DeltaMemory(wiring.Component):
                 ranges.load(m, words, control.cut)
                 m.next = "FIRST"
             with m.State("FIRST"):
-                m.d.sync += [word.eq(ranges.first), rest.eq(control.gap)]
+                m.d.sync += [following.eq(ranges.first), rest.eq(control.gap)]
+                m.next = "ADVANCE"
+            with m.State("ADVANCE"):
+                advance(m)
                 m.next = "WORDS"
             with m.State("WORDS"):
                 with m.If(wait != 0):
@@ -228,19 +247,19 @@ class DeltaMemory(wiring.Component):
                         m.d.sync += [side.eq(sides & ~side), wait.eq(Mux(walk[1], _waits(m, mapping, word), 0))]
                     with m.If(last_part & last_side):
                         m.d.comb += self.word.eq(uses)
-                        m.d.sync += word.eq(Mux(word == ranges.last_bias, ranges.weights, word + 1))
+                        advance(m)
                         with m.If(last_word):
                             # the generator stays where it returns to the mark anyway
                             m.d.comb += [
-                                self.replay.eq(sides & final),
-                                self.mark.eq(update & final & ~skips),
-                                over.eq(self.replay | ~skips),
+                                self.replay.eq(returns),
+                                self.mark.eq(marks & ~skips),
+                                over.eq(returns | ~skips),
                             ]
                             m.next = "IDLE"
-                            with m.If(skips & ~self.replay):
+                            with m.If(skips & ~returns):
                                 m.next = "REST"
             with m.State("REST"), m.If(self.valid):
-                m.d.comb += [self.word.eq(1), self.mark.eq((rest == 1) & update & final), over.eq(rest == 1)]
+                m.d.comb += [self.word.eq(1), self.mark.eq((rest == 1) & marks), over.eq(rest == 1)]
                 m.d.sync += rest.eq(rest - 1)
                 with m.If(rest == 1):
                     m.next = "IDLE"

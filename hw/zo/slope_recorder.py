@@ -100,7 +100,10 @@ class SlopeRecorder(wiring.Component):
         with m.If(moved):
             m.d.sync += done.eq(Mux(last, 0, done + 1))
         found, given = loss.o.payload, coefficient.o.payload
-        written = coefficient.o.valid & records.summary.ready & positions.o.valid
+        # a register: long paths begin with the coefficient's state
+        closing = Signal()
+        written = closing & records.summary.ready
+        m.d.sync += closing.eq(coefficient.o.valid & positions.o.valid & ~written)
         m.d.comb += [
             coefficient.i.valid.eq(loss.o.valid & records.pair.ready),
             records.pair.valid.eq(loss.o.valid & coefficient.i.ready),
@@ -113,12 +116,12 @@ class SlopeRecorder(wiring.Component):
             coefficient.rate.valid.eq(1),
             coefficient.rate.payload.rate.eq(self.rate),
             coefficient.rate.payload.shift.eq(self.shift),
-            records.summary.valid.eq(coefficient.o.valid & positions.o.valid),
+            records.summary.valid.eq(closing),
             records.summary.payload.position.eq(positions.o.payload),
             records.summary.payload.coefficient.eq(given.coefficient),
             records.summary.payload.difference.eq(given.difference),
-            coefficient.o.ready.eq(records.summary.ready & positions.o.valid),
-            positions.o.ready.eq(coefficient.o.valid & records.summary.ready),
+            coefficient.o.ready.eq(written),
+            positions.o.ready.eq(written),
             self.o.valid.eq(written),
             self.o.payload.eq(given.coefficient),
             self.clipped.eq(written & given.clipped),

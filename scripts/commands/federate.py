@@ -31,10 +31,12 @@ from ..options import FILE, SectionedCommand, as_json, option, refuse_options, s
 @section(
     "FedSPZO",
     option("--rate", type=float, help="Learning rate; by default one that suits the network."),
-    option("--eps", type=float, default=1e-3, show_default=True, help="Length of a perturbation."),
+    option("--eps", type=float, help="Length of a perturbation, by default 0.001; with a core 2**-10."),
     option("--first", type=int, default=2, show_default=True, metavar="P1", help="Perturbations of the first part."),
     option("--second", type=int, default=8, show_default=True, metavar="P2", help="Of the second, for each of them."),
     option("--stage", type=int, help="Layer at which the model is cut; by default where that should save most."),
+    option("--core", metavar="tiny|small|fast", help="Weights in the order of this core, so that cores take part."),
+    option("--simulated", type=click.IntRange(0), default=0, help="Clients, the first ones, that are simulated cores."),
     option("--generator", default="otf8", show_default=True, metavar="NAME", help="A preset of pezo."),
 )
 @section(

@@ -15,7 +15,7 @@ from ..options import FILE, SectionedCommand, as_json, given, option, refuse_opt
 Request = TypeVar("Request")
 
 GRADIENTS = ("epochs", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
-ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta")
+ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta", "p1", "p2", "cut")
 SPARSE = ("mask", "fraction", "generic")
 TEXT = ("shots", "precision")
 """The options of each section below that belongs to some of the methods alone."""
@@ -54,7 +54,10 @@ TEXT = ("shots", "precision")
 )
 @section(
     "A core: --engine rtl, or all parameters by zeroth order in integers",
-    option("--core", metavar="tiny|small|fast|chip", help="Preset of the core, by default small."),
+    option("--core", metavar="tiny|small|fast|chip", help="Preset: tiny by zeroth order only, chip by gradients only."),
+    option("--cut", type=click.IntRange(0), help="Zeroth order: first stage of the part with perturbations of its own."),
+    option("--p1", type=click.IntRange(1), help="Perturbations of the first part, or without a cut of all, in a step."),
+    option("--p2", type=click.IntRange(1), help="Perturbations of the second part for each of those."),
 )
 @section(
     "Sensitive weights: sparse-zo",

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.errors import UserError
-from ...golden.models.network import Network
+from ...golden.models.network import Network, deployed
 from ...golden.rng.pezo import PezoSpec
 from ...golden.train.zo.finetune import StepProgress, ZoResult, ZoSettings
 from ...golden.train.zo.integer_tuning import IntegerTuning, check_settings, eps_shift_of, source_of
@@ -37,11 +37,31 @@ def zotrain_for(
     UserError
         If there is no such preset, or the core cannot run the job: see `check_settings` and `ZotrainSpec`.
     """
+    check_settings(settings, samples)
+    spec = zotrain_preset(network, core, byte_inputs, _generator_of(settings))
+    split = settings.split
+    split.check(spec.mapping)
+    if split.cut and (batch := min(settings.schedule.batch, samples)) > (kept := spec.kept_samples(split.cut)):
+        raise UserError(
+            f"cut = {split.cut}: the core {core} keeps the outputs of {kept} samples there, fewer than a batch of {batch}"
+        )
+    return spec
+
+
+def zotrain_preset(network: Network, core: str, byte_inputs: bool, generator: PezoSpec) -> ZotrainSpec:
+    """Make the spec of a preset for another network and generator.
+
+    Raises
+    ------
+    UserError
+        If there is no such preset, or it does not fit.
+    """
     if core not in ZotrainSpec.presets:
         raise UserError(f"there is no core {core!r}; there are: {', '.join(ZotrainSpec.presets)}")
-    check_settings(settings, samples)
     chosen: dict[str, Any] = {name: value for name, value in ZotrainSpec.presets[core].items() if name != "network"}
-    return ZotrainSpec.of(network, byte_inputs=byte_inputs, generator=_generator_of(settings), **chosen)
+    if len(deployed(network).stages) == 1:
+        del chosen["cut_rows"]
+    return ZotrainSpec.of(network, byte_inputs=byte_inputs, generator=generator, **chosen)
 
 
 def _generator_of(settings: ZoSettings) -> PezoSpec:
@@ -86,7 +106,7 @@ def train_rtl(
     stage("tune in integers")
     result = tuning.run(progress, watch)
     job = TrainingJob(
-        spec.mapping.split(integers.job.words),
+        integers.job.frozen,
         integers.inputs(tuning.task.tune),
         integers.orders,
         integers.job.shift,

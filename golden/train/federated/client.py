@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...datasets.dataset import Samples
 from .configuration import FederatedConfig
@@ -30,6 +31,26 @@ class ClientTask:
     position: int
 
 
+class FederatedClient(Protocol):
+    """Client of a federation: this program's, or a core's (`boards.host.federated_client`)."""
+
+    losses: list[float]
+    """Mean of the losses of each step of the last round."""
+
+    @property
+    def evaluations(self) -> list[int]:
+        """Samples evaluated so far by the first and by the second part."""
+
+    def synchronise(self, total: Totals) -> None:
+        """Set the weights to the server's."""
+
+    def train(self, task: ClientTask) -> Message:
+        """Run the steps of a round and return the message for the server."""
+
+    def integers(self) -> Tensor:
+        """Copy the weights: (count,) of int32."""
+
+
 class Client:
     """Client with a model and samples of its own.
 
@@ -52,6 +73,15 @@ class Client:
         self._synchronised = self.model.total(([], []))
         self._moves: tuple[Moves, Moves] = ([], [])
         """Own moves since the last synchronisation."""
+
+    @property
+    def evaluations(self) -> list[int]:
+        """Samples evaluated so far by the first and by the second part."""
+        return self.model.evaluations
+
+    def integers(self) -> Tensor:
+        """Copy the weights: (count,) of int32."""
+        return self.model.integers()
 
     def synchronise(self, total: Totals) -> None:
         """Set the weights to the server's, in one pass, however many rounds this client missed.

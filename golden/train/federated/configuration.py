@@ -11,7 +11,9 @@ import numpy as np
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.pezo import PezoSpec
+from ...zo.split import Split
 from ..zo import Periodic
+from ..zo.array_order import ArrayOrder
 from ..zo.optimiser import MINIMUM_EPS
 from ...zo.scalars import LARGEST_COUNT
 
@@ -46,6 +48,9 @@ class FederatedConfig:
         Source of the perturbations.
     format : Format
         Format of the weights: signed, 32 bits.
+    order : ArrayOrder, optional
+        Order in which a core perturbs the weights, which begin in Q4.12; its cut is the model's, and the source's lanes
+        are its width. Cores and programs can take part then. By default they are perturbed as they stand.
     """
 
     rounds: int = 5
@@ -60,6 +65,7 @@ class FederatedConfig:
     seed: int = 0
     source: Periodic = field(default_factory=lambda: Periodic(PezoSpec()))
     format: Format = field(default_factory=lambda: Format(4, 28))
+    order: ArrayOrder | None = None
 
     def __post_init__(self) -> None:
         limits = {
@@ -81,8 +87,18 @@ class FederatedConfig:
                 f"eps = {self.eps} is below {MINIMUM_EPS} times {self.resolution:.3g}, the resolution of "
                 f"weights in {self.format}"
             )
+        if self.order is not None:
+            split, lanes = self.split, self.order.mapping.width
+            split.check(self.order.mapping)
+            if self.source.lanes != lanes:
+                raise UserError(f"a source of {self.source.lanes} lanes: an array of {self.order} takes {lanes}")
         if self.seed < 0:
             raise UserError(f"seed = {self.seed} is negative")
+
+    @property
+    def split(self) -> Split:
+        """Cut and perturbations of a step on a core of the `order`."""
+        return Split(self.order.cut if self.order else 0, self.first, self.second)
 
     @property
     def resolution(self) -> float:

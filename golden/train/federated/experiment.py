@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import nn
 
 from ...datasets.dataset import Samples
 from ...models.network import Network
+from .client import FederatedClient
 from .configuration import LARGEST_STEPS, FederatedConfig
 from .cost_model import cut_of, memory_bytes, part_flops, step_flops
 from .fedavg import fedavg
@@ -50,6 +51,8 @@ class FederatedExperiment:
         Layer with weights at which FedSPZO cuts the model, see `cut_of`.
     backward_flops : int
         Operations of one sample's backward pass through the whole network, for FedAvg's figures.
+    cores : sequence of FederatedClient
+        The first clients of FedSPZO, where they are cores.
     """
 
     network: Network
@@ -59,12 +62,13 @@ class FederatedExperiment:
     config: FederatedConfig
     stage: int
     backward_flops: int
+    cores: Sequence[FederatedClient] = ()
 
     def fedspzo(
         self, transport: Transport | None = None, progress: RoundProgress | None = None
     ) -> tuple[FederationResult, Figures]:
         """Run FedSPZO."""
-        return self._zeroth_order(self.config, self.stage, transport, progress)
+        return self._zeroth_order(self.config, self.stage, transport, progress, self.cores)
 
     def fedzo(
         self, rate: float, transport: Transport | None = None, progress: RoundProgress | None = None
@@ -74,7 +78,7 @@ class FederatedExperiment:
 
     def fedzo_config(self, rate: float) -> FederatedConfig:
         """Configure plain federated zeroth order: steps for FedSPZO's forward work, as far as a message has room."""
-        config = replace(self.config, first=1, second=BASELINE_QUERIES, rate=rate)
+        config = replace(self.config, first=1, second=BASELINE_QUERIES, rate=rate, order=None)
         work = step_flops(part_flops(self.network, self.stage), self.config) * config.steps
         steps = round(work / step_flops(part_flops(self.network, 0), config))
         return replace(config, steps=min(max(1, steps), LARGEST_STEPS))
@@ -88,11 +92,16 @@ class FederatedExperiment:
         return result, figures
 
     def _zeroth_order(
-        self, config: FederatedConfig, stage: int, transport: Transport | None, progress: RoundProgress | None
+        self,
+        config: FederatedConfig,
+        stage: int,
+        transport: Transport | None,
+        progress: RoundProgress | None,
+        cores: Sequence[FederatedClient] = (),
     ) -> tuple[FederationResult, Figures]:
         module, shape = copy.deepcopy(self.module), self.network.input_shape
         cut = cut_of(self.network, stage)
-        result = federate(module, cut, config, self.owned, self.test, transport, progress)
+        result = federate(module, cut, config, self.owned, self.test, transport, progress, cores)
         memory = memory_bytes(module, cut, shape, config)
         mezo = memory_bytes(module, 0, shape, replace(config, first=1, second=1))
         figures = _figures(result, config, part_flops(self.network, stage))

@@ -13,7 +13,7 @@ from torch import nn
 from ...datasets.dataset import Samples
 from ...errors import UserError
 from ..metrics import accuracy, cross_entropy
-from .client import Client
+from .client import Client, FederatedClient
 from .configuration import FederatedConfig
 from .server import Server
 from .transport import Transport, Uploads, shuffled
@@ -72,6 +72,7 @@ def federate(
     test: Samples,
     transport: Transport | None = None,
     progress: Callable[[RoundMetrics], None] | None = None,
+    cores: Sequence[FederatedClient] = (),
 ) -> FederationResult:
     """Run all rounds of a federation.
 
@@ -89,6 +90,8 @@ def federate(
         Delivers messages; by default in random order.
     progress : callable, optional
         Called after each round.
+    cores : sequence of FederatedClient
+        The first clients, with their samples, where they are not this program's.
 
     Raises
     ------
@@ -96,7 +99,8 @@ def federate(
         If model, samples and config do not fit together, or a loss is not finite.
     """
     transport = transport or shuffled(config.seed)
-    clients = [Client(copy.deepcopy(module), cut, config, samples) for samples in owned]
+    programs = [Client(copy.deepcopy(module), cut, config, samples) for samples in owned[len(cores) :]]
+    clients: list[FederatedClient] = [*cores, *programs]
     server = Server(module, cut, config, [len(samples) for samples in owned])
     loss, right = evaluated(module, test)
     outcome = FederationResult([RoundMetrics(loss, loss, right, (0, 0), 0)])
@@ -115,17 +119,17 @@ def federate(
         outcome.refused += done.refused
         outcome.missing += [(number, client) for client in done.missing]
         loss, right = evaluated(module, test)
-        first, second = (sum(one.model.evaluations[part] for one in clients) for part in (0, 1))
+        first, second = (sum(one.evaluations[part] for one in clients) for part in (0, 1))
         outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (first, second), uploaded))
         if progress:
             progress(outcome.curve[-1])
     for one in clients:
         one.synchronise(server.total)
-        outcome.bit_identical &= torch.equal(one.model.integers(), server.model.integers())
+        outcome.bit_identical &= torch.equal(one.integers(), server.model.integers())
     return outcome
 
 
-def _received(server: Server, clients: Sequence[Client], uploads: Uploads) -> bool:
+def _received(server: Server, clients: Sequence[FederatedClient], uploads: Uploads) -> bool:
     """Pass uploads to the server; return True if it rebuilt every sender's model bit for bit."""
     identical = True
     for sender, data in uploads:
@@ -133,7 +137,7 @@ def _received(server: Server, clients: Sequence[Client], uploads: Uploads) -> bo
             client = server.receive(data, sender).client
         except UserError:
             continue  # the server records the reason
-        identical &= torch.equal(server.rebuilt(client), clients[client].model.integers())
+        identical &= torch.equal(server.rebuilt(client), clients[client].integers())
     return identical
 
 

@@ -40,7 +40,8 @@ class SplitModel:
     Raises
     ------
     UserError
-        If the cut is out of range, the second part has no parameters, or a weight is outside the format.
+        If the cut is out of range, the second part has no parameters, a weight is outside the format, or the parameters
+        are not those of the config's order.
     """
 
     def __init__(self, module: nn.Sequential, cut: int, config: FederatedConfig) -> None:
@@ -53,9 +54,15 @@ class SplitModel:
         if next(self.parts[1].parameters(), None) is None:
             raise UserError(f"cut = {cut}: no layer from there on has parameters")
         source, format = config.source, config.format
-        self.weights = tuple(IntegerWeights(list(part.parameters()), source, format) for part in self.parts)
-        spans = (source.span(self.weights[0].count), source.span(self.weights[1].count))
-        self.layout = StepLayout(config.first, config.second, spans)
+        tensors = [list(part.parameters()) for part in self.parts]
+        self.weights: tuple[IntegerWeights, ...]
+        if config.order is None:
+            self.weights = tuple(IntegerWeights(own, source, format) for own in tensors)
+            spans = (source.span(self.weights[0].count), source.span(self.weights[1].count))
+            self.layout = StepLayout(config.first, config.second, spans)
+        else:
+            self.weights = tuple(config.order.weights(own, at, source, format) for at, own in enumerate(tensors))
+            self.layout = config.split.layout(config.order.mapping, source.spec.period)
         self.evaluations = [0, 0]
         self.eps = self.weights[0].snap(config.eps)
 

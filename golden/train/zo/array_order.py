@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ...fixed import Q4_12, Integers
+from ...fixed import Q4_12, Format, Integers
+from ...errors import UserError
 from ...models.network import Network, deployed
 from ...models.sequential import StageParameters
 from ...models.text import network_from, text_of
@@ -20,6 +22,8 @@ from ...zo.job import ZerothOrderJob
 from ...zo.mapping import PerturbationMapping
 from ...zo.split import Split
 from ..conversion import Converter
+from .periodic import Periodic
+from .weights import IntegerWeights
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,18 @@ class ArrayOrder:
         stages = self.mapping.forward.network_stages
         return [shape for stage in stages for shape in (stage.weight_shape, (stage.biases,))]
 
+    def weights(self, tensors: Sequence[Tensor], part: int, source: Periodic, format: Format) -> ArrayWeights:
+        """Parameters of the first or the second part, 0 or 1, as integers in this order; see `ArrayWeights`.
+
+        Raises
+        ------
+        UserError
+            If they are not those of the part.
+        """
+        mappings = self.mapping.parts(self.cut)
+        own = (mappings if self.cut else [None, *mappings])[part]
+        return ArrayWeights(tensors, own, source, format)
+
     def tuned(self, tensors: Sequence[Tensor], source: PerturbationSource, total: Integers) -> list[Tensor]:
         """Tune parameters by a sum of updates, as the core does.
 
@@ -98,6 +114,43 @@ class ArrayOrder:
             torch.from_numpy(Q4_12.to_float(values)).to(tensor.dtype)
             for values, tensor in zip(flat(job.tuned()), tensors, strict=True)
         ]
+
+
+class ArrayWeights(IntegerWeights):
+    """Parameters in the words of an array, as `IntegerWeights` in use: one vector, 0 where there is no parameter.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Weight and bias of each stage; rounded to Q4.12 at construction, and overwritten after every change.
+    part : PerturbationMapping or None
+        Their places; None for no parameters.
+    source, format
+        See `IntegerWeights`.
+
+    Raises
+    ------
+    UserError
+        If the tensors do not have the shapes of the part's stages.
+    """
+
+    def __init__(
+        self, tensors: Sequence[Tensor], part: PerturbationMapping | None, source: Periodic, format: Format
+    ) -> None:
+        places = [one for pair in part.positions for one in pair] if part else []
+        if [one.shape for one in places] != [tuple(one.shape) for one in tensors]:
+            raise UserError(f"parameters of {[tuple(one.shape) for one in tensors]} are not those of the array's order")
+        self._owned = list(zip(tensors, (torch.from_numpy(one.reshape(-1)) for one in places), strict=True))
+        vector = torch.zeros(part.words * part.width if part else 0)
+        for tensor, at in self._owned:
+            values = tensor.detach().double().numpy().reshape(-1)
+            vector[at] = torch.from_numpy(Q4_12.to_float(Q4_12.from_float(values)).astype(np.float32))
+        super().__init__([vector], source, format)
+
+    def _update_tensors(self, first: int = 0, last: int | None = None) -> None:
+        super()._update_tensors(first, last)
+        for tensor, at in self._owned:
+            tensor.detach().view(-1).copy_(self.tensors[0][at])
 
 
 def flat(stages: Sequence[StageIntegers]) -> list[Integers]:

@@ -14,9 +14,9 @@ from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.nn.images import frozen_image
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
-from fabtune.golden.zo.deltas import Deltas
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.golden.zo.split import Split
 from fabtune.sim.cores.random_network import random_parameters
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
@@ -37,10 +37,8 @@ class PlayedCore:
         self.memory, self.end, self.fault, self.commands = np.zeros(1 << 20, np.uint8), 4096, 0, []
         self.job = self.new_job()
 
-    def new_job(self, position=0, eps_shift=10, shift=0, deltas=None):
-        return ZerothOrderJob(
-            self.spec.mapping, self.frozen, self.spec.source, shift, eps_shift, position, deltas=deltas
-        )
+    def new_job(self, position=0, eps_shift=10, shift=0, **more):
+        return ZerothOrderJob(self.spec.mapping, self.frozen, self.spec.source, shift, eps_shift, position, **more)
 
     # -- registers and memory --------------------------------------------------------------------------------------
 
@@ -76,17 +74,12 @@ class PlayedCore:
         self.job = self.new_job()
 
     def load_deltas(self):
-        times, n = self.job.perturbation.shape
-        words = self.spec.mapping.words
+        words, n = self.spec.mapping.words, self.spec.source.width
         rows = self.image("deltas", words * 16 * -(-n // 4)).view("<i4").reshape(words, -1)
-        total = np.zeros((times, n), np.int64)
-        word, number = np.arange(words)[:, None], np.arange(n)
-        total[word % times, (number + word) % n if self.spec.generator.rotates else number] = rows[:, :n]
-        self.job.deltas = Deltas(self.job.perturbation, total)
+        self.job.rows = rows[:, :n].astype(np.int64)
 
     def save_deltas(self):
-        rows = self.job.perturbation.spread(self.job.deltas.total, self.spec.mapping.words)
-        image = self.spec.layout.deltas(rows).image
+        image = self.spec.layout.deltas(self.job.rows).image
         self.image("deltas", image.size)[:] = image
 
     def samples(self):
@@ -107,11 +100,14 @@ class PlayedCore:
         generator, position = self.spec.source, self.at("position")
         state = np.unpackbits(self.image("state", 512), bitorder="little")[: generator.state_bits]
         assert np.array_equal(state, generator.serial(position))
-        total = self.job.deltas.total
-        self.job = self.new_job(position, self.at("eps_shift"), self.at("shift"), total)
+        rows, split = self.job.rows, Split(self.at("cut"), self.at("p1"), self.at("p2"))
+        settings = {"split": split, "scalars": bool(self.at("scalars"))}
+        self.job = self.new_job(position, self.at("eps_shift"), self.at("shift"), **settings)
+        self.job.rows = rows
+        assert self.at("gap") == self.job.layout.spans[1] - self.job.parts[-1].mapping.words
         samples = self.samples()
         steps = [self.job.step(samples[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
-        image = self.spec.layout.records_image(steps, self.at("batch"))
+        image = self.spec.layout.records_image([slope for step in steps for slope in step], self.at("batch"))
         self.image("records", image.size)[:] = image
         self.count(
             steps_done=len(steps),
@@ -166,9 +162,10 @@ class Case:
         return q8_16_of_bytes(self.inputs) if self.played.spec.byte_inputs else self.inputs
 
     def golden(self, **settings):
-        """The job without host and core: itself, and its steps."""
+        """The job without host and core: itself, and its slopes."""
         job = self.played.new_job(**({"position": 77, "eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
-        return job, [job.step(self.values[one.indices], one.labels, one.rate) for one in self.steps]
+        steps = [job.step(self.values[one.indices], one.labels, one.rate) for one in self.steps]
+        return job, [slope for step in steps for slope in step]
 
     def train(self, **changes):
         given = {"inputs": self.inputs, "steps": self.steps, "position": 77, "eps_shift": EPS_SHIFT, "shift": SHIFT}
@@ -178,10 +175,6 @@ class Case:
 @pytest.fixture(params=[SPEC, WORDS_SPEC], ids=["bytes, otf8", "words, pool"])
 def case(request):
     return Case.of(request.param)
-
-
-def rows_of(job):
-    return job.perturbation.spread(job.deltas.total, job.mapping.words)
 
 
 @pytest.mark.parametrize(("shift", "clips"), [(SHIFT, False), (16, True)])
@@ -197,24 +190,37 @@ def test_a_job_through_the_driver_is_the_integer_job(case, shift, clips):
         "coefficients_clipped": job.coefficients_clipped,
     }
     assert trained.position == job.position
-    for mine, golden in zip(trained.steps, steps, strict=True):
+    for mine, golden in zip(trained.slopes, steps, strict=True):
         assert (mine.position, mine.coefficient, mine.difference) == (
             golden.position,
             golden.coefficient,
             golden.difference,
         )
         assert np.array_equal(mine.probabilities, golden.probabilities)
-    assert np.array_equal(case.trainer.deltas(), rows_of(job))
+    assert np.array_equal(case.trainer.deltas(), job.rows)
     assert np.array_equal(case.trainer.logits(case.inputs), job.logits(case.values))
     assert case.played.commands == [Command.LOAD, Command.TRAIN, Command.SAVE_DELTAS, Command.INFER]
+
+
+@pytest.mark.parametrize("scalars", [False, True])
+@pytest.mark.parametrize("split", [Split(first=2), Split(1, 2, 3), Split(2, 1, 2)], ids=str)
+def test_perturbations_of_two_parts_through_the_driver(split, scalars):
+    case = Case.of(ZotrainSpec(network=SPEC.network, lanes=16, columns=2, cut_rows=400))
+    job, slopes = case.golden(split=split, scalars=scalars)
+    case.trainer.load(case.played.frozen)
+    trained = case.train(split=split, scalars=scalars)
+    assert trained.position == job.position
+    assert [one.coefficient for one in trained.slopes] == [one.coefficient for one in slopes]
+    assert [one.position for one in trained.slopes] == [one.position for one in slopes]
+    assert np.array_equal(case.trainer.deltas(), job.rows)
 
 
 def test_deltas_are_loaded_and_forgotten(case):
     job, _ = case.golden()
     other = Case.of(case.played.spec)
     other.trainer.load(case.played.frozen)
-    other.trainer.load_deltas(rows_of(job))
-    assert np.array_equal(other.trainer.deltas(), rows_of(job))
+    other.trainer.load_deltas(job.rows)
+    assert np.array_equal(other.trainer.deltas(), job.rows)
     assert np.array_equal(other.trainer.logits(case.inputs), job.logits(case.values))
     other.trainer.load(case.played.frozen)
     assert not other.trainer.deltas().any()
@@ -225,8 +231,8 @@ def test_a_second_command_goes_on_where_the_first_ended(case):
     case.trainer.load(case.played.frozen)
     first = case.train(steps=case.steps[:2])
     second = case.train(steps=case.steps[2:], position=first.position)
-    assert [one.coefficient for one in (*first.steps, *second.steps)] == [one.coefficient for one in steps]
-    assert np.array_equal(case.trainer.deltas(), rows_of(job))
+    assert [one.coefficient for one in (*first.slopes, *second.slopes)] == [one.coefficient for one in steps]
+    assert np.array_equal(case.trainer.deltas(), job.rows)
 
 
 def test_more_samples_than_a_step_has_room_for(case):
@@ -251,7 +257,7 @@ def test_another_core_is_refused():
 
 def test_positions_end_where_32_bits_do():
     spec = ZotrainSpec(network=SPEC.network, lanes=16, columns=2, gaussian="tree")
-    case, span = Case.of(spec), spec.mapping.span(spec.source.period)
+    case, span = Case.of(spec), Split().layout(spec.mapping, spec.source.period).span
     last = (1 << 32) - 1 - 3 * span
     with pytest.raises(UserError, match="position of the last step = 4294967296 is not in 0 to 4294967295"):
         case.train(position=last + 1)
@@ -283,6 +289,8 @@ MISTAKES = {
     "eps_shift = 3 is not in 4 to 12": {"eps_shift": 3},
     "eps_shift = 13": {"eps_shift": 13},
     "shift = 63 is not in 0 to 62": {"shift": 63},
+    "cut = 1: the core has no memory for that": {"split": Split(1)},
+    "cut = 9: .* is cut at 0 to": {"split": Split(9)},
     "shift = -1": {"shift": -1},
 }
 

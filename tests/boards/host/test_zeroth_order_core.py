@@ -16,15 +16,16 @@ from fabtune.golden.cores.zotrain_registers import CORE, Command, Error
 from fabtune.golden.errors import UserError
 from fabtune.golden.settings import build as spec_of
 from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.golden.zo.split import Split
 from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order, image_of, rows_of, same
+from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order, same
 from fabtune.sim.cores.random_network import random_parameters
 
 NETWORK = "network=1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
-SMALL = (NETWORK, "lanes=16")
+SMALL = (NETWORK, "lanes=16", "cut_rows=72")
 SAMPLES, BATCH, STEPS = 7, 4, 6
 
 
@@ -48,6 +49,8 @@ VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "leap": ((*SMALL, "generator.scale.urng.leap=4", "generator.scale.mode=pow2"), {}),
     "constant factor": ((*SMALL, "generator.scale.mode=constant", "deltas=ultra"), {}),
     "vector": (("network=70 fc40 relu fc9 relu fc4", "byte_inputs=false", "lanes=16", "columns=2"), {}),
+    "gaussian, cut": ((NETWORK, "lanes=16", "cut_rows=72", "gaussian=sum"), {"split": Split(2, 2, 2)}),
+    "a quarter of a word in a cycle, cut": ((*SMALL, "deltas=ultra"), {"split": Split(2, 2, 3), "scalars": True}),
     "one layer": (("network=20 fc3", "byte_inputs=false", "lanes=16", "columns=8"), {}),
     "wide": ((NETWORK, "columns=8", "deltas=ultra"), {"eps_shift": 4}),
     "gaussian, tree": (
@@ -62,6 +65,7 @@ LONG = (
     *("a quarter of a word in a cycle", "pool", "14 bits, all in a cycle", "leap", "constant factor"),
     *("one layer", "wide", "channels", "gaussian, tree", "gaussian, select"),
     "gaussian, sum, a quarter in a cycle",
+    *("gaussian, cut", "a quarter of a word in a cycle, cut", "two cycles for a word, in parts"),
 )
 """Other cores of the same kind, each with a build of its own."""
 
@@ -73,9 +77,9 @@ def test_whole_job(name: str) -> None:
     settings, more = VARIATIONS[name]
     spec = spec_of(ZotrainSpec, settings)
     job = _job(spec, **more)
-    steps, comparison = compare_zeroth_order(spec, job, job.inputs)
+    slopes, comparison = compare_zeroth_order(spec, job, job.inputs)
     assert (comparison.mismatches, comparison.steps_compared, comparison.logits_compared) == (0, STEPS, SAMPLES)
-    assert len({step.coefficient for step in steps}) == STEPS
+    assert len({slope.coefficient for slope in slopes}) == len(slopes) == STEPS * job.split.slopes
 
 
 @cache
@@ -97,18 +101,19 @@ def _simulated(dram: Dram | None = None, seed: int = 0) -> tuple[SimulatedDevice
 
 def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJob) -> None:
     """A whole job from its deltas, all of it compared with golden."""
-    trainer.load_deltas(rows_of(job.golden(trainer.spec)))
+    trainer.load_deltas(job.golden(trainer.spec).rows)
     trained, traced = job.train(trainer, device)
     golden = job.golden(trainer.spec)
     for number, step in enumerate(job.run_golden(trainer.spec, golden)):
-        assert same(step, trained.steps[number])
-        assert np.array_equal(traced[number], image_of(golden, trainer.spec))
+        own = trained.slopes[number * len(step) : (number + 1) * len(step)]
+        assert all(same(*pair) for pair in zip(step, own, strict=True))
+        assert np.array_equal(traced[number], trainer.layout.deltas(golden.rows).image)
     assert trained.finished.counts["saturations"] == golden.saturations
-    assert np.array_equal(trainer.deltas(), rows_of(golden))
+    assert np.array_equal(trainer.deltas(), golden.rows)
 
 
 def _train(trainer: ZerothOrderTrainer, job: TrainingJob) -> None:
-    trainer.train(job.inputs, job.steps, job.position, job.eps_shift, job.shift)
+    trainer.train(job.inputs, job.steps, job.position, job.eps_shift, job.shift, job.split, job.scalars)
 
 
 def test_all_that_is_clipped_is_counted() -> None:
@@ -145,15 +150,83 @@ def test_a_saved_state_goes_on_elsewhere(simulated: tuple[SimulatedDevice, Zerot
     other.load_deltas(saved)
     rest = other.train(job.inputs, job.steps[2:], first.position, job.eps_shift, job.shift)
     golden = job.golden(trainer.spec)
-    expected = list(job.run_golden(trainer.spec, golden))
-    assert all(same(one, two) for one, two in zip(first.steps + rest.steps, expected, strict=True))
-    assert np.array_equal(other.deltas(), rows_of(golden))
+    expected = [slope for step in job.run_golden(trainer.spec, golden) for slope in step]
+    assert all(same(one, two) for one, two in zip(first.slopes + rest.slopes, expected, strict=True))
+    assert np.array_equal(other.deltas(), golden.rows)
 
 
-@pytest.mark.parametrize("after", [60, 700, 1500, 3300, 6000])
-def test_reset_in_the_middle(simulated: tuple[SimulatedDevice, ZerothOrderTrainer], after: int) -> None:
+SPLITS = {
+    "three perturbations": (Split(first=3), False),
+    "cut behind the first stage": (Split(1, 2, 3), False),
+    "cut behind the convolutions": (Split(2, 2, 3), False),
+    "cut before the last stage": (Split(3, 1, 4), False),
+    "one of each part": (Split(2), False),
+    "scalars of a message": (Split(2, 2, 3), True),
+    "scalars without a cut": (Split(first=5), True),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_perturbations_of_two_parts(simulated: tuple[SimulatedDevice, ZerothOrderTrainer], name: str) -> None:
     device, trainer = simulated
-    job = _job(trainer.spec)
+    split, scalars = SPLITS[name]
+    rng, shape = np.random.default_rng(1), (2, *trainer.spec.generator.base.shape)
+    deltas = rng.integers(-(1 << 20), 1 << 20, shape)
+    more = {"deltas": deltas if split.cut else deltas[0], "split": split, "scalars": scalars}
+    trainer.load(_job(trainer.spec).frozen)
+    _check(trainer, device, _job(trainer.spec, position=7777, **more))
+    # a plain job, then this one again where every channel stalls
+    _check(trainer, device, _job(trainer.spec))
+    device, other = _simulated(Dram.stressed(0.4), seed=2)
+    other.load(_job(trainer.spec).frozen)
+    _check(other, device, _job(trainer.spec, **more))
+
+
+def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
+    """The rows of the deltas are the same for all cuts."""
+    device, trainer = simulated
+    first, second = (_job(trainer.spec, split=split) for split in (Split(1, 2, 2), Split(3, 1, 3)))
+    trainer.load(first.frozen)
+    first.train(trainer, device)
+    before = first.golden(trainer.spec)
+    list(first.run_golden(trainer.spec, before))
+    assert np.array_equal(trainer.deltas(), before.rows)
+    _train(trainer, second)
+    other = second.golden(trainer.spec)
+    other.rows = before.rows
+    list(second.run_golden(trainer.spec, other))
+    found = trainer.deltas()
+    for part in other.parts:
+        spread = part.deltas.perturbation.spread(part.deltas.total, part.mapping.words)
+        # a network so small leaves most of the folded sums unused
+        assert np.array_equal(found[part.mapping.rows], spread)
+
+
+@pytest.mark.parametrize("coefficient", [(1 << 26) - 1, 127 << 19, 255 << 10, (255 << 10) - 1, 128, 127, -(1 << 26)])
+def test_sums_and_scalars_are_clipped_as_golden_clips_them(
+    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], coefficient: int
+) -> None:
+    """A rate and a shift that make coefficients near the ends of a scalar."""
+    _, spec = _program()
+    job = _job(spec, shift=max(0, 26 - abs(coefficient).bit_length()), split=Split(2, 1, 4), scalars=True)
+    device, trainer = simulated
+    trainer.load(job.frozen)
+    trained, _ = job.train(trainer, device)
+    golden = job.golden(spec)
+    list(job.run_golden(spec, golden))
+    assert trained.finished.counts["coefficients_clipped"] == golden.coefficients_clipped
+    assert np.array_equal(trainer.deltas(), golden.rows)
+
+
+@pytest.mark.parametrize(("after", "split"), [
+    *((after, Split()) for after in (60, 700, 1500, 3300, 6000)),
+    *((after, Split(2, 2, 3)) for after in (1500, 3300, 4200, 6000)),
+])
+def test_reset_in_the_middle(
+    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], after: int, split: Split
+) -> None:
+    device, trainer = simulated
+    job = _job(trainer.spec, split=split)
     trainer.load(job.frozen)
     _interrupt(trainer, device, lambda: device.reset(after))
     with pytest.raises(UserError):
@@ -225,6 +298,16 @@ def test_bus_errors_name_their_address(
         (Error.BAD_EPS, {"eps_shift": 3}, 3),
         (Error.BAD_EPS, {"eps_shift": 13}, 13),
         (Error.BAD_SHIFT, {"shift": 63}, 63),
+        (Error.BAD_CUT, {"cut": 4}, 4),
+        (Error.BAD_CUT, {"cut": 1 << 31}, 1 << 31),
+        (Error.BAD_BATCH, {"cut": 1, "batch": 5}, 5),
+        (Error.BAD_SPLIT, {"p1": 0}, 0),
+        (Error.BAD_SPLIT, {"p1": 17}, 17),
+        (Error.BAD_SPLIT, {"cut": 1, "p2": 0}, 0),
+        (Error.BAD_SPLIT, {"p2": 2}, 2),
+        (Error.BAD_SPLIT, {"cut": 1, "p1": 13, "p2": 5}, 5),
+        (Error.BAD_SPLIT, {"gap": 64}, 64),
+        (Error.BAD_SPLIT, {"scalars": 2}, 2),
         (Error.BAD_INDEX, {"sample_count": 1}, None),
         (Error.BAD_STEP, {"batch": 2}, None),
     ],
@@ -288,6 +371,8 @@ def test_unknown_commands_are_refused(simulated: tuple[SimulatedDevice, ZerothOr
         (("gaussian=tree", "generator.scale.urng.bits=14"), "gaussian = tree takes the place of generator"),
         (("deltas=dram",), "not one of block, ultra"),
         (("lanes=8",), "lanes = 8"),
+        (("cut_rows=-1",), "cut_rows = -1 is not in 0 to 65536"),
+        (("network=20 fc3", "cut_rows=64"), "has one stage and is not cut"),
         (("network=784 fc1024 relu fc1024 relu fc10",), "more than a megabyte"),
     ],
 )

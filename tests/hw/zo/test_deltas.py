@@ -13,9 +13,10 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
 from fabtune.golden.zo.mapping import PerturbationMapping
+from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.memory_layout import ZerothOrderLayout
 from fabtune.hw.rng.pezo import Pezo
-from fabtune.hw.zo.delta_memory import DeltaMemory, Walk
+from fabtune.hw.zo.delta_memory import DeltaMemory, Walk, WalkRange
 from fabtune.hw.zo.offset_memory import OffsetMemory
 from fabtune.hw.zo.perturbation_numbers import PerturbationNumbers
 
@@ -31,7 +32,7 @@ class Walks(wiring.Component):
 
     def __init__(self, spec, mapping, parts):
         self.generator, self.numbers = Pezo(spec), PerturbationNumbers(spec, parts)
-        self.deltas = DeltaMemory(mapping, self.numbers, mapping.span(spec.period))
+        self.deltas = DeltaMemory(mapping, self.numbers)
         self.offsets = OffsetMemory(mapping, self.numbers)
         super().__init__(
             {"side": In(1), "read": In(self.offsets.interface), "clipped": Out(32)}
@@ -64,9 +65,10 @@ class Walks(wiring.Component):
         return m
 
 
-async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000):
-    """Walk over all words; the cycles until `ahead` was high and until the end."""
-    for name, value in (("walk", kind), ("coefficient", coefficient), ("eps", eps), ("start", 1)):
+async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000, words=WalkRange.ALL, final=True):
+    """Walk over words; the cycles until `ahead` was high and until the end."""
+    settings = {"walk": kind, "coefficient": coefficient, "eps": eps, "range": words, "final": final, "start": 1}
+    for name, value in settings.items():
         ctx.set(getattr(dut.control, name), value)
     await ctx.tick()
     ctx.set(dut.control.start, 0)
@@ -101,12 +103,17 @@ async def offsets_of(ctx, dut, mapping, side):
 def expected_offsets(deltas, mapping, position, amount):
     """What golden finds: of the weight words their numbers, of the biases those of each group."""
     table = deltas.along(position, amount) if amount else deltas.total
-    numbers = narrow(deltas.perturbation.spread(table, mapping.words), DELTA, Q4_12)
-    columns, groups = mapping.forward.columns, mapping.bias_groups
-    place = np.arange(mapping.forward.groups)
-    column = (place % groups * columns)[:, None] + np.arange(columns)
-    weights = numbers[mapping.bias_words :].reshape(mapping.forward.weight_words, -1)
-    return weights, numbers[(place // groups)[:, None], column % numbers.shape[1]]
+    return offsets_in(narrow(deltas.perturbation.spread(table, mapping.words), DELTA, Q4_12), mapping)
+
+
+def offsets_in(numbers, mapping):
+    """Numbers of all rows as the engine reads them: of each weight word, and of each group of biases."""
+    columns = mapping.forward.columns
+    biases = np.empty((mapping.forward.groups, columns), np.int64)
+    for row, (first, groups) in enumerate(mapping.bias_rows):
+        lanes = np.arange(groups * columns) % numbers.shape[1]
+        biases[first : first + groups] = numbers[row, lanes].reshape(groups, columns)
+    return numbers[mapping.bias_words :].reshape(mapping.forward.weight_words, -1), biases
 
 
 async def save(ctx, dut, layout):
@@ -143,11 +150,12 @@ def test_walks(settings, mapping, parts, play):
     table = PerturbationTable(spec)
     deltas = Deltas(table, rng.integers(-(1 << 31), 1 << 31, table.shape))
     eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
-    span = mapping.span(spec.period)
+    span = Split().layout(mapping, spec.period).span
     clipped = 0
 
     async def body(ctx):
         nonlocal clipped
+        ctx.set(dut.control.gap, span - mapping.words)
         rows = table.spread(deltas.total, mapping.words)
         for number, beat in enumerate(layout.deltas(rows).image.reshape(-1, 16)):
             ctx.set(dut.load.payload, int.from_bytes(beat.tobytes(), "little"))
@@ -201,3 +209,45 @@ def test_a_pass_never_overtakes():
                         needed = (stage.weights + group * stage.words + word + 1) * mapping.cycles
                         assert lead + at // cycles >= mapping.bias_words + needed
                 clock += stage.cycles
+
+
+@pytest.mark.parametrize(
+    ("mapping", "parts", "gap"), [(NARROW, 1, 0), (NARROW, 1, 3), (WIDE, 4, 1)], ids=["base", "gap", "cycles in parts"]
+)
+def test_walks_of_two_parts(mapping, parts, gap, play):
+    """Sides of a part do not touch those of the other; the last walk returns to the mark, and then sets it."""
+    spec = PezoSpec()
+    dut, rng = Walks(spec, mapping, parts), np.random.default_rng(4)
+    table, ranges = PerturbationTable(spec), (WalkRange.FIRST, WalkRange.SECOND)
+    own = mapping.parts(1)
+    deltas = [Deltas(table) for _ in own]
+    eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
+    first, second = own[0].words, own[1].words + gap
+
+    async def body(ctx):
+        ctx.set(dut.control.cut, 1)
+        ctx.set(dut.control.gap, gap)
+        await walk(ctx, dut, Walk.CLEAR)
+        position = 0
+        for _ in range(2):
+            sides = np.zeros((2, mapping.words, spec.width), np.int64)
+            places = ((0, position), (1, position + first), (1, position + first + second))
+            for number, (part, at) in enumerate(places):
+                await walk(ctx, dut, Walk.SIDES, eps=eps, words=ranges[part], final=number == 2)
+                for side, amount in enumerate((eps, -eps)):
+                    moved = deltas[part].along(at, amount)
+                    sides[side, own[part].rows] = narrow(table.spread(moved, own[part].words), DELTA, Q4_12)
+            for side in range(2):
+                expected = offsets_in(sides[side], mapping)
+                for found, right in zip(await offsets_of(ctx, dut, mapping, side), expected, strict=True):
+                    assert np.array_equal(found, right)
+            for number, (part, at) in enumerate(places):
+                coefficient = int(rng.integers(-(1 << 20), 1 << 20))
+                await walk(ctx, dut, Walk.UPDATE, coefficient=coefficient, words=ranges[part], final=number == 2)
+                deltas[part].add(at, coefficient)
+            position += first + 2 * second
+        rows = await save(ctx, dut, ZerothOrderLayout(mapping, spec))
+        for part, sums in zip(own, deltas, strict=True):
+            assert np.array_equal(rows[part.rows], table.spread(sums.total, part.words))
+
+    play(dut, body)

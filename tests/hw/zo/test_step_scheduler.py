@@ -28,7 +28,7 @@ def orders(rng):
     ]
 
 
-def scheduled(steps, image, play, stall=0.0, batch=BATCH):
+def scheduled(steps, image, play, stall=0.0, batch=BATCH, repeats=1):
     """Steps, labels and sample addresses that come out, and the fault if there is one."""
     dut, rng = StepScheduler(MAPPING, Error), np.random.default_rng(8)
     found = {"steps": [], "labels": [], "addresses": [], "fault": None}
@@ -36,6 +36,7 @@ def scheduled(steps, image, play, stall=0.0, batch=BATCH):
     async def body(ctx):
         for name, value in (
             ("order", ORDER), ("samples", SAMPLES), ("sample_count", COUNT), ("steps", len(steps)), ("batch", batch),
+            ("repeats", repeats),
         ):  # fmt: skip
             ctx.set(getattr(dut.job, name), value)
         assert ctx.get(dut.job.over)
@@ -43,7 +44,7 @@ def scheduled(steps, image, play, stall=0.0, batch=BATCH):
         await ctx.tick()
         ctx.set(dut.job.start, 0)
         reading, arriving = None, 0
-        for _ in range(6000):
+        for _ in range(6000 * repeats):
             beats, command = dut.order_read.beats, dut.order_read.command
             for port in (command, dut.sample_command, dut.step, dut.label):
                 ctx.set(port.ready, rng.random() >= stall)
@@ -86,15 +87,15 @@ def scheduled(steps, image, play, stall=0.0, batch=BATCH):
     return found
 
 
-@pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_steps_labels_and_addresses(stall, play):
+@pytest.mark.parametrize(("stall", "repeats"), [(0.0, 1), (0.5, 1), (0.5, 3)])
+def test_steps_labels_and_addresses(stall, repeats, play):
     steps = orders(np.random.default_rng(2))
-    found = scheduled(steps, LAYOUT.order(steps, BATCH).image, play, stall)
+    found = scheduled(steps, LAYOUT.order(steps, BATCH).image, play, stall, repeats=repeats)
     assert found["fault"] is None
     assert found["steps"] == [(step.rate, len(step.indices) - 1) for step in steps]
-    assert found["labels"] == [int(label) for step in steps for label in step.labels]
-    stride = MAPPING.sample_beats * 16
-    assert found["addresses"] == [int(SAMPLES + index * stride) % 2**32 for step in steps for index in step.indices]
+    assert found["labels"] == [int(label) for step in steps for label in [*step.labels] * repeats]
+    stride, fetched = MAPPING.sample_beats * 16, [index for step in steps for index in [*step.indices] * repeats]
+    assert found["addresses"] == [int(SAMPLES + index * stride) % 2**32 for index in fetched]
 
 
 @pytest.mark.parametrize(
