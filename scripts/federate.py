@@ -94,16 +94,12 @@ class FederateRequest(Start):
         given = {"split": self.rate, "plain": self.plain_rate, "fedavg": self.fedavg_rate}
         return replace(federated_rates(network), **{name: rate for name, rate in given.items() if rate is not None})
 
-    def config(self, rate: float, spec: ZotrainSpec | None, stage: int) -> FederatedConfig:
-        """Configuration of FedSPZO; with a core's spec in that core's order."""
+    def config(self, rate: float) -> FederatedConfig:
+        """Configuration of FedSPZO, in the order of the layers."""
         names = ("rounds", "clients", "fraction", "steps", "batch", "first", "second", "seed")
         values = {name: getattr(self, name) for name in names}
-        source, eps = integer_source_of(self.generator), self.eps
-        if spec is None:
-            return FederatedConfig(rate=rate, eps=EPS if eps is None else eps, source=source, **values)
-        source = replace(source, lanes=spec.mapping.width)
-        order = ArrayOrder.of(spec.described, spec.lanes, spec.columns, stage)
-        return FederatedConfig(rate=rate, eps=CORE_EPS if eps is None else eps, source=source, order=order, **values)
+        eps = (CORE_EPS if self.core else EPS) if self.eps is None else self.eps
+        return FederatedConfig(rate=rate, eps=eps, source=integer_source_of(self.generator), **values)
 
     def spec(self, network: Network, byte_inputs: bool) -> ZotrainSpec | None:
         """Spec of the core, if one is asked for."""
@@ -129,11 +125,13 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
     network, module = request.network_for(task)
-    stage = stage_of(network, request.second) if request.stage is None else request.stage
+    config = request.config(request.rates(network.name).split)
+    stage = stage_of(network, config.second) if request.stage is None else request.stage
     cut_of(network, stage)
     spec = request.spec(network, task.tune.inputs.dtype == np.uint8)
-    stages = len(deployed(network).stages)
-    config = request.config(request.rates(network.name).split, spec, stage % stages)
+    if spec is not None:
+        order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
+        config = replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     if module is None:
         module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)

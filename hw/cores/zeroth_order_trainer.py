@@ -165,7 +165,6 @@ class ZerothOrderTrainer(wiring.Component):
         wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
         m.d.comb += [
             scheduler.room.eq(self.engine.sample.room),
-            scheduler.done.eq(self.engine.sample.done),
             self.engine.sample.start.eq(scheduler.begin),
             memory.stop.eq(control.abort),
             control.quiet.eq(memory.quiet),
@@ -175,6 +174,8 @@ class ZerothOrderTrainer(wiring.Component):
             memory.deltas_write.command.payload.address.eq(control.settings.deltas),
             memory.deltas_write.command.payload.beats.eq(self.spec.layout.delta_beats),
         ]
+        # a register: the path from the activation memory's writes is long
+        m.d.sync += scheduler.done.eq(self.engine.sample.done)
         layout, settings, forward = self.spec.layout, control.settings, self.mapping.forward
         # command, where its image is, its beats, where they go, and when they are there
         own = (
