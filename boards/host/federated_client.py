@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...golden.datasets.dataset import Samples
@@ -69,7 +70,9 @@ class CoreClient:
         self._eps_shift = eps_shift_of(config.eps)
         rates, self._shift = rates_of([config.rate], [batch], table, self._eps_shift, split.slopes)
         self._rate = rates[0]
-        self._inputs = samples.inputs if spec.byte_inputs else Converter().samples(samples)
+        self._inputs: NDArray[np.integer] = (
+            samples.inputs.astype(np.uint8) if spec.byte_inputs else Converter().samples(samples)
+        )
         self.config, self.samples, self.trainer = config, samples, trainer
         # the deltas as sums of both parts, and back
         self._sums = ZerothOrderJob(spec.mapping, frozen, spec.source, self._shift, split=split)

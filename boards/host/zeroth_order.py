@@ -18,7 +18,7 @@ from ...golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.job import EPS_SHIFTS, ZerothOrderStep
 from ...golden.zo.memory_layout import LABEL_BIT, StepOrder
-from ...golden.zo.split import Split
+from ...golden.zo.split import WHOLE, Split
 from .driver import Buffer, Core, Finished
 
 
@@ -102,7 +102,7 @@ class ZerothOrderTrainer:
         position: int,
         eps_shift: int,
         shift: int,
-        split: Split = Split(),
+        split: Split = WHOLE,
         scalars: bool = False,
     ) -> Trained:
         """Train with one command.

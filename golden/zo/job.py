@@ -30,7 +30,7 @@ from .deltas import DELTA, Deltas, PerturbationTable
 from .loss_difference import DIFFERENCE_FRACTION, loss_differences
 from .mapping import PerturbationMapping
 from .scalars import Scalars
-from .split import Split
+from .split import WHOLE, Split
 
 EPS_SHIFTS = range(4, 13)
 """Shifts of eps: the perturbation is far above a last place of Q4.12 there, and far below 1."""
@@ -135,7 +135,7 @@ class ZerothOrderJob:
         position: int = 0,
         deltas: Integers | None = None,
         products: str = "blas",
-        split: Split = Split(),
+        split: Split = WHOLE,
         scalars: bool = False,
     ) -> None:
         if eps_shift not in EPS_SHIFTS:
@@ -265,9 +265,7 @@ class ZerothOrderJob:
     def _sides(self) -> tuple[int, int]:
         return self.eps, -self.eps
 
-    def _forward(
-        self, part: TunedPart, inputs: Integers, table: Integers, narrow: Narrower | None = None
-    ) -> Integers:
+    def _forward(self, part: TunedPart, inputs: Integers, table: Integers, narrow: Narrower | None = None) -> Integers:
         """Outputs of a part of the network, with the deltas of a table."""
         values, narrow = inputs, narrow or self._narrow
         stages = [self.mapping.forward.network_stages[at] for at in part.mapping.stages]

@@ -53,7 +53,7 @@ class PerturbationMapping:
     last: int | None = None
 
     @property
-    def stages(self) -> range:  # noqa: D102, it is an attribute
+    def stages(self) -> range:
         return range(len(self.forward.stages))[self.first : self.last]
 
     def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:

@@ -77,3 +77,7 @@ class Split:
         spans = range(second, second + MOST_GAP + 1)
         chosen = next((one for one in spans if gcd(sum(first) + self.second * one, period) == 1), second)
         return StepLayout(self.first, self.second, (sum(first), chosen))
+
+
+WHOLE = Split()
+"""One perturbation of the whole network in a step."""

@@ -71,9 +71,7 @@ class CutMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         row = data.StructLayout({name: getattr(self, name).shape() for name in ("mask", "address", "values")})
-        m.submodules.rows = rows = memory.Memory(
-            shape=row, depth=self.rows, init=[], attrs={"ram_style": self.style}
-        )
+        m.submodules.rows = rows = memory.Memory(shape=row, depth=self.rows, init=[], attrs={"ram_style": self.style})
         into, port = rows.write_port(), rows.read_port()
         # recording: a register, as the outputs come from a long way
         keeping, written = Signal(), Signal(range(self.rows))

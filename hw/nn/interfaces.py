@@ -241,9 +241,7 @@ class Passes(wiring.Signature):
     def __init__(self, mapping: Mapping) -> None:
         stage = range(len(mapping.stages))
         flags = ("record", "restore", "restart")
-        super().__init__(
-            {**dict.fromkeys(("first", "last", "cut"), Out(stage)), **{name: Out(1) for name in flags}}
-        )
+        super().__init__({**dict.fromkeys(("first", "last", "cut"), Out(stage)), **{name: Out(1) for name in flags}})
 
 
 class PoolControl(data.StructLayout):

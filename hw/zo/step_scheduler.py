@@ -49,7 +49,7 @@ class StepJob(wiring.Signature):
 
 
 class StepScheduler(wiring.Component):
-    """Give each step, then fetch its samples and give their labels, once or several times; the next one follows at once.
+    """Give each step, then fetch its samples and give their labels, once or several times, one step behind the other.
 
     A beat of the order list is read at a time. An entry takes five cycles, one for each bit of its index, and the
     transfer of its sample.

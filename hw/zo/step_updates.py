@@ -160,7 +160,7 @@ class StepUpdates(wiring.Component):
         return largest
 
     def _rounded(self, m: Module, coefficient: Value, mask: Signal) -> tuple[Value, Value]:
-        """A coefficient without the bits of the mask, three cycles later, rounded half to even, and if it is clipped."""
+        """A coefficient without the mask's bits, rounded half to even, three cycles later; and if it is clipped."""
         slope, rounded, odd = Signal(signed(_WIDTH)), Signal(signed(_WIDTH + 1)), Signal()
         last_place = Cat(1, mask) & ~mask
         m.d.sync += [

@@ -55,7 +55,9 @@ TEXT = ("shots", "precision")
 @section(
     "A core: --engine rtl, or all parameters by zeroth order in integers",
     option("--core", metavar="tiny|small|fast|chip", help="Preset: tiny by zeroth order only, chip by gradients only."),
-    option("--cut", type=click.IntRange(0), help="Zeroth order: first stage of the part with perturbations of its own."),
+    option(
+        "--cut", type=click.IntRange(0), help="Zeroth order: first stage of the part with perturbations of its own."
+    ),
     option("--p1", type=click.IntRange(1), help="Perturbations of the first part, or without a cut of all, in a step."),
     option("--p2", type=click.IntRange(1), help="Perturbations of the second part for each of those."),
 )

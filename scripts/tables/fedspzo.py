@@ -21,9 +21,9 @@ from ...golden.train.federated.defaults import federated_rates
 from ...golden.train.federated.fedavg import fedavg
 from ...golden.train.federated.federation import federate
 from ...golden.train.federated.message import Message
-from ...golden.zo.scalars import Scalars
 from ...golden.train.federated.shards import shards
 from ...golden.train.pretrain import pretrained, pretraining_defaults
+from ...golden.zo.scalars import Scalars
 from .options import Options, Rows
 from .trials import run_trials
 

@@ -17,7 +17,7 @@ from ...golden.fixed import Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ...golden.zo.memory_layout import StepOrder
-from ...golden.zo.split import Split
+from ...golden.zo.split import WHOLE, Split
 from .comparison import Comparison, simulated_core, values_of
 from .device import SimulatedDevice
 from .session import Bytes, Dram
@@ -55,14 +55,13 @@ class TrainingJob:
     eps_shift: int = 10
     position: int = 0
     deltas: Integers | None = None
-    split: Split = Split()
+    split: Split = WHOLE
     scalars: bool = False
 
     def golden(self, spec: ZotrainSpec) -> ZerothOrderJob:
         """Make the integer job, before its first step."""
         settings = self.shift, self.eps_shift, self.position, self.deltas
-        parts = {"split": self.split, "scalars": self.scalars}
-        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings, **parts)
+        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings, split=self.split, scalars=self.scalars)
 
     def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""

@@ -43,7 +43,7 @@ def zotrain_for(
     split.check(spec.mapping)
     if split.cut and (batch := min(settings.schedule.batch, samples)) > (kept := spec.kept_samples(split.cut)):
         raise UserError(
-            f"cut = {split.cut}: the core {core} keeps the outputs of {kept} samples there, fewer than a batch of {batch}"
+            f"cut = {split.cut}: the core {core} keeps outputs of {kept} samples there, fewer than a batch of {batch}"
         )
     return spec
 
@@ -114,7 +114,9 @@ def train_rtl(
         start,
         split=tuning.settings.split,
     )
-    slopes, comparison = compare_zeroth_order(spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage)
+    slopes, comparison = compare_zeroth_order(
+        spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage
+    )
     tuning.replay(slopes)
     result.curve[-1] = (len(job.steps), tuning.accuracy())
     result.tensors = tuning.tensors()

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ...datasets.dataset import Samples
+from ...zo.scalars import Moves, Scalars
 from .configuration import FederatedConfig
 from .message import Message
 from .model import SplitModel, Totals
-from ...zo.scalars import Moves, Scalars
 
 
 @dataclass(frozen=True)

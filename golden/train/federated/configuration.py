@@ -11,11 +11,11 @@ import numpy as np
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.pezo import PezoSpec
+from ...zo.scalars import LARGEST_COUNT
 from ...zo.split import Split
 from ..zo import Periodic
 from ..zo.array_order import ArrayOrder
 from ..zo.optimiser import MINIMUM_EPS
-from ...zo.scalars import LARGEST_COUNT
 
 LARGEST_SHARE = 1 << 20
 LARGEST_CLIENTS = 1 << 11

@@ -28,8 +28,8 @@ import zlib
 from dataclasses import dataclass
 
 from ...errors import UserError
-from .configuration import LARGEST_SHARE
 from ...zo.scalars import LARGEST, LARGEST_SHIFT, Scalars
+from .configuration import LARGEST_SHARE
 
 MAGIC = b"FBTZ"
 VERSION = 1

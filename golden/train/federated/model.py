@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import UserError
+from ...zo.scalars import Moves, Scalars, StepLayout
 from ..zo.weights import IntegerWeights
 from .configuration import FederatedConfig
-from ...zo.scalars import Moves, Scalars, StepLayout
 
 Totals = tuple[Tensor, Tensor]
 """Sums of moves of both parts, see `Periodic.accumulate`."""

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
+from ...zo.scalars import round_to_even
 from .client import ClientTask
 from .configuration import FederatedConfig
 from .message import Message
 from .model import SplitModel, Totals
-from ...zo.scalars import round_to_even
 
 
 @dataclass

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...fixed import Q4_12, Format, Integers
 from ...errors import UserError
+from ...fixed import Q4_12, Format, Integers
 from ...models.network import Network, deployed
 from ...models.sequential import StageParameters
 from ...models.text import network_from, text_of
@@ -109,7 +109,9 @@ class ArrayOrder:
         """
         arrays = [one.detach().cpu().double().numpy() for one in tensors]
         stages = tuple(StageParameters(*pair) for pair in zip(arrays[::2], arrays[1::2], strict=True))
-        job = ZerothOrderJob(self.mapping, Converter().stages(stages), source, shift=0, deltas=total, split=Split(self.cut))
+        job = ZerothOrderJob(
+            self.mapping, Converter().stages(stages), source, shift=0, deltas=total, split=Split(self.cut)
+        )
         return [
             torch.from_numpy(Q4_12.to_float(values)).to(tensor.dtype)
             for values, tensor in zip(flat(job.tuned()), tensors, strict=True)

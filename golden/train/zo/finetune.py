@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...fixed import Format, Integers
-from ...zo.split import Split
+from ...zo.split import WHOLE, Split
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
 from .defaults import EPS
@@ -93,7 +93,7 @@ class ZoSettings:
     engine: str | None = None
     mask: str = "generic"
     fraction: float = 0.001
-    split: Split = Split()
+    split: Split = WHOLE
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -17,7 +17,7 @@ from ...zo.deltas import PerturbationTable
 from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
 from ...zo.mapping import PerturbationMapping
 from ...zo.memory_layout import StepOrder
-from ...zo.split import Split
+from ...zo.split import WHOLE, Split
 from ..conversion import Converter
 from ..metrics import accuracy
 from .schedule import Schedule
@@ -74,7 +74,7 @@ class IntegerZerothOrder:
         position: int = 0,
         lanes: int = 32,
         columns: int = 4,
-        split: Split = Split(),
+        split: Split = WHOLE,
     ) -> None:
         self._converter = Converter()
         batches = list(schedule.indices(len(tune)))

@@ -70,9 +70,7 @@ def _core(module, config, samples):
 def test_cores_and_programs_take_part_together(module, owned):
     config = _config()
     cores = [_core(module, config, samples) for samples in owned[:2]]
-    result = federate(
-        copy.deepcopy(module), LAYERS, config, owned, owned[0], transport=faulty(0), cores=cores
-    )
+    result = federate(copy.deepcopy(module), LAYERS, config, owned, owned[0], transport=faulty(0), cores=cores)
     assert result.bit_identical
     assert len(result.refused) == config.rounds
     assert all("its check sum is wrong" in one or "bytes" in one or "begins with" in one for one in result.refused)
@@ -123,5 +121,5 @@ def test_what_does_not_fit_is_refused(module, owned):
     with pytest.raises(UserError, match="a source of 32 lanes: an array of 16 x 4 cut 2 takes 64"):
         _config(source=Periodic(PezoSpec(), 32, 10))
     core = _core(module, _config(rate=1e4), owned[3])
-    with pytest.raises(UserError, match="the core clipped .* coefficients: lower the rate"):
+    with pytest.raises(UserError, match=r"the core clipped .* coefficients: lower the rate"):
         core.train(ClientTask(0, 0, 0))

@@ -218,13 +218,14 @@ def test_sums_and_scalars_are_clipped_as_golden_clips_them(
     assert np.array_equal(trainer.deltas(), golden.rows)
 
 
-@pytest.mark.parametrize(("after", "split"), [
-    *((after, Split()) for after in (60, 700, 1500, 3300, 6000)),
-    *((after, Split(2, 2, 3)) for after in (1500, 3300, 4200, 6000)),
-])
-def test_reset_in_the_middle(
-    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], after: int, split: Split
-) -> None:
+@pytest.mark.parametrize(
+    ("after", "split"),
+    [
+        *((after, Split()) for after in (60, 700, 1500, 3300, 6000)),
+        *((after, Split(2, 2, 3)) for after in (1500, 3300, 4200, 6000)),
+    ],
+)
+def test_reset_in_the_middle(simulated: tuple[SimulatedDevice, ZerothOrderTrainer], after: int, split: Split) -> None:
     device, trainer = simulated
     job = _job(trainer.spec, split=split)
     trainer.load(job.frozen)

@@ -13,8 +13,8 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
 from fabtune.golden.zo.mapping import PerturbationMapping
-from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.memory_layout import ZerothOrderLayout
+from fabtune.golden.zo.split import Split
 from fabtune.hw.rng.pezo import Pezo
 from fabtune.hw.zo.delta_memory import DeltaMemory, Walk, WalkRange
 from fabtune.hw.zo.offset_memory import OffsetMemory

@@ -23,11 +23,11 @@ from fabtune.golden.train.federated.fedavg import fedavg
 from fabtune.golden.train.federated.federation import federate
 from fabtune.golden.train.federated.message import Message
 from fabtune.golden.train.federated.model import SplitModel
-from fabtune.golden.zo.scalars import Scalars
 from fabtune.golden.train.federated.server import Server, average
 from fabtune.golden.train.federated.shards import shards
 from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.zo import Periodic
+from fabtune.golden.zo.scalars import Scalars
 
 SOURCES = {
     "pool": Periodic(PezoSpec(strategy="pool")),
