@@ -72,7 +72,7 @@ class ZerothOrderTrainer:
 
         Parameters
         ----------
-        rows : array of int, (words, n)
+        rows : array of int, (rows, n)
             `golden.zo.deltas.DELTA`: a job's, from ``PerturbationTable.spread``, or those that `deltas` gave.
 
         Raises
@@ -80,7 +80,7 @@ class ZerothOrderTrainer:
         UserError
             If there is not a row of n for each word, or a delta is out of range.
         """
-        shape = self.spec.mapping.words, self.spec.source.width
+        shape = self.spec.mapping.all_rows, self.spec.source.width
         if rows.shape != shape:
             raise UserError(f"deltas of {rows.shape} are not of this core, whose deltas are {shape}")
         if rows.min() < DELTA.minimum or rows.max() > DELTA.maximum:
@@ -152,7 +152,7 @@ class ZerothOrderTrainer:
             cut=split.cut,
             p1=split.first,
             p2=split.second,
-            gap=layout.spans[1] - spec.mapping.parts(split.cut)[-1].words,
+            gap=layout.spans[1] - len(spec.mapping.parts(split.cut)[-1].rows),
             scalars=int(scalars),
         )
         records.invalidate()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from ..axi.bus import BEAT, BEAT_COUNT_BITS
 from ..axi.register_map import c_header, markdown
 from ..block import BusSpec
 from ..errors import UserError
@@ -25,6 +26,7 @@ from .zotrain_registers import REGISTERS
 LEAST_NUMBERS = 31
 """Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
 MOST_CUT_ROWS = 1 << 16
+MOST_PARAMETER_BYTES = 1 << 22
 LEAST_ULTRA_ROWS = 2048
 """Rows from which on the memory at the cut is ultra RAM, which has 4,096."""
 
@@ -52,6 +54,9 @@ class ZotrainSpec(BusSpec):
     cut_rows : int
         Rows of the memory in which outputs of a network's first part are kept, where both parts have perturbations of
         their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network.
+    fold : bool
+        Words share rows of deltas and offsets, as the generator's numbers return: as many rows as it has cycles, for a
+        network of any number of words. Not with `cut_rows`.
 
     Raises
     ------
@@ -73,6 +78,7 @@ class ZotrainSpec(BusSpec):
         "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1280},
         "small": {"columns": 4, "cut_rows": 4096},
         "fast": {"columns": 8, "deltas": "ultra", "cut_rows": 2048},
+        "large": {"network": "1x28x28 flatten fc784 relu fc512 relu fc10", "fold": True},
     }
 
     network: str = "lenet5-mnist"
@@ -83,6 +89,7 @@ class ZotrainSpec(BusSpec):
     gaussian: Literal["none", "tree", "select", "sum"] = "none"
     deltas: Literal["block", "ultra"] = "block"
     cut_rows: int = 0
+    fold: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,8 +106,26 @@ class ZotrainSpec(BusSpec):
             raise UserError(f"cut_rows = {self.cut_rows} is not in 0 to {MOST_CUT_ROWS}")
         if self.cut_rows and len(self.mapping.forward.stages) == 1:
             raise UserError(f"cut_rows = {self.cut_rows}: {self.network} has one stage and is not cut")
-        if max(self.mapping.forward.frozen_beats, self.layout.delta_beats) >= 1 << 16:
-            raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
+        if self.fold:
+            self._check_fold()
+        if self.mapping.forward.frozen_beats * BEAT > MOST_PARAMETER_BYTES:
+            raise UserError(f"{self.network} has parameters of more than 4 megabytes: they do not fit on the chip")
+        if self.layout.delta_beats >= 1 << BEAT_COUNT_BITS:
+            raise UserError(f"{self.network} has deltas of more than a megabyte: fold them with fold=true")
+
+    def _check_fold(self) -> None:
+        """Refuse to fold deltas whose generator, parts or network do not fit."""
+        if self.gaussian != "none" or self.generator.strategy == "pool":
+            raise UserError("fold = true needs numbers that return after few cycles: a generator on the fly")
+        if self.cut_rows:
+            raise UserError(f"fold = true with cut_rows = {self.cut_rows}: a folded network is not cut")
+        mapping, times = self.mapping, self._times
+        least, most = replace(mapping, times=0).words, 1 << (2 * times.bit_length())
+        if not times <= least < most or mapping.cycles > 1 or mapping.bias_words > times:
+            raise UserError(
+                f"fold = true: {self.network} has {least} words, and numbers return after {times}: more than these, "
+                f"and fewer than {most}, can be folded"
+            )
 
     @classmethod
     def of(cls, network: Network, **settings: Any) -> ZotrainSpec:
@@ -117,7 +142,13 @@ class ZotrainSpec(BusSpec):
     @cached_property
     def mapping(self) -> PerturbationMapping:
         """Network on the array, and the order of its parameters in a perturbation."""
-        return PerturbationMapping(Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs))
+        forward = Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs)
+        return PerturbationMapping(forward, times=self._times if self.fold else 0)
+
+    @property
+    def _times(self) -> int:
+        """Cycles after which the generator's numbers return, but for their places."""
+        return len(self.generator.base)
 
     @cached_property
     def source(self) -> Generator:

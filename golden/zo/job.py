@@ -177,10 +177,11 @@ class ZerothOrderJob:
 
     @property
     def rows(self) -> Integers:
-        """Deltas of each word as the core's memory holds them, (words, n)."""
-        found = np.empty((self.mapping.words, self.source.width), np.int64)
+        """Deltas of each word as the core's memory holds them, (rows, n)."""
+        found = np.empty((self.mapping.all_rows, self.source.width), np.int64)
         for part in self.parts:
-            found[part.mapping.rows] = part.deltas.perturbation.spread(part.deltas.total, part.mapping.words)
+            own = part.mapping.rows
+            found[own] = part.deltas.perturbation.spread(part.deltas.total, len(own))
         return found
 
     @rows.setter

@@ -41,6 +41,9 @@ class PerturbationMapping:
         First stage whose parameters are perturbed.
     last : int, optional
         Stage behind the last one; by default that is the network's last stage.
+    times : int
+        Cycles after which the generator's numbers return, where deltas and offsets of words so far apart share a row,
+        see `golden.zo.deltas`; 0 where each word has a row of its own.
 
     Attributes
     ----------
@@ -51,6 +54,7 @@ class PerturbationMapping:
     forward: Mapping
     first: int = 0
     last: int | None = None
+    times: int = 0
 
     @property
     def stages(self) -> range:
@@ -90,11 +94,19 @@ class PerturbationMapping:
     @property
     def words(self) -> int:
         """Words of a perturbation, and so cycles of the generator."""
-        return len(self.rows)
+        first, last = self.weight_starts[self.stages.start], self.weight_starts[self.stages.stop]
+        return self.bias_words + last - first
+
+    @property
+    def all_rows(self) -> int:
+        """Rows of the whole network's deltas."""
+        return self.times or self.weight_starts[-1]
 
     @cached_property
     def rows(self) -> Integers:
-        """Number of each word among those of the whole network, (words,)."""
+        """Row of each word's deltas among those of the whole network, (words,); with `times` of so many words."""
+        if self.times:
+            return np.arange(self.times)
         whole = self._bias_starts(self.cycles)[-1]
         weights = whole + np.array(self._weight_starts)[[self.stages.start, self.stages.stop]] * self.cycles
         return np.concatenate([self._bias_rows, np.arange(*weights)])
@@ -138,8 +150,10 @@ class PerturbationMapping:
         """Words whose offsets must be there when a pass begins, where each takes so many cycles to make.
 
         The pass takes a word of the array's weights a cycle; its waits between stages are not counted. At least the
-        biases and the first of the array's words.
+        biases and the first of the array's words. Where words share rows, it is all rows.
         """
+        if self.times:
+            return self.times
         lead, start = 1, 0
         for stage in self.forward.stages[self.stages.start : self.stages.stop]:
             for group in range(stage.groups):

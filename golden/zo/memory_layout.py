@@ -67,8 +67,8 @@ class ZerothOrderLayout:
 
     @property
     def delta_beats(self) -> int:
-        """Beats of the deltas of all words."""
-        return self.mapping.words * self.row_beats
+        """Beats of all rows of deltas."""
+        return self.mapping.all_rows * self.row_beats
 
     @property
     def state_beats(self) -> int:
@@ -118,7 +118,7 @@ class ZerothOrderLayout:
         return Region.containing("state", np.pad(packed, (0, self.state_beats * BEAT - packed.size)))
 
     def deltas(self, rows: Integers | None = None) -> Region:
-        """Deltas of each word, (words, n) in `deltas.DELTA`; without them room for the core to save its own."""
+        """Deltas of each row, (rows, n) in `deltas.DELTA`; without them room for the core to save its own."""
         if rows is None:
             return Region("deltas", self.delta_beats * BEAT)
         padded = np.pad(rows, ((0, 0), (0, self.row_beats * WORDS - rows.shape[1])))
@@ -135,8 +135,8 @@ class ZerothOrderLayout:
     # -- what the core writes --------------------------------------------------------------------------------------
 
     def deltas_of(self, image: Bytes) -> Integers:
-        """Read deltas from their image: (words, n)."""
-        rows = image.view("<i4").reshape(self.mapping.words, -1)
+        """Read deltas from their image: (rows, n)."""
+        rows = image.view("<i4").reshape(self.mapping.all_rows, -1)
         return rows[:, : self.generator.width].astype(np.int64)
 
     def records_image(self, slopes: Sequence[ZerothOrderStep], batch: int) -> Bytes:

@@ -63,17 +63,19 @@ class Split:
             If it is out of range.
         """
         stages = len(mapping.forward.stages)
+        if self.cut and mapping.times:
+            raise UserError(f"cut = {self.cut}: where words share rows of deltas, a network is not cut")
         if not 0 <= self.cut < stages:
             raise UserError(f"cut = {self.cut}: {mapping.forward.name} of {stages} stages is cut at 0 to {stages - 1}")
 
     def layout(self, mapping: PerturbationMapping, period: int) -> StepLayout:
         """Positions of the perturbations of a step.
 
-        A perturbation of the first part takes as many positions as it has words. One of the second part takes as many
+        A perturbation of the first part takes as many positions as it has rows of deltas. One of the second part takes as many
         more that those of one of the first and all that belong to it are coprime to the generator's period, where there
         is such a number: then all positions are taken before one returns.
         """
-        *first, second = (part.words for part in mapping.parts(self.cut))
+        *first, second = (len(part.rows) for part in mapping.parts(self.cut))
         spans = range(second, second + MOST_GAP + 1)
         chosen = next((one for one in spans if gcd(sum(first) + self.second * one, period) == 1), second)
         return StepLayout(self.first, self.second, (sum(first), chosen))

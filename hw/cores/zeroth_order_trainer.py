@@ -1,12 +1,12 @@
 """Zeroth-order trainer: forward engine, deltas, generator, loss difference and schedule, behind the shell."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import BEAT, BEAT_COUNT_BITS
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command, Error
 from ...golden.zo.deltas import DELTA
@@ -29,6 +29,8 @@ READS = ("order", "images")
 """Requesters that read, the highest rank first; images are samples, parameters, deltas and states of the generator."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
+CHUNK = 1 << (BEAT_COUNT_BITS - 1)
+"""Beats of a command where an image takes several."""
 _READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
 """Short FIFOs, which are no block RAM: a sample takes thousands of cycles, and its successor is read meanwhile."""
 
@@ -117,9 +119,9 @@ class ZerothOrderTrainer(wiring.Component):
         ]
         self._perturb(m)
         self._monitor(m)
-        transferred = self._memory(m, transferring)
+        transferred, further = self._memory(m, transferring)
         self._results(m, infer)
-        self._commands(m, infer, transferring, transferred)
+        self._commands(m, infer, transferring, transferred, further)
         return m
 
     def _perturb(self, m: Module) -> None:
@@ -151,8 +153,9 @@ class ZerothOrderTrainer(wiring.Component):
             monitor.data.eq(padded.replicate(parts)),
         ]
 
-    def _memory(self, m: Module, transferring: Value) -> Value:
-        """Connect the requesters and the buses; whether all beats of a command's own image have come.
+    def _memory(self, m: Module, transferring: Value) -> tuple[Value, Value]:
+        """Connect the requesters and the buses; if all beats of a command's own image have come, and if more are to be
+        asked for.
 
         While `transferring` the images that are read are the command's own, and otherwise samples.
         """
@@ -184,15 +187,23 @@ class ZerothOrderTrainer(wiring.Component):
             (Command.TRAIN, settings.state, layout.state_beats, self.state.beats, self.state.done),
         )
         image, sample, transferred = memory.images_read, scheduler.sample_command, Signal()
-        address, beats, selected = Signal(32), Signal(16), Signal(len(own))
+        left = Signal(range(max(count for _, _, count, *_ in own) + 1))
+        address, selected = Signal(32), Signal(len(own))
         m.d.sync += [
             selected.eq(Cat(transferring & (control.command == command) for command, *_ in own)),
             transferred.eq(Cat(done for *_, done in own).any()),
         ]
-        with m.Switch(control.command):
+        beats, further = left, Const(0)
+        if len(left) > BEAT_COUNT_BITS:
+            # an image of more beats than a command counts takes several commands
+            beats, further = Mux(left > CHUNK, CHUNK, left), left > CHUNK
+        with m.If(transferring):
+            with m.If(further & image.command.valid & image.command.ready):
+                m.d.sync += [address.eq(address + BEAT * CHUNK), left.eq(left - CHUNK)]
+        with m.Else(), m.Switch(control.command):
             for command, where, count, *_ in own:
                 with m.Case(command):
-                    m.d.sync += [address.eq(where), beats.eq(count)]
+                    m.d.sync += [address.eq(where), left.eq(count)]
         m.d.comb += [
             image.command.payload.address.eq(Mux(transferring, address, sample.payload.address)),
             image.command.payload.beats.eq(Mux(transferring, beats, sample.payload.beats)),
@@ -206,7 +217,7 @@ class ZerothOrderTrainer(wiring.Component):
         m.d.sync += ready.eq(Cat(stream.ready & chosen for stream, chosen in into).any() & ~(image.beats.valid & ready))
         for stream, chosen in into:
             m.d.comb += [stream.valid.eq(image.beats.valid & ready & chosen), stream.payload.eq(image.beats.payload)]
-        return transferred
+        return transferred, further
 
     def _results(self, m: Module, infer: Value) -> None:
         """Logits go to the losses, or to memory."""
@@ -267,7 +278,9 @@ class ZerothOrderTrainer(wiring.Component):
                 m.d.sync += marked.eq(after)
         return position
 
-    def _commands(self, m: Module, infer: Value, transferring: Signal, transferred: Value) -> None:
+    def _commands(
+        self, m: Module, infer: Value, transferring: Signal, transferred: Value, further: Value
+    ) -> None:
         """Sequence of each command."""
         control, settings, memory, engine = self.control, self.control.settings, self.memory, self.engine
         deltas, scheduler, slopes, updates = self.deltas, self.scheduler, self.slopes, self.updates
@@ -356,7 +369,7 @@ class ZerothOrderTrainer(wiring.Component):
                     with m.Case(Command.INFER):
                         begin(Walk.OFFSETS, "OFFSETS")
             with m.State("TRANSFER"):
-                with m.If(image.ready):
+                with m.If(image.ready & ~further):
                     m.d.sync += requested.eq(0)
                 with m.If(transferred):
                     m.d.sync += transferring.eq(0)

@@ -91,6 +91,7 @@ class ForwardEngine(wiring.Component):
     ) -> None:
         self.mapping, self.has_port, self.kept = mapping, array is not None, kept
         self.has_offsets, self.offset_of = offsets is not None, offsets.of_parameter if offsets else ()
+        self.offset_latency = offsets.latency if offsets else 0
         self.cut_rows, self.cut_style = cut_rows, cut_style
         terms = max(stage.words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
@@ -192,7 +193,8 @@ class ForwardEngine(wiring.Component):
         mapping, offsets = self.mapping, self.offsets
         used = Signal(mapping.lanes)
         m.d.sync += used.eq(~(tail.replicate(mapping.lanes) & ~sequencer.tail_lanes))
-        m.d.comb += [offsets.weight.eq(weights.address), offsets.bias.eq(bias.addr)]
+        ahead = ActivationMemory.LATENCY - latency.OFFSET - self.offset_latency
+        m.d.comb += [offsets.weight.eq(delayed(m, sequencer.weight, ahead, "offset")), offsets.bias.eq(bias.addr)]
 
         def added(parameter: Value, offset: Value, name: str) -> Value:
             total = Signal(signed(PARAMETER.width + 1), name=name)

@@ -186,20 +186,23 @@ class Offsets(wiring.Signature):
     mapping : Mapping
     numbers, parts : int
         Offsets of a part, n, and parts of a word, a power of two.
+    latency : int
+        Cycles from the number of a weight word to its offsets, 1 or 3.
 
     Attributes
     ----------
     weight : Out, range(weight_words)
         Number of a weight word.
     numbers : In, array of parts * n Q4.12
-        The word's offsets, part by part, one cycle later.
+        The word's offsets, part by part, `latency` cycles later.
     bias : Out, range(groups)
         Number of a group of biases.
     biases : In, array of columns Q4.12
         Their offsets, one cycle later.
     """
 
-    def __init__(self, mapping: Mapping, numbers: int, parts: int = 1) -> None:
+    def __init__(self, mapping: Mapping, numbers: int, parts: int = 1, latency: int = 1) -> None:
+        self.latency = latency
         self.of_parameter = tuple(
             part * numbers + j % numbers
             for part in range(parts)

@@ -1,15 +1,19 @@
 """Weight memory: words of parameters as wide as the array, written by the beat."""
 
-from amaranth.hdl import Cat, Module, unsigned
+from amaranth.hdl import Cat, Module, Signal, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from .interfaces import BEAT_BITS, PARAMETER
+_DEEP = 2048
+"""Most words in block RAM; ultra RAM has 4,096 rows."""
 
 
 class WeightMemory(wiring.Component):
     """A memory for each beat of a word, so that each can be written by itself; read registered.
+
+    Many words are in ultra RAM, which is 72 bits wide: there a word is written as a whole, with its last beat.
 
     Parameters
     ----------
@@ -40,6 +44,7 @@ class WeightMemory(wiring.Component):
         self.slices = word.size // BEAT_BITS
         # a block RAM is 512 deep: of a wide core's short memory too much would lie idle
         self.style = "distributed" if columns > 4 and depth <= 128 else "block"
+        self.whole = depth > _DEEP and beats_per_write == 1
         super().__init__(
             {
                 "write": In(beats_per_write),
@@ -52,6 +57,9 @@ class WeightMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        if self.whole:
+            self._words(m)
+            return m
         low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
         parts = []
         for number in range(self.slices):
@@ -68,3 +76,21 @@ class WeightMemory(wiring.Component):
             parts.append(port.data)
         m.d.comb += self.word.eq(Cat(parts))
         return m
+
+    def _words(self, m: Module) -> None:
+        """One memory: the beats of a word before its last one wait in registers."""
+        bits = exact_log2(self.slices)
+        m.submodules.words = words = memory.Memory(
+            shape=unsigned(BEAT_BITS * self.slices), depth=self.depth, init=[], attrs={"ram_style": "ultra"}
+        )
+        into, port = words.write_port(), words.read_port()
+        waiting = Signal(BEAT_BITS * (self.slices - 1))
+        with m.If(self.write):
+            m.d.sync += waiting.eq(Cat(waiting, self.beats)[BEAT_BITS:])
+        m.d.comb += [
+            into.en.eq(self.write & self.index[:bits].all()),
+            into.addr.eq(self.index[bits:]),
+            into.data.eq(Cat(waiting, self.beats)),
+            port.addr.eq(self.address),
+            self.word.eq(port.data),
+        ]

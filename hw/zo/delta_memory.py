@@ -144,7 +144,7 @@ class DeltaMemory(wiring.Component):
         An image's last beat is taken; one cycle.
     written : Out, 1
         Deltas change in this cycle: part `written_part` of word `written_word` becomes `written_row`.
-    written_word : Out, range(words)
+    written_word : Out, range(rows)
     written_part : Out, range(parts)
     written_row : Out, array of deltas
     clipped : Out, unsigned
@@ -164,14 +164,14 @@ class DeltaMemory(wiring.Component):
                 "valid": In(1),
                 "part": Out(range(self.parts)),
                 "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
-                "offsets": Out(OffsetRow(mapping.words, self.parts, self.width)),
+                "offsets": Out(OffsetRow(mapping.all_rows, self.parts, self.width)),
                 "load": In(BEATS),
                 "loaded": Out(1),
                 "save": Out(BEATS),
                 **dict.fromkeys(("begin_save",), In(1)),
                 "saved": Out(1),
                 "written": Out(1),
-                "written_word": Out(range(mapping.words)),
+                "written_word": Out(range(mapping.all_rows)),
                 "written_part": Out(range(self.parts)),
                 "written_row": Out(row),
                 "clipped": Out(range(self.width + 1)),
@@ -180,7 +180,7 @@ class DeltaMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        issue, word, side = Signal(), Signal(range(self.mapping.words)), Signal()
+        issue, word, side = Signal(), Signal(range(self.mapping.all_rows)), Signal()
         walk = Signal(Walk)
         self._walk(m, issue, word, side, walk)
         self._compute(m, issue, word, side, walk)
@@ -200,7 +200,7 @@ class DeltaMemory(wiring.Component):
         """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
         mapping, control, part = self.mapping, self.control, self.part
         words, ranges = Signal(WalkRange), _Ranges(mapping, 2 * self.parts)
-        wait, rest = Signal(range(mapping.bias_groups)), Signal.like(control.gap)
+        wait, waiting, rest = Signal(range(mapping.bias_groups)), Signal(), Signal.like(control.gap)
         sides, update = walk == Walk.SIDES, walk == Walk.UPDATE
         uses, final, returns, marks = Signal(), Signal(), Signal(), Signal()
         last_part, last_side = part == self.parts - 1, side | ~sides
@@ -223,7 +223,7 @@ class DeltaMemory(wiring.Component):
         ]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [side.eq(0), part.eq(0), wait.eq(0)]
+                m.d.sync += [side.eq(0), part.eq(0), waiting.eq(0)]
                 m.d.sync += [walk.eq(control.walk), words.eq(control.range), final.eq(control.final)]
                 with m.If(control.start):
                     m.next = "RANGE"
@@ -237,14 +237,15 @@ class DeltaMemory(wiring.Component):
                 advance(m)
                 m.next = "WORDS"
             with m.State("WORDS"):
-                with m.If(wait != 0):
-                    m.d.sync += wait.eq(wait - 1)
+                with m.If(waiting):
+                    m.d.sync += [wait.eq(wait - 1), waiting.eq(wait != 1)]
                 with m.Elif(self.valid | ~uses):
                     m.d.comb += issue.eq(1)
                     m.d.sync += part.eq(Mux(last_part, 0, part + 1))
                     with m.If(last_part):
                         # biases of a word are spread one group a cycle
-                        m.d.sync += [side.eq(sides & ~side), wait.eq(Mux(walk[1], _waits(m, mapping, word), 0))]
+                        waits = _waits(m, mapping, word)
+                        m.d.sync += [side.eq(sides & ~side), wait.eq(waits), waiting.eq(walk[1] & (waits != 0))]
                     with m.If(last_part & last_side):
                         m.d.comb += self.word.eq(uses)
                         advance(m)
@@ -313,7 +314,7 @@ class DeltaMemory(wiring.Component):
 
     def _memory(self, m: Module, word: Signal, clear: Value) -> list[Value]:
         """A memory for each beat of a part; the deltas of a part as its products are there, or 0."""
-        rows = self.mapping.words * self.parts
+        rows = self.mapping.all_rows * self.parts
         loading, saving = self.load.valid, Signal()
         load_beat, save_beat = Signal(range(self.row_beats)), Signal(range(self.row_beats))
         load_row, save_row = Signal(range(rows)), Signal(range(rows))
@@ -380,7 +381,7 @@ class _Ranges:
     def __init__(self, mapping: PerturbationMapping, cycles: int) -> None:
         self.mapping, self.cycles = mapping, cycles
         self.first, self.last_bias, self.weights, self.last, self.lead = (
-            Signal(range(mapping.words), name=name) for name in self.NAMES
+            Signal(range(mapping.all_rows), name=name) for name in self.NAMES
         )
 
     def load(self, m: Module, words: Value, cut: Value) -> None:

@@ -1,6 +1,6 @@
 """Offset memory: the numbers that a perturbation adds to the parameters of each word, on both of its sides."""
 
-from amaranth.hdl import Cat, Module, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -9,6 +9,8 @@ from ...golden.zo.mapping import PerturbationMapping
 from ..nn.interfaces import PARAMETER, Offsets
 from .perturbation_numbers import PerturbationNumbers
 
+FOLDED_READ = 3
+"""Cycles from a weight word's number to its offsets, where words share rows."""
 _SHALLOW = 128
 """Largest depth of the biases' memory that is not worth block RAM."""
 
@@ -18,14 +20,14 @@ class OffsetRow(wiring.Signature):
 
     Parameters
     ----------
-    words, parts, width : int
-        Words of a perturbation, parts of each, and numbers of a part.
+    rows, parts, width : int
+        Rows of deltas, parts of each, and numbers of a part.
 
     Attributes
     ----------
     valid : Out, 1
-    word : Out, range(words)
-        Number of the word: those of the biases come first.
+    word : Out, range(rows)
+        Number of the row: those of the biases come first.
     part : Out, range(parts)
         Number of the part.
     side : Out, 1
@@ -33,11 +35,11 @@ class OffsetRow(wiring.Signature):
     numbers : Out, array of width Q4.12
     """
 
-    def __init__(self, words: int, parts: int, width: int) -> None:
+    def __init__(self, rows: int, parts: int, width: int) -> None:
         super().__init__(
             {
                 "valid": Out(1),
-                "word": Out(range(words)),
+                "word": Out(range(rows)),
                 "part": Out(range(parts)),
                 "side": Out(1),
                 "numbers": Out(data.ArrayLayout(PARAMETER, width)),
@@ -47,6 +49,9 @@ class OffsetRow(wiring.Signature):
 
 class OffsetMemory(wiring.Component):
     """Rows of offsets by word and side; those of the biases are spread over the groups that share a word.
+
+    Where words share rows (`PerturbationMapping.times`), word w has row w mod times, whose numbers are turned by the
+    rest of w: number j of the word is number (j + w - w mod times) mod n of the row.
 
     Parameters
     ----------
@@ -67,10 +72,10 @@ class OffsetMemory(wiring.Component):
 
     def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers) -> None:
         self.mapping, self.n, self.parts, self.width = mapping, numbers.n, numbers.parts, numbers.width
-        self.interface = Offsets(mapping.forward, self.n, mapping.cycles)
+        self.interface = Offsets(mapping.forward, self.n, mapping.cycles, FOLDED_READ if mapping.times else 1)
         super().__init__(
             {
-                "row": In(OffsetRow(mapping.words, self.parts, self.width)),
+                "row": In(OffsetRow(mapping.all_rows, self.parts, self.width)),
                 "side": In(1),
                 "offsets": In(self.interface),
             }
@@ -80,13 +85,16 @@ class OffsetMemory(wiring.Component):
         m = Module()
         row, bias_words, cycles = self.row, self.mapping.bias_words, self.mapping.cycles
         of_biases = row.word < bias_words
-        within = exact_log2(cycles)
-        address = Signal(range(self.mapping.forward.weight_words))
+        within, folded = exact_log2(cycles), self.mapping.times > 0
+        address = Signal(range(self.mapping.times or self.mapping.forward.weight_words))
         word = Signal(len(address) + within)
-        m.d.comb += [word.eq(row.word - bias_words), address.eq(word[within:])]
+        read, turn = self._folded(m) if folded else (self.offsets.weight, None)
+        # where words share rows, weights use those of the biases, too
+        m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
+        weights_row = row.valid if folded else row.valid & ~of_biases
         found = []
         for cycle in range(cycles):
-            chosen = row.valid & ~of_biases & (word[:within] == cycle)
+            chosen = weights_row & (word[:within] == cycle)
             for part in range(self.parts):
                 count = min(self.width, self.n - part * self.width)
                 weights = memory.Memory(
@@ -101,12 +109,37 @@ class OffsetMemory(wiring.Component):
                     into.en.eq(chosen & (row.part == part)),
                     into.addr.eq(Cat(address, row.side)),
                     into.data.eq(Value.cast(row.numbers)),
-                    port.addr.eq(Cat(self.offsets.weight, self.side)),
+                    port.addr.eq(Cat(read, self.side)),
                 ]
                 found.append(port.data)
-        m.d.comb += Value.cast(self.offsets.numbers).eq(Cat(found))
+        numbers = Cat(found)
+        if turn is not None:
+            numbers = _turned([numbers.word_select(j, PARAMETER.width) for j in range(self.n)], turn)
+        m.d.comb += Value.cast(self.offsets.numbers).eq(numbers)
         self._biases(m, row.valid & of_biases)
         return m
+
+    def _folded(self, m: Module) -> tuple[Value, Value]:
+        """Row of a weight word, two cycles later, and how far its numbers are turned, another cycle later.
+
+        Times are 2**b - 1, so that the rest of a number is the sum of its digits in base 2**b.
+        """
+        times, words = self.mapping.times, self.mapping.words
+        bits = times.bit_length()
+        word, total, high = Signal(range(words)), Signal(bits + 1), Signal(range((words >> bits) + 1))
+        wraps, row, turn = Signal(), Signal(bits), Signal(range(self.n))
+        m.d.sync += [
+            word.eq(self.offsets.weight + self.mapping.bias_words),
+            total.eq(word[:bits] + word[bits:]),
+            high.eq(word[bits:]),
+        ]
+        m.d.comb += [wraps.eq(total[-1] | total[:bits].all()), row.eq(total[:bits] + wraps)]
+        turns = [times * quotient % self.n for quotient in range((words >> bits) + 2)]
+        with m.Switch(high + wraps):
+            for quotient, value in enumerate(turns):
+                with m.Case(quotient):
+                    m.d.sync += turn.eq(value)
+        return row, turn
 
     def _biases(self, m: Module, store: Value) -> None:
         """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
@@ -144,3 +177,10 @@ class OffsetMemory(wiring.Component):
                 part, own = divmod(j, self.width)
                 with m.If(row.part == part):
                     m.d.sync += number.eq(row.numbers[own])
+
+
+def _turned(numbers: list[Value], turn: Value) -> Value:
+    """Numbers from number `turn` on, in a ring."""
+    for step, bit in enumerate(turn):
+        numbers = [Mux(bit, numbers[(j + (1 << step)) % len(numbers)], own) for j, own in enumerate(numbers)]
+    return Cat(numbers)

@@ -98,7 +98,7 @@ class _Scenario(RecordedJob):
             shift=shift,
             p1=1,
             p2=1,
-            gap=job.layout.span - job.mapping.words,
+            gap=job.layout.span - job.mapping.all_rows,
         )
         records = self._train(job, orders)
         steps = self.host.steps
