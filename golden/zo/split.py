@@ -71,9 +71,9 @@ class Split:
     def layout(self, mapping: PerturbationMapping, period: int) -> StepLayout:
         """Positions of the perturbations of a step.
 
-        A perturbation of the first part takes as many positions as it has rows of deltas. One of the second part takes as many
-        more that those of one of the first and all that belong to it are coprime to the generator's period, where there
-        is such a number: then all positions are taken before one returns.
+        A perturbation of the first part takes as many positions as it has rows of deltas. One of the second part takes
+        as many more that those of one of the first and all that belong to it are coprime to the generator's period,
+        where there is such a number: then all positions are taken before one returns.
         """
         *first, second = (len(part.rows) for part in mapping.parts(self.cut))
         spans = range(second, second + MOST_GAP + 1)

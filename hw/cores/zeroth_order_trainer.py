@@ -12,7 +12,7 @@ from ...golden.cores.zotrain_registers import CORE, Command, Error
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.split import MOST_PERTURBATIONS
 from ..nn.forward_engine import ForwardEngine
-from ..nn.output_reader import OutputReader
+from ..nn.output_memory import OutputReader
 from ..rng.generators import generator_of
 from ..zo.delta_memory import DeltaMemory, Walk, WalkRange
 from ..zo.offset_memory import OffsetMemory
@@ -197,9 +197,8 @@ class ZerothOrderTrainer(wiring.Component):
         if len(left) > BEAT_COUNT_BITS:
             # an image of more beats than a command counts takes several commands
             beats, further = Mux(left > CHUNK, CHUNK, left), left > CHUNK
-        with m.If(transferring):
-            with m.If(further & image.command.valid & image.command.ready):
-                m.d.sync += [address.eq(address + BEAT * CHUNK), left.eq(left - CHUNK)]
+        with m.If(transferring), m.If(further & image.command.valid & image.command.ready):
+            m.d.sync += [address.eq(address + BEAT * CHUNK), left.eq(left - CHUNK)]
         with m.Else(), m.Switch(control.command):
             for command, where, count, *_ in own:
                 with m.Case(command):
@@ -278,9 +277,7 @@ class ZerothOrderTrainer(wiring.Component):
                 m.d.sync += marked.eq(after)
         return position
 
-    def _commands(
-        self, m: Module, infer: Value, transferring: Signal, transferred: Value, further: Value
-    ) -> None:
+    def _commands(self, m: Module, infer: Value, transferring: Signal, transferred: Value, further: Value) -> None:
         """Sequence of each command."""
         control, settings, memory, engine = self.control, self.control.settings, self.memory, self.engine
         deltas, scheduler, slopes, updates = self.deltas, self.scheduler, self.slopes, self.updates

@@ -7,7 +7,7 @@ from ...golden.nn.layer_block import LayerBlockSpec
 from ..ports import elements, members
 from .beat_packer import BeatPacker
 from .forward_engine import ForwardEngine
-from .output_reader import OutputReader
+from .output_memory import OutputReader
 
 
 class LayerBlock(wiring.Component):

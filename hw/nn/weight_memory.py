@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from .interfaces import BEAT_BITS, PARAMETER
+
 _DEEP = 2048
 """Most words in block RAM; ultra RAM has 4,096 rows."""
 

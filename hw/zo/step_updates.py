@@ -167,6 +167,6 @@ class StepUpdates(wiring.Component):
             slope.eq(coefficient),
             odd.eq((slope & last_place).any() & mask[0]),
             # the half less one, and one more where the last place is odd
-            rounded.eq((slope + mask[1:] + odd) & ~Cat(mask, C(0, _WIDTH + 1 - len(mask)))),
+            rounded.eq((slope + mask[1:] + odd) & Cat(~mask, C(-1, signed(_WIDTH + 1 - len(mask))))),
         ]
         return saturate(rounded, _WIDTH), rounded[-1] != rounded[-2]

@@ -124,7 +124,7 @@ MISTAKES = {
     "tune --method pezo-otf --engine float --core tiny": "--core belongs to integers of all parameters",
     "tune --method mezo --core tiny": "--core belongs to integers of all parameters",
     "tune --method pezo-otf --core chip": "there is no core 'chip'; there are: tiny, small, fast",
-    "tune --method pezo-otf --queries 2": "queries = 2: a core's step takes one; --engine float takes more",
+    "tune --method pezo-otf --queries 2": "queries = 2: a core counts perturbations of a step with --p1 and --p2",
     "tune --method pezo-otf --eps 0.001": "eps = 0.001: a core's is a power of two",
     "tune --method pezo-otf --batch 300": "batch = 300: a core's step has at most 256 samples",
     "tune --method pezo-otf --set scale.urng.n=7": "a generator of 7 numbers a cycle",

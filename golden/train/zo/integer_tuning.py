@@ -63,7 +63,6 @@ class IntegerTuning:
         self._source = source_of(settings, self._order.mapping.width)
         self._base = tuned_tensors(network, module)
         self._own_names = has_own_names(network, module)
-        self._start = start_of(self._source, settings.schedule.seed)
         self.integers = IntegerZerothOrder(
             deployed(network),
             folded(network, module),
@@ -72,7 +71,7 @@ class IntegerTuning:
             settings.schedule,
             settings.rate,
             eps_shift_of(settings.eps),
-            self._start,
+            start_of(self._source, settings.schedule.seed),
             lanes,
             columns,
             settings.split,
@@ -115,8 +114,10 @@ class IntegerTuning:
     def replay(self, slopes: Sequence[ZerothOrderStep]) -> None:
         """Take the moves of other records of all steps, such as a core's, instead of the run's own."""
         job, each = self.integers.job, self.settings.split.slopes
-        job.position, job.total = self._start, np.zeros_like(job.total)
+        job.total = np.zeros_like(job.total)
         for first in range(0, len(slopes), each):
+            # a step begins with a perturbation of the first part, if there is one
+            job.position = (slopes[first].position - job.layout.spans[0]) % job.source.period
             job.move([slope.coefficient for slope in slopes[first : first + each]])
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:

@@ -15,7 +15,7 @@ from fabtune.golden.nn.mapping import Mapping
 from fabtune.golden.nn.products import product_of
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.interfaces import BEATS, SampleInput
-from fabtune.hw.nn.output_reader import OutputReader
+from fabtune.hw.nn.output_memory import OutputReader
 
 NETWORK = Network(
     "own", (1, 7, 6), (Convolution(3, 2, 1), Relu(), MaxPool(2), Convolution(5, 2), Relu(), Flatten(), Linear(3))

@@ -113,9 +113,7 @@ def test_what_a_module_does_not_have_is_named_as_in_its_deployed_network(name):
 def test_other_records_take_the_place_of_the_runs():
     one, two = (tuning_of(replace(SETTINGS, schedule=Schedule(20, 16, seed))) for seed in (0, 1))
     one.run()
-    two.run()
-    steps = two._steps
-    one.replay(steps)
+    one.replay(two.integers.run())
     assert np.array_equal(one.integers.job.total, two.integers.job.total)
     assert np.array_equal(one.delta().total, two.delta().total)
 
@@ -222,7 +220,7 @@ def test_another_eps_is_refused(eps):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"queries": 2}, "queries = 2: a core's step takes one"),
+        ({"queries": 2}, "queries = 2: a core counts perturbations of a step with --p1"),
         ({"eps": 1e-3}, "eps = 0.001"),
         ({"schedule": Schedule(3, 257)}, "batch = 257: a core's step has at most 256"),
         ({"rate": 1e12}, "a learning rate of"),
