@@ -2,10 +2,12 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 flwr_app = pytest.importorskip("flwr.app", reason="the extra `federated` is not installed")
 
@@ -13,10 +15,13 @@ CONFIG = Path(__file__).parents[2] / "docs" / "flower" / "pyproject.toml"
 
 
 class Carrier:
-    """A grid whose nodes are functions; one of them sends garbage in the first round, one never answers."""
+    """A grid whose nodes are functions; one of them sends garbage in the first round, one never answers.
 
-    def __init__(self, config, faults):
-        self.config, self.faults, self.round = config, list(faults), 0
+    Some nodes may be cores, by their number.
+    """
+
+    def __init__(self, config, faults, cores=()):
+        self.config, self.faults, self.round, self.cores = config, list(faults), 0, dict(cores)
 
     def get_node_ids(self):
         return range(10, 10 + self.config["clients"])
@@ -32,10 +37,24 @@ class Carrier:
                 continue
             fault = self.faults.pop() if self.faults else None
             if fault != "lost":
-                reply = flower.learn(message, context)
+                core = self.cores.get(node - 10)
+                reply = flower.learn(message, context) if core is None else self.answer(core, message)
                 if fault == "garbage":
                     reply.content["reply"]["message"] = b"garbage"
                 yield reply
+
+    def answer(self, core, message):
+        """What a core's host answers: the bytes of its message, and the digest of its weights."""
+        from flwr.app import ConfigRecord, Message, RecordDict
+
+        from fabtune.golden.train.federated.client import ClientTask
+        from fabtune.scripts import flower
+
+        asked, total = message.content["task"], message.content["total"]
+        core.synchronise(tuple(torch.from_numpy(total[part].numpy().copy()) for part in ("0", "1")))
+        task = ClientTask(int(asked["round"]), int(asked["client"]), int(asked["position"]))
+        reply = {"message": core.train(task).to_bytes(), "digest": flower._digest(core.integers())}
+        return Message(RecordDict({"reply": ConfigRecord(reply)}), reply_to=message)
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +93,20 @@ def test_the_app_is_the_federation(fabtune, capsys, monkeypatch, faults):
     alone = json.loads(out)
     for name in ("upload_bytes", "accuracy_before", "accuracy_after", "refused", "missing"):
         assert report[name] == alone[name]
+
+
+def test_cores_take_part_in_the_app(capsys, monkeypatch):
+    """A program on Flower and a simulated core in one federation: every digest is the server's."""
+    from rich.console import Console
+
+    from fabtune.scripts import flower
+    from fabtune.scripts.federate import experiment_of
+
+    monkeypatch.setattr(flower, "_POLL", 0)
+    config = tomllib.loads(CONFIG.read_text())["tool"]["flwr"]["app"]["config"]
+    config |= {"clients": 2, "fraction": 1.0, "rounds": 2, "steps": 3, "core": "tiny"}
+    (core,) = experiment_of(replace(flower.request_of(config), simulated=1), Console(quiet=True)).cores
+    flower.serve(Carrier(config, [], {0: core}), SimpleNamespace(run_config=config))
+    report = json.loads(capsys.readouterr().out)
+    assert report["bit_identical"] is True
+    assert (report["refused"], report["missing"]) == ([], [])

@@ -169,6 +169,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_own_network_in_rtl(fabtune, tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", "skip2-lora", "--json"]

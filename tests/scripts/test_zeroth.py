@@ -30,16 +30,23 @@ def test_digits(fabtune, tmp_path, method, engine, generator):
     assert metadata["generator"] == generator
 
 
-@pytest.mark.parametrize("method", ["pezo-otf", "pezo-pool"])
-def test_digits_in_rtl(fabtune, tmp_path, method):
-    asked = ("--method", method, "--core", "tiny", "--steps", 12, "--batch", 8, "--json")
+@pytest.mark.parametrize(
+    ("method", "split", "cycles"),
+    [
+        ("pezo-otf", (), 400_000),
+        ("pezo-otf", ("--cut", 1, "--p1", 2, "--p2", 3), 800_000),
+        pytest.param("pezo-pool", (), 400_000, marks=pytest.mark.slow),
+    ],
+)
+def test_digits_in_rtl(fabtune, tmp_path, method, split, cycles):
+    asked = ("--method", method, "--core", "tiny", "--steps", 12, "--batch", 8, *split, "--json")
     status, out, err = fabtune("tune", *asked, "--engine", "rtl", "--delta", "rtl.safetensors")
     assert status == 0, err
     found = json.loads(out)
     assert found["bit_exact"]
     assert (found["mismatches"], found["steps_compared"], found["logits_compared"]) == (0, 12, 200)
     assert found["cycles_per_step"] == round(found["cycles"] / 12)
-    assert 0 < found["cycles"] < found["simulated_cycles"] < 400_000
+    assert 0 < found["cycles"] < found["simulated_cycles"] < cycles
     _, out, _ = fabtune("tune", *asked, "--delta", "golden.safetensors")
     expected = json.loads(out)
     assert (found["engine"], expected["engine"]) == ("rtl", "golden")
@@ -118,6 +125,12 @@ MISTAKES = {
     "tune --method mezo --engine golden": "take one of pool, otf8, otf14",
     "tune --method mezo --engine rtl": "gaussian numbers are floats",
     "tune --method sparse-zo --engine rtl": "--engine rtl tunes all parameters",
+    "tune --method pezo-otf --cut 3 --core tiny": "cut = 3: digits of 3 stages is cut at 0 to 2",
+    "tune --method pezo-otf --p2 2 --core tiny": "P2 = 2 without a second part: give a cut, or P1 alone",
+    "tune --method pezo-otf --cut 1 --p1 17 --core tiny": "P1 = 17 is not in 1 to 16",
+    "tune --method pezo-otf --cut 1 --batch 21 --core tiny": "keeps outputs of 20 samples there, fewer than a batch of 21",
+    "tune --method mezo --cut 1": "--cut belongs to integers of all parameters",
+    "tune --method pezo-otf --core large": "fold = true: digits has",
     "tune --method pezo-otf --engine verilog": "there is no engine 'verilog'; there are: float, golden, rtl",
     "tune --method pezo-otf --data csv:. --engine rtl": "--engine rtl is for a network of layers",
     "tune --method pezo-otf --data csv:. --core tiny": "--core belongs to a network of layers",

@@ -128,7 +128,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 }
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last"),
-    *("vector", "two ports", "two ports, raw", "two ports, wide"),
+    *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""
 

@@ -63,7 +63,7 @@ VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 }
 LONG = (
     *("a quarter of a word in a cycle", "pool", "14 bits, all in a cycle", "leap", "constant factor"),
-    *("one layer", "wide", "channels", "gaussian, tree", "gaussian, select"),
+    *("vector", "one layer", "wide", "channels", "gaussian, tree", "gaussian, select"),
     "gaussian, sum, a quarter in a cycle",
     *("gaussian, cut", "a quarter of a word in a cycle, cut", "two cycles for a word, in parts"),
 )

@@ -150,6 +150,7 @@ def test_the_order_of_arrival_changes_no_bit(digits):
     assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
 
 
+@pytest.mark.slow
 def test_less_forward_work_than_plain_zeroth_order_at_equal_loss(digits):
     """Eight rounds, mean of three seeds; each method with the best of the rates that were tried."""
     flops, whole = part_flops(digits.network, -1), sum(part_flops(digits.network, -1))
