@@ -13,6 +13,7 @@ from ...golden.zo.deltas import DELTA
 from ...golden.zo.split import MOST_PERTURBATIONS
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_memory import OutputReader
+from ..primitives.pipeline import delayed
 from ..rng.generators import generator_of
 from ..zo.delta_memory import DeltaMemory, Walk, WalkRange
 from ..zo.offset_memory import OffsetMemory
@@ -135,7 +136,8 @@ class ZerothOrderTrainer(wiring.Component):
             generator.o.ready.eq(deltas.word),
             generator.replay.bit.eq(deltas.replay),
             generator.mark.bit.eq(deltas.mark),
-            self.offsets.side.eq(self.engine.again),
+            self.offsets.side.eq(self.engine.weights_again),
+            self.offsets.bias_side.eq(self.engine.biases_again),
         ]
         wiring.connect(m, self.state.load, generator.load)
         wiring.connect(m, deltas.offsets, self.offsets.row)
@@ -248,6 +250,8 @@ class ZerothOrderTrainer(wiring.Component):
         engine, step, slopes = self.engine, self.scheduler.step, self.slopes
         hold, before = Signal(init=1), Signal()
         begun, over = Signal(step.payload.last_sample.shape()), Signal()
+        # a pass may have ended in the same cycle, and its sample's other side begins at once
+        done = delayed(m, engine.done, 2, "pass_done")
         first_pass = engine.running & ~engine.again
         begins = first_pass & ~before & ~infer
         m.d.sync += [before.eq(first_pass), slopes.sample.eq(begins & first)]
@@ -259,7 +263,7 @@ class ZerothOrderTrainer(wiring.Component):
             m.d.sync += [hold.eq(0), over.eq(0)]
         with m.Elif(self.control.ready):
             m.d.sync += hold.eq(1)
-        with m.Elif(hold & engine.again & engine.done):
+        with m.Elif(hold & done & ~engine.again & ~engine.running):
             m.d.sync += over.eq(1)
         m.d.comb += [engine.hold.eq(hold), slopes.last_sample.eq(step.payload.last_sample)]
         return over

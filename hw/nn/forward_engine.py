@@ -9,7 +9,7 @@ It knows no adapters, no records and no host. To run inference with it:
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,6 +27,10 @@ from .sample_buffers import SampleBuffers
 from .sample_writer import SampleWriter
 from .sequencer import Sequencer
 from .weight_memory import WeightMemory
+
+_AGAIN = 4
+"""Cycles from `SampleBuffers.again` to the weights of its pass: more than reads of the pass before take, and fewer than
+the states of the sequencer."""
 
 
 class ForwardEngine(wiring.Component):
@@ -75,7 +79,9 @@ class ForwardEngine(wiring.Component):
     twice : In, 1, only with `offsets`
         Compute each sample twice; stays the same while samples are there.
     again : Out, 1, only with `offsets`
-        The second pass of a sample is computed, or is next. Its parameters are read from the cycle after `done` on.
+        The second pass of a sample is computed, or is next.
+    weights_again, biases_again : Out, 1, only with `offsets`
+        The same as the weights and as the biases are read.
     passes : In, `Passes`, only with `offsets`
         Stages of a pass, and where its inputs come from.
     """
@@ -107,7 +113,12 @@ class ForwardEngine(wiring.Component):
                 **({"shared": In(self.array.interface)} if self.has_port else {}),
                 "clipped": Out(range(mapping.columns + 1)),
                 **(
-                    {"offsets": Out(offsets), "twice": In(1), "again": Out(1), "passes": In(Passes(mapping))}
+                    {
+                        "offsets": Out(offsets),
+                        "twice": In(1),
+                        **dict.fromkeys(("again", "weights_again", "biases_again"), Out(1)),
+                        "passes": In(Passes(mapping)),
+                    }
                     if offsets
                     else {}
                 ),
@@ -127,6 +138,9 @@ class ForwardEngine(wiring.Component):
                 buffers.twice.eq(self.twice),
                 buffers.restore.eq(self.passes.restore),
                 self.again.eq(buffers.again),
+                # a pass begins that many cycles before its first words, and while those of the one before are read
+                self.weights_again.eq(delayed(m, buffers.again, _AGAIN, "weights_again")),
+                self.biases_again.eq(delayed(m, buffers.again, _AGAIN + self.array.bias_cycles, "biases_again")),
                 sequencer.first_stage.eq(self.passes.first),
                 sequencer.last_stage.eq(self.passes.last),
             ]
@@ -138,7 +152,7 @@ class ForwardEngine(wiring.Component):
             buffers.enter.eq(self.sample.start),
             buffers.arrived.eq(writer.done),
             buffers.hold.eq(self.hold),
-            buffers.done.eq(sequencer.done),
+            buffers.done.eq(sequencer.issued if offset else sequencer.done),
             writer.start.eq(self.sample.start),
             writer.buffer.eq(buffers.into),
             sequencer.start.eq(buffers.begin),
@@ -239,17 +253,22 @@ class ForwardEngine(wiring.Component):
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = outputs = OutputMemory(mapping, self.kept)
         late = ActivationMemory.LATENCY + self.array.latency
+
+        def behind(value: Value, name: str) -> Value:
+            # with offsets a pass may begin before the outputs of the one before are there
+            return delayed(m, value, late, name) if self.has_offsets else value
+
         # field by field: a single stage's target and mask are not used, and their registers go
         m.d.comb += [
             *(
                 pooling.control[name].eq(delayed(m, sequencer.pool[name], late, f"pool_{name}"))
                 for name in pooling.control.shape().members
             ),
-            pooling.relu.eq(sequencer.relu),
-            pooling.valid.eq(port.valid & running),
+            pooling.relu.eq(behind(sequencer.relu, "relu")),
+            pooling.valid.eq(port.valid if self.has_offsets else port.valid & running),
             pooling.sums.eq(port.y),
-            outputs.begin.eq(sequencer.begin),
-            outputs.first.eq(sequencer.output),
+            outputs.begin.eq(behind(sequencer.begin, "output_begin")),
+            outputs.first.eq(behind(sequencer.output, "output_first")),
             outputs.write.eq(pooling.write),
             outputs.values.eq(pooling.o),
             outputs.enable.eq(self.outputs.enable),
@@ -272,17 +291,18 @@ class ForwardEngine(wiring.Component):
 
     def _cut(self, m: Module, sequencer: Sequencer, buffers: SampleBuffers, pooling: Pooling) -> CutMemory:
         """Keep the outputs of the network's first part, and restore them for passes of its second part."""
+        late = ActivationMemory.LATENCY + self.array.latency
         m.submodules.cut = cut = CutMemory(self.mapping, self.cut_rows, self.cut_style)
         begins, begun = buffers.begin & buffers.restore, Signal()
-        free = begun & sequencer.filled.any()
+        free = begun & (sequencer.filled & (Const(1) << self.passes.cut)).any()
         # a pass's first stage has read its inputs; the second pass of the last sample is followed by none
         m.d.sync += begun.eq((begun | begins) & ~free)
         m.d.comb += [
             cut.cut.eq(self.passes.cut),
             cut.recording.eq(self.passes.record),
             cut.restart.eq(self.passes.restart),
-            cut.begin.eq(sequencer.begin),
-            cut.final.eq(sequencer.final),
+            cut.begin.eq(delayed(m, sequencer.begin, late, "cut_begin")),
+            cut.final.eq(delayed(m, sequencer.final, late, "cut_final")),
             cut.write.eq(pooling.write),
             cut.mask.eq(pooling.mask),
             cut.address.eq(pooling.address),

@@ -75,6 +75,9 @@ class Loops:
 class Sequencer(wiring.Component):
     """Issue one word a cycle; between stages wait until their outputs are written.
 
+    With `partial`, a pass of several stages may follow before the outputs of the last one are written: its first stage
+    does not read them. Control of the outputs then has to travel with the words.
+
     Parameters
     ----------
     mapping : Mapping
@@ -94,6 +97,8 @@ class Sequencer(wiring.Component):
         Buffer of the activation memory in which the sample is; stays the same until `done`.
     done : Out, 1
         The last stage is complete, for one cycle; `start` may come in the cycle after.
+    issued : Out, 1, only with `partial`
+        All words of a pass were issued, for one cycle; `start` may come in the same cycle or later.
     full : In, a bit for each stage
         Outputs of the sample before are still to be read: the stage waits.
     filled : Out, a bit for each stage
@@ -147,7 +152,7 @@ class Sequencer(wiring.Component):
                 **(
                     {
                         **dict.fromkeys(("first_stage", "last_stage"), In(range(stages))),
-                        **dict.fromkeys(("final", "tail"), Out(1)),
+                        **dict.fromkeys(("issued", "final", "tail"), Out(1)),
                         "tail_lanes": Out(mapping.lanes),
                     }
                     if partial
@@ -168,6 +173,7 @@ class Sequencer(wiring.Component):
                     m.d.comb += ready.eq(~self.full[number])
         loops, group, last_mask = Loops(self.mapping), Signal.like(self.weight), Signal.like(self.pool.mask)
         pause, running = Signal(range(self.drain + 1)), Signal()
+        leaves, over = Signal(), Signal() if self.partial else self.done
         # a register for each field: those that a single stage does not use go
         control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
         m.d.comb += [self.pool[name].eq(part) for name, part in control.items()]
@@ -194,6 +200,11 @@ class Sequencer(wiring.Component):
                 with m.If(loops.ends.all()):
                     m.d.sync += pause.eq(self.drain)
                     m.next = "DRAIN"
+                    if self.partial:
+                        # a pass of one stage is drained, too: its outputs have to be read before others come
+                        with m.If((stage == last_stage) & (first_stage != last_stage)):
+                            m.d.comb += leaves.eq(1)
+                            m.next = "IDLE"
             with m.State("DRAIN"):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
@@ -203,14 +214,20 @@ class Sequencer(wiring.Component):
                                 m.d.comb += self.filled[number].eq(1)
                     m.d.sync += stage.eq(stage + 1)
                     with m.If(stage == last_stage):
-                        m.d.comb += self.done.eq(1)
+                        m.d.comb += over.eq(1)
                         m.d.sync += stage.eq(first_stage)
                         m.next = "IDLE"
                     with m.Else():
                         m.next = "WAIT"
         m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
         if self.partial:
-            m.d.sync += self.final.eq(stage == last_stage)
+            m.d.sync += [self.final.eq(stage == last_stage), self.issued.eq(leaves | over)]
+            left = delayed(m, leaves, 1 + self.drain, "left")
+            m.d.comb += self.done.eq(over | left)
+            with m.If(left), m.Switch(last_stage):
+                for number in range(len(stages)):
+                    with m.Case(number):
+                        m.d.comb += self.filled[number].eq(1)
         self._issue(m, running, loops, group, last_mask, control)
         return m
 

@@ -64,8 +64,8 @@ class OffsetMemory(wiring.Component):
     row : In, `OffsetRow`
         Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
         one comes as many cycles later as the word has groups, `PerturbationMapping.bias_rows`, at the earliest.
-    side : In, 1
-        Side to read.
+    side, bias_side : In, 1
+        Side to read, of the weights and of the biases.
     offsets : In, `Offsets`
         The forward engine, from which the addresses come.
     """
@@ -76,7 +76,7 @@ class OffsetMemory(wiring.Component):
         super().__init__(
             {
                 "row": In(OffsetRow(mapping.all_rows, self.parts, self.width)),
-                "side": In(1),
+                **dict.fromkeys(("side", "bias_side"), In(1)),
                 "offsets": In(self.interface),
             }
         )
@@ -159,7 +159,7 @@ class OffsetMemory(wiring.Component):
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
             *(into.data[column].eq(turning[column % self.n]) for column in range(columns)),
-            port.addr.eq(Cat(self.offsets.bias, self.side)),
+            port.addr.eq(Cat(self.offsets.bias, self.bias_side)),
             self.offsets.biases.eq(port.data),
         ]
         with m.If(busy):

@@ -57,6 +57,7 @@ class Walks(wiring.Component):
             self.generator.replay.bit.eq(self.deltas.replay),
             self.generator.mark.bit.eq(self.deltas.mark),
             self.offsets.side.eq(self.side),
+            self.offsets.bias_side.eq(self.side),
             self.deltas.begin_save.eq(self.begin_save),
             self.saved.eq(self.deltas.saved),
             self.loaded.eq(self.deltas.loaded),
