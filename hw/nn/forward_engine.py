@@ -296,7 +296,7 @@ class ForwardEngine(wiring.Component):
         begins, begun = buffers.begin & buffers.restore, Signal()
         free = begun & (sequencer.filled & (Const(1) << self.passes.cut)).any()
         # a pass's first stage has read its inputs; the second pass of the last sample is followed by none
-        m.d.sync += begun.eq((begun | begins) & ~free)
+        m.d.sync += [begun.eq((begun | begins) & ~free), cut.free.eq(free & ~(self.hold & buffers.again))]
         m.d.comb += [
             cut.cut.eq(self.passes.cut),
             cut.recording.eq(self.passes.record),
@@ -308,7 +308,6 @@ class ForwardEngine(wiring.Component):
             cut.address.eq(pooling.address),
             cut.values.eq(pooling.o),
             cut.taken.eq(begins),
-            cut.free.eq(free & ~(self.hold & buffers.again)),
             buffers.restored.eq(cut.restored),
         ]
         return cut

@@ -9,7 +9,7 @@ SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 
 def test_cycles_of_a_step_are_those_of_its_passes_and_walks():
     few, many = (step_cycles(SPEC, batch=4, steps=steps) for steps in (1, 3))
     # but for the latency of the memory, which is random
-    assert abs(few.cycles - many.cycles) < 16
+    assert abs(few.cycles - many.cycles) < 0.02 * few.cycles
     assert few.mismatches == many.mismatches == 0
     work = sum(stage.cycles for stage in SPEC.mapping.forward.stages)
     # two passes of each sample; offsets, update, and the ring that keeps the mark; pipelines and softmax
