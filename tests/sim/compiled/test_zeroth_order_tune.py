@@ -36,7 +36,7 @@ def test_the_generator_is_the_settings():
         ("digits", {"queries": 2}, "tiny", "queries = 2"),
         ("digits", {"parameters": ("scale.urng.n=7",)}, "tiny", "a generator of 7 numbers a cycle"),
         ("digits", {"parameters": ("replay=false",)}, "tiny", "generator.replay = false"),
-        ("4000 fc1000 relu fc2", {}, "small", "more than a megabyte"),
+        ("4000 fc1000 relu fc2", {}, "small", "more than 4 megabytes"),
     ],
 )
 def test_what_the_core_cannot_run_is_refused(network, changes, core, says):
