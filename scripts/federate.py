@@ -34,6 +34,7 @@ from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.zo.array_order import ArrayOrder
 from ..golden.train.zo.defaults import CORE_EPS, EPS
+from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
 from ..sim.compiled.comparison import simulated_core
 from ..sim.compiled.zeroth_order_job import PORTS
@@ -132,6 +133,8 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     if spec is not None:
         order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
         config = replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
+        if request.simulated:
+            eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     if module is None:
         module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
