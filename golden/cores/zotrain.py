@@ -142,7 +142,7 @@ class ZotrainSpec(BusSpec):
     @cached_property
     def mapping(self) -> PerturbationMapping:
         """Network on the array, and the order of its parameters in a perturbation."""
-        forward = Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs)
+        forward = Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs, sides=2)
         return PerturbationMapping(forward, times=self._times if self.fold else 0)
 
     @property

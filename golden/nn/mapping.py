@@ -105,6 +105,9 @@ class Mapping:
         Outputs that are computed at once: 2, 4 or 8.
     byte_inputs : bool
         A sample's values are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    sides : int
+        Sets of parameters with which a sample is computed: 2 for both sides of a perturbation. Each has regions of its
+        own behind the samples, as they are computed alternately, stage by stage.
     """
 
     name: str
@@ -112,6 +115,7 @@ class Mapping:
     lanes: int = 32
     columns: int = 4
     byte_inputs: bool = True
+    sides: int = 1
 
     def __post_init__(self) -> None:
         if any(stage.batch_norm for stage in self.network_stages):
@@ -123,9 +127,11 @@ class Mapping:
             raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 8")
 
     @classmethod
-    def of(cls, network: Network, lanes: int = 32, columns: int = 4, byte_inputs: bool = True) -> Mapping:
+    def of(
+        cls, network: Network, lanes: int = 32, columns: int = 4, byte_inputs: bool = True, sides: int = 1
+    ) -> Mapping:
         """Map all stages of a network."""
-        return cls(network.name, network.stages, lanes, columns, byte_inputs)
+        return cls(network.name, network.stages, lanes, columns, byte_inputs, sides)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -194,13 +200,17 @@ class Mapping:
     @cached_property
     def sample_buffers(self) -> int:
         """Samples that have room in the activation memory: two, unless it would become deeper than a block RAM."""
-        rest = self._regions[-1] - self._regions[1]
-        return 2 if (2 * self.sample_values + rest) // self.lanes < 512 else 1
+        return 2 if (2 * self.sample_values + self.sides * self.side_values) // self.lanes < 512 else 1
+
+    @property
+    def side_values(self) -> int:
+        """Values from a region of one side to that of the next one: those of all stages' outputs."""
+        return self._regions[-1] - self._regions[1]
 
     @property
     def activation_values(self) -> int:
         """Values of the activation memory; a window may reach `lanes` beyond the last region."""
-        return self._base(len(self.network_stages)) + self.lanes
+        return self._base(len(self.network_stages)) + (self.sides - 1) * self.side_values + self.lanes
 
     def _base(self, stage: int) -> int:
         return self._regions[stage] + (self.sample_buffers - 1) * self.sample_values * (stage > 0)

@@ -13,7 +13,6 @@ from ...golden.zo.deltas import DELTA
 from ...golden.zo.split import MOST_PERTURBATIONS
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_memory import OutputReader
-from ..primitives.pipeline import delayed
 from ..rng.generators import generator_of
 from ..zo.delta_memory import DeltaMemory, Walk, WalkRange
 from ..zo.offset_memory import OffsetMemory
@@ -64,7 +63,7 @@ class ZerothOrderTrainer(wiring.Component):
     """Trains all parameters of a network and infers with them, a command of `Command` at a time.
 
     A step makes the offsets of both sides of a perturbation; the passes begin as soon as the first are there. A sample
-    is read once and computed on the plus side, then on the minus side. When the last sample's loss difference is there,
+    is read once and computed on both sides, stage by stage. When the last sample's loss difference is there,
     the deltas are updated. The samples of the next step come in meanwhile.
 
     With two parts, the passes of the first one leave their outputs in the forward engine's cut memory, from which those
@@ -116,7 +115,7 @@ class ZerothOrderTrainer(wiring.Component):
         infer, transferring = Signal(), Signal()
         m.d.sync += [
             infer.eq(control.command == Command.INFER),
-            engine.twice.eq(control.command == Command.TRAIN),
+            engine.both.eq(control.command == Command.TRAIN),
         ]
         self._perturb(m)
         self._monitor(m)
@@ -136,8 +135,6 @@ class ZerothOrderTrainer(wiring.Component):
             generator.o.ready.eq(deltas.word),
             generator.replay.bit.eq(deltas.replay),
             generator.mark.bit.eq(deltas.mark),
-            self.offsets.side.eq(self.engine.weights_again),
-            self.offsets.bias_side.eq(self.engine.biases_again),
         ]
         wiring.connect(m, self.state.load, generator.load)
         wiring.connect(m, deltas.offsets, self.offsets.row)
@@ -250,11 +247,8 @@ class ZerothOrderTrainer(wiring.Component):
         engine, step, slopes = self.engine, self.scheduler.step, self.slopes
         hold, before = Signal(init=1), Signal()
         begun, over = Signal(step.payload.last_sample.shape()), Signal()
-        # a pass may have ended in the same cycle, and its sample's other side begins at once
-        done = delayed(m, engine.done, 2, "pass_done")
-        first_pass = engine.running & ~engine.again
-        begins = first_pass & ~before & ~infer
-        m.d.sync += [before.eq(first_pass), slopes.sample.eq(begins & first)]
+        begins = engine.running & ~before & ~infer
+        m.d.sync += [before.eq(engine.running), slopes.sample.eq(begins & first)]
         with m.If(begins):
             m.d.sync += begun.eq(begun + 1)
             with m.If(begun == step.payload.last_sample):
@@ -263,7 +257,7 @@ class ZerothOrderTrainer(wiring.Component):
             m.d.sync += [hold.eq(0), over.eq(0)]
         with m.Elif(self.control.ready):
             m.d.sync += hold.eq(1)
-        with m.Elif(hold & done & ~engine.again & ~engine.running):
+        with m.Elif(hold & engine.done & ~engine.running):
             m.d.sync += over.eq(1)
         m.d.comb += [engine.hold.eq(hold), slopes.last_sample.eq(step.payload.last_sample)]
         return over

@@ -11,7 +11,8 @@ from .interfaces import ACTIVATION, activation_address
 class CutMemory(wiring.Component):
     """Record the outputs of a pass's last stage as they are written to the activation memory, and write them again.
 
-    Passes are recorded one behind the other, and restored in the same order, as often as it is asked for.
+    Passes are recorded one behind the other, both sides of each, and restored in the same order, as often as it is
+    asked for. Each side has its own place in the activation memory, which is part of the recorded address.
 
     Parameters
     ----------
@@ -39,9 +40,10 @@ class CutMemory(wiring.Component):
     taken : In, 1
         A pass begins with what was restored.
     free : In, 1
-        The pass in progress has read its inputs, and another one follows: restore the next one's. One cycle.
+        A side of the pass in progress has read its inputs, and another pass follows: restore that side of it. One
+        cycle, once for each side.
     restored : Out, 1
-        The inputs of a pass are there; stays high until `taken`.
+        The inputs of both sides of a pass are there; stays high until `taken`.
     ready : In, 1
         The activation memory takes the outputs in this cycle.
     o_valid : Out, 1
@@ -95,6 +97,8 @@ class CutMemory(wiring.Component):
                 with m.Case(cut):
                     m.d.sync += size.eq(sizes[cut - 1])
         offered, fetching, advance = self.o_valid, Signal(), Signal()
+        # sides that are to be restored, and sides that are
+        wanted, there, fetches = Signal(2), Signal(2), Signal()
         m.d.comb += [
             advance.eq(~offered | self.ready),
             port.addr.eq(at),
@@ -102,23 +106,26 @@ class CutMemory(wiring.Component):
             self.o_mask.eq(port.data.mask),
             self.o_address.eq(port.data.address),
             self.o_values.eq(port.data["values"]),
+            self.restored.eq(there[1]),
         ]
+        m.d.sync += wanted.eq(wanted + self.free - fetches)
         with m.If(advance):
             m.d.sync += [offered.eq(fetching), at.eq(at + fetching), left.eq(left - fetching)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += left.eq(size)
+                m.d.comb += fetches.eq(wanted.any())
                 with m.If(self.restart):
-                    m.d.sync += at.eq(0)
-                with m.If(self.restart | self.free):
+                    m.d.sync += [at.eq(0), wanted.eq(2)]
+                with m.Elif(fetches):
                     m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += fetching.eq(1)
                 with m.If(advance & (left == 1)):
                     m.next = "LAST"
             with m.State("LAST"), m.If(self.ready):
-                m.d.sync += self.restored.eq(1)
+                m.d.sync += there.eq(there + 1)
                 m.next = "IDLE"
         with m.If(self.taken):
-            m.d.sync += self.restored.eq(0)
+            m.d.sync += there.eq(0)
         return m

@@ -9,7 +9,7 @@ It knows no adapters, no records and no host. To run inference with it:
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,10 +28,6 @@ from .sample_writer import SampleWriter
 from .sequencer import Sequencer
 from .weight_memory import WeightMemory
 
-_AGAIN = 4
-"""Cycles from `SampleBuffers.again` to the weights of its pass: more than reads of the pass before take, and fewer than
-the states of the sequencer."""
-
 
 class ForwardEngine(wiring.Component):
     """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
@@ -47,7 +43,7 @@ class ForwardEngine(wiring.Component):
         The array, where another component shares it: one with more terms, sums within multipliers, or two words a
         cycle. Without it the engine has one of its own, for no more than it needs.
     offsets : Offsets, optional
-        Offsets that are added to the parameters. Not with a shared array.
+        Offsets that are added to the parameters, where the mapping has two sides. Not with a shared array.
     kept : int
         Number of the first stage whose outputs are kept to be read.
     cut_rows, cut_style : int, str
@@ -67,7 +63,7 @@ class ForwardEngine(wiring.Component):
     running : Out, 1
         A sample is computed; the array is in use. With `hold` set it does not rise any more from the next cycle on.
     done : Out, 1
-        A sample's last stage is complete, for one cycle.
+        A sample's last stage is complete, of both sides, for one cycle.
     outputs : Out, `StageOutputs`
         Outputs of all stages.
     shared : In, `ArrayPort`, only with `array`
@@ -76,12 +72,9 @@ class ForwardEngine(wiring.Component):
         Number of sums across the lanes that were clipped in the cycle before, those of the port `shared` included.
     offsets : Out, `Offsets`, only with `offsets`
         Offsets of the parameters; the sums are saturated to Q4.12.
-    twice : In, 1, only with `offsets`
-        Compute each sample twice; stays the same while samples are there.
-    again : Out, 1, only with `offsets`
-        The second pass of a sample is computed, or is next.
-    weights_again, biases_again : Out, 1, only with `offsets`
-        The same as the weights and as the biases are read.
+    both : In, 1, only with `offsets`
+        Compute each sample with both sides of the offsets, stage by stage, and not only with the first one; stays the
+        same while samples are there.
     passes : In, `Passes`, only with `offsets`
         Stages of a pass, and where its inputs come from.
     """
@@ -115,8 +108,7 @@ class ForwardEngine(wiring.Component):
                 **(
                     {
                         "offsets": Out(offsets),
-                        "twice": In(1),
-                        **dict.fromkeys(("again", "weights_again", "biases_again"), Out(1)),
+                        "both": In(1),
                         "passes": In(Passes(mapping)),
                     }
                     if offsets
@@ -131,16 +123,12 @@ class ForwardEngine(wiring.Component):
         m.submodules.array = array
         m.submodules.activations = activations = ActivationMemory(mapping)
         offset = self.has_offsets
-        m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency), partial=offset)
-        m.submodules.buffers = buffers = SampleBuffers(mapping, passes=2 if offset else 1)
+        m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency))
+        m.submodules.buffers = buffers = SampleBuffers(mapping, restores=offset)
         if offset:
             m.d.comb += [
-                buffers.twice.eq(self.twice),
                 buffers.restore.eq(self.passes.restore),
-                self.again.eq(buffers.again),
-                # a pass begins that many cycles before its first words, and while those of the one before are read
-                self.weights_again.eq(delayed(m, buffers.again, _AGAIN, "weights_again")),
-                self.biases_again.eq(delayed(m, buffers.again, _AGAIN + self.array.bias_cycles, "biases_again")),
+                sequencer.both.eq(self.both),
                 sequencer.first_stage.eq(self.passes.first),
                 sequencer.last_stage.eq(self.passes.last),
             ]
@@ -163,8 +151,8 @@ class ForwardEngine(wiring.Component):
         ]
         m.d.sync += self.outputs.filled.eq(sequencer.filled)
         self._operands(m, activations, sequencer, buffers.running)
-        pooling = self._results(m, sequencer, buffers.running)
-        restored = self._cut(m, sequencer, buffers, pooling) if self.cut_rows else None
+        pooling, begin = self._results(m, sequencer, buffers.running)
+        restored = self._cut(m, sequencer, buffers, pooling, begin) if self.cut_rows else None
         self._activations(m, activations, writer, pooling, restored)
         return m
 
@@ -205,10 +193,19 @@ class ForwardEngine(wiring.Component):
     ) -> tuple[Value, Value]:
         """Weights and biases with their offsets, one cycle after their memories; 0 where a lane has no input."""
         mapping, offsets = self.mapping, self.offsets
-        used = Signal(mapping.lanes)
-        m.d.sync += used.eq(~(tail.replicate(mapping.lanes) & ~sequencer.tail_lanes))
-        ahead = ActivationMemory.LATENCY - latency.OFFSET - self.offset_latency
-        m.d.comb += [offsets.weight.eq(delayed(m, sequencer.weight, ahead, "offset")), offsets.bias.eq(bias.addr)]
+        used, tail_lanes = Signal(mapping.lanes), Signal(mapping.lanes)
+        # the next stage begins before the last words of the one before are read
+        with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
+            m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
+        m.d.sync += used.eq(~(tail.replicate(mapping.lanes) & ~tail_lanes))
+        ahead = ActivationMemory.LATENCY - latency.OFFSET
+        bias_ahead = ahead - latency.PARAMETER_READ + self.array.bias_cycles
+        m.d.comb += [
+            offsets.weight.eq(delayed(m, sequencer.weight, ahead - self.offset_latency, "offset")),
+            offsets.side.eq(delayed(m, sequencer.side, ahead - 1, "side")),
+            offsets.bias.eq(bias.addr),
+            offsets.bias_side.eq(delayed(m, sequencer.side, bias_ahead, "bias_side")),
+        ]
 
         def added(parameter: Value, offset: Value, name: str) -> Value:
             total = Signal(signed(PARAMETER.width + 1), name=name)
@@ -247,16 +244,23 @@ class ForwardEngine(wiring.Component):
             m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]
         return weights, biases.read_port()
 
-    def _results(self, m: Module, sequencer: Sequencer, running: Signal) -> Pooling:
-        """Sums become outputs, which go into the output memory."""
+    @property
+    def _output_latency(self) -> int:
+        """Cycles from a word to the sum that it completes."""
+        return ActivationMemory.LATENCY + self.array.latency
+
+    def _results(self, m: Module, sequencer: Sequencer, running: Signal) -> tuple[Pooling, Value]:
+        """Sums become outputs, which go into the output memory; also the beginning of a stage's sums."""
         mapping, port = self.mapping, self.array.port
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = outputs = OutputMemory(mapping, self.kept)
-        late = ActivationMemory.LATENCY + self.array.latency
+        late = self._output_latency
 
         def behind(value: Value, name: str) -> Value:
-            # with offsets a pass may begin before the outputs of the one before are there
+            # with two sides a stage begins before the outputs of the one before are there
             return delayed(m, value, late, name) if self.has_offsets else value
+
+        begin = behind(sequencer.begin, "output_begin")
 
         # field by field: a single stage's target and mask are not used, and their registers go
         m.d.comb += [
@@ -267,7 +271,7 @@ class ForwardEngine(wiring.Component):
             pooling.relu.eq(behind(sequencer.relu, "relu")),
             pooling.valid.eq(port.valid if self.has_offsets else port.valid & running),
             pooling.sums.eq(port.y),
-            outputs.begin.eq(behind(sequencer.begin, "output_begin")),
+            outputs.begin.eq(begin),
             outputs.first.eq(behind(sequencer.output, "output_first")),
             outputs.write.eq(pooling.write),
             outputs.values.eq(pooling.o),
@@ -276,6 +280,9 @@ class ForwardEngine(wiring.Component):
             outputs.column.eq(self.outputs.column),
             self.outputs.value.eq(outputs.value),
         ]
+        if self.has_offsets:
+            side = behind(sequencer.side, "output_side")
+            m.d.comb += [outputs.into.eq(side), outputs.side.eq(self.outputs.side)]
         if self.has_port:
             m.d.comb += [
                 self.shared.operands.eq(port.operands),
@@ -287,27 +294,26 @@ class ForwardEngine(wiring.Component):
         # with offsets, columns without an output channel have parameters, too
         clipped = self.array.clipped & pooling.control.mask if self.has_offsets else self.array.clipped
         m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in clipped), Value.cast(0)))
-        return pooling
+        return pooling, begin
 
-    def _cut(self, m: Module, sequencer: Sequencer, buffers: SampleBuffers, pooling: Pooling) -> CutMemory:
+    def _cut(
+        self, m: Module, sequencer: Sequencer, buffers: SampleBuffers, pooling: Pooling, begin: Value
+    ) -> CutMemory:
         """Keep the outputs of the network's first part, and restore them for passes of its second part."""
-        late = ActivationMemory.LATENCY + self.array.latency
         m.submodules.cut = cut = CutMemory(self.mapping, self.cut_rows, self.cut_style)
-        begins, begun = buffers.begin & buffers.restore, Signal()
-        free = begun & (sequencer.filled & (Const(1) << self.passes.cut)).any()
-        # a pass's first stage has read its inputs; the second pass of the last sample is followed by none
-        m.d.sync += [begun.eq((begun | begins) & ~free), cut.free.eq(free & ~(self.hold & buffers.again))]
+        # while samples are held, no pass follows
+        m.d.sync += cut.free.eq(sequencer.consumed & self.passes.restore & ~self.hold)
         m.d.comb += [
             cut.cut.eq(self.passes.cut),
             cut.recording.eq(self.passes.record),
             cut.restart.eq(self.passes.restart),
-            cut.begin.eq(delayed(m, sequencer.begin, late, "cut_begin")),
-            cut.final.eq(delayed(m, sequencer.final, late, "cut_final")),
+            cut.begin.eq(begin),
+            cut.final.eq(delayed(m, sequencer.final, self._output_latency, "cut_final")),
             cut.write.eq(pooling.write),
             cut.mask.eq(pooling.mask),
             cut.address.eq(pooling.address),
             cut.values.eq(pooling.o),
-            cut.taken.eq(begins),
+            cut.taken.eq(buffers.begin & buffers.restore),
             buffers.restored.eq(cut.restored),
         ]
         return cut

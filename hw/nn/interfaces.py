@@ -150,13 +150,16 @@ class StageOutputs(wiring.Signature):
 
     Attributes
     ----------
-    filled : Out, a bit for each stage
-        Its outputs are complete, for one cycle; they may be read from two cycles later on.
-    full : In, a bit for each stage
+    filled : Out, a bit for each stage, and of a stage for each of `Mapping.sides`
+        Its outputs are complete, for one cycle; they may be read from two cycles later on. With two sides only of the
+        last stage of a pass.
+    full : In, the same bits
         Its outputs are still to be read, from the cycle after `filled` on: the stage waits with the next sample's.
         A reader that does not want a stage's outputs leaves the bit 0.
     enable : In, 1
         Read.
+    side : In, 1, only with two sides
+        Side whose output is read.
     address : In, range(output_depth)
     column : In, log2(columns) bits
     value : Out, Q8.16
@@ -164,11 +167,13 @@ class StageOutputs(wiring.Signature):
     """
 
     def __init__(self, mapping: Mapping) -> None:
+        bits = len(mapping.stages) * mapping.sides
         super().__init__(
             {
-                "filled": Out(len(mapping.stages)),
-                "full": In(len(mapping.stages)),
+                "filled": Out(bits),
+                "full": In(bits),
                 "enable": In(1),
+                **({"side": In(1)} if mapping.sides == 2 else {}),
                 "address": In(range(mapping.output_depth)),
                 "column": In(exact_log2(mapping.columns)),
                 "value": Out(ACTIVATION),
@@ -193,10 +198,14 @@ class Offsets(wiring.Signature):
     ----------
     weight : Out, range(weight_words)
         Number of a weight word.
+    side : Out, 1
+        Side of the perturbation from which the word's offsets are, one cycle before `numbers`.
     numbers : In, array of parts * n Q4.12
-        The word's offsets, part by part, `latency` cycles later.
+        The word's offsets, part by part, `latency` cycles after `weight`.
     bias : Out, range(groups)
         Number of a group of biases.
+    bias_side : Out, 1
+        Their side.
     biases : In, array of columns Q4.12
         Their offsets, one cycle later.
     """
@@ -211,8 +220,10 @@ class Offsets(wiring.Signature):
         super().__init__(
             {
                 "weight": Out(range(mapping.weight_words)),
+                "side": Out(1),
                 "numbers": In(data.ArrayLayout(PARAMETER, parts * numbers)),
                 "bias": Out(range(mapping.groups)),
+                "bias_side": Out(1),
                 "biases": In(data.ArrayLayout(PARAMETER, mapping.columns)),
             }
         )

@@ -1,6 +1,6 @@
 """Output memory: the stages' outputs in the order of their computation, a bank a column; and its reader."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -18,7 +18,7 @@ class OutputMemory(wiring.Component):
     Parameters
     ----------
     mapping : Mapping
-        Its columns and the depth of the memory.
+        Its columns, its sides, and the depth of the memory.
     kept : int
         Number of the first stage whose outputs are kept; only they may be read.
 
@@ -28,11 +28,14 @@ class OutputMemory(wiring.Component):
         A stage begins; its outputs are written from `first` on.
     first : In, range(output_depth)
         First address of the stage.
+    into : In, 1, only with two sides
+        Side of the stage's outputs, in the cycle of `begin`.
     write : In, 1
         Outputs of all columns.
     values : In, array of columns Q8.16
     enable : In, 1
         Read.
+    side : In, 1, only with two sides
     address : In, range(output_depth)
     column : In, log2(columns) bits
     value : Out, Q8.16
@@ -41,6 +44,7 @@ class OutputMemory(wiring.Component):
 
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
+        self.has_sides = mapping.sides == 2
         super().__init__(
             {
                 "begin": In(1),
@@ -51,12 +55,13 @@ class OutputMemory(wiring.Component):
                 "address": In(range(self.depth)),
                 "column": In(exact_log2(mapping.columns)),
                 "value": Out(ACTIVATION),
+                **(dict.fromkeys(("into", "side"), In(1)) if self.has_sides else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        position, column = Signal.like(self.first), Signal.like(self.column)
+        column = Signal.like(self.column)
         write, first, address, depth = self.write, self.first, self.address, self.depth - self.dropped
         if self.dropped:
             keeping, write, address, first = Signal(), Signal(), Signal(range(depth)), Signal(range(depth))
@@ -68,12 +73,18 @@ class OutputMemory(wiring.Component):
             with m.If(self.begin):
                 m.d.sync += keeping.eq(self.first >= self.dropped)
         style = "distributed" if self.dropped and depth <= _SMALL else "block"
+        position: Value = Signal(range(depth), name="position")
         with m.If(self.begin):
             m.d.sync += position.eq(first)
         with m.Elif(self.write):
             m.d.sync += position.eq(position + 1)
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
+        if self.has_sides:
+            side = Signal()
+            with m.If(self.begin):
+                m.d.sync += side.eq(self.into)
+            position, address, depth = Cat(position, side), Cat(address, self.side), 2 << len(position)
         found = []
         for number, value in enumerate(self.values):
             bank = memory.Memory(shape=ACTIVATION, depth=depth, init=[], attrs={"ram_style": style})
@@ -93,6 +104,8 @@ class OutputMemory(wiring.Component):
 
 class OutputReader(wiring.Component):
     """Read the outputs of one stage, a value a cycle; all other stages' outputs are dropped.
+
+    Sides of a sample are read in the order in which they are filled.
 
     Parameters
     ----------
@@ -119,9 +132,10 @@ class OutputReader(wiring.Component):
             Signal(outputs.address.shape(), init=stage.output, name=name) for name in ("group", "address")
         )
         cell, column, channel = Signal(range(stage.cells)), Signal.like(outputs.column), Signal(range(stage.channels))
-        full, reading, advance = Signal(), Signal(), Signal()
+        sides, first = self.mapping.sides, self.number * self.mapping.sides
+        full, reading, advance = Signal(sides), Signal(), Signal()
         m.d.comb += [
-            outputs.full[self.number].eq(full),
+            outputs.full[first : first + sides].eq(full),
             advance.eq(~self.o.valid | self.o.ready),
             outputs.enable.eq(advance),
             outputs.address.eq(address),
@@ -129,10 +143,17 @@ class OutputReader(wiring.Component):
             self.o.payload.eq(outputs.value),
         ]
         # filled, full, reading: as many cycles as `StageOutputs` asks for
-        with m.If(outputs.filled[self.number]):
-            m.d.sync += full.eq(1)
+        for number in range(sides):
+            with m.If(outputs.filled[first + number]):
+                m.d.sync += full[number].eq(1)
         with m.If(full):
             m.d.sync += reading.eq(1)
+        if sides == 2:
+            side = Signal()
+            m.d.comb += outputs.side.eq(side)
+            # both are full only while one is read
+            with m.If(~reading):
+                m.d.sync += side.eq(~full[0])
         with m.If(advance):
             m.d.sync += self.o.valid.eq(reading)
             with m.If(reading):
@@ -144,6 +165,10 @@ class OutputReader(wiring.Component):
                     with m.Else():
                         m.d.sync += address.eq(group)
                     with m.If(channel == stage.channels - 1):
-                        m.d.sync += [full.eq(0), reading.eq(0), channel.eq(0), column.eq(0)]
+                        m.d.sync += [reading.eq(0), channel.eq(0), column.eq(0)]
                         m.d.sync += [address.eq(stage.output), group.eq(stage.output)]
+                        if sides == 1:
+                            m.d.sync += full.eq(0)
+                        else:
+                            m.d.sync += full.bit_select(side, 1).eq(0)
         return m

@@ -1,6 +1,6 @@
 """Sample buffers: while one sample is computed, the next one comes in, where the activation memory has room for two."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,8 +14,8 @@ class SampleBuffers(wiring.Component):
     ----------
     mapping : Mapping
         Its number of sample buffers, 1 or 2.
-    passes : int
-        Most times that a sample is computed, 1 or 2.
+    restores : bool
+        Passes may begin with what was restored, and not with samples.
 
     Attributes
     ----------
@@ -37,16 +37,12 @@ class SampleBuffers(wiring.Component):
         Buffer of the sample that is computed, or will be next.
     running : Out, 1
         A sample is computed: from the cycle after `begin` to the one of `done`.
-    twice : In, 1, only with two passes
-        Compute each sample twice; stays the same while samples are there.
-    again : Out, 1, only with two passes
-        A sample's second pass is computed, or is next; `hold` does not stop it.
-    restore, restored : In, 1, only with two passes
+    restore, restored : In, 1, only with `restores`
         Passes do not take samples, but begin as soon as `restored`; the former stays the same during a pass.
     """
 
-    def __init__(self, mapping: Mapping, passes: int = 1) -> None:
-        self.buffers, self.passes = mapping.sample_buffers, passes
+    def __init__(self, mapping: Mapping, restores: bool = False) -> None:
+        self.buffers, self.restores = mapping.sample_buffers, restores
         super().__init__(
             {
                 "enter": In(1),
@@ -58,7 +54,7 @@ class SampleBuffers(wiring.Component):
                 "done": In(1),
                 "current": Out(1),
                 "running": Out(1),
-                **({"twice": In(1), "again": Out(1), "restore": In(1), "restored": In(1)} if passes == 2 else {}),
+                **(dict.fromkeys(("restore", "restored"), In(1)) if restores else {}),
             }
         )
 
@@ -67,12 +63,10 @@ class SampleBuffers(wiring.Component):
         held, waiting = Signal(2), Signal(2)
         ready = (waiting != 0) & ~self.running & ~self.hold
         begin, first, over = self.begin, self.begin, self.done
-        if self.passes == 2:
-            first, over = Signal(), Signal()
-            own, restored = ~self.restore, self.restored & ~(self.hold & ~self.again) & ~self.running
-            m.d.comb += [first.eq(ready & ~self.again & own), over.eq(self.done & (self.again | ~self.twice) & own)]
-            m.d.sync += self.again.eq(Mux(self.done, self.twice & ~self.again, self.again))
-            ready = Mux(own, first | (self.again & ~self.running), restored)
+        if self.restores:
+            first, over, own = Signal(), Signal(), ~self.restore
+            m.d.comb += [first.eq(ready & own), over.eq(self.done & own)]
+            ready = first | (self.restore & self.restored & ~self.running & ~self.hold)
         m.d.comb += [self.room.eq(held != self.buffers), begin.eq(ready)]
         m.d.sync += [
             held.eq(held + self.enter - over),

@@ -1,6 +1,8 @@
 """Sequencer of the forward engine: the address generator that walks the loops of the frozen network's stages."""
 
-from amaranth.hdl import Module, Mux, Signal
+from collections.abc import Callable
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -75,34 +77,36 @@ class Loops:
 class Sequencer(wiring.Component):
     """Issue one word a cycle; between stages wait until their outputs are written.
 
-    With `partial`, a pass of several stages may follow before the outputs of the last one are written: its first stage
-    does not read them. Control of the outputs then has to travel with the words.
+    Where the mapping has two sides, they are run alternately, stage by stage: one side's words are issued while the
+    outputs of the other one are written. The next sample may follow as soon as all words were issued. Control of the
+    outputs then has to travel with the words.
 
     Parameters
     ----------
     mapping : Mapping
     drain : int
         Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`.
-    partial : bool
-        Run a range of the stages, and say which lanes of a word have an input; where all parameters beyond them are 0,
-        nothing needs to know.
 
     Attributes
     ----------
     start : In, 1
         Run all stages on a sample; only while none is run.
-    first_stage, last_stage : In, range(stages), only with `partial`
+    first_stage, last_stage : In, range(stages), only with two sides
         Stages to run; stay the same until `done`.
+    both : In, 1, only with two sides
+        Run both sides, and not only the first one; stays the same until `done`.
     buffer : In, 1
         Buffer of the activation memory in which the sample is; stays the same until `done`.
     done : Out, 1
-        The last stage is complete, for one cycle; `start` may come in the cycle after.
-    issued : Out, 1, only with `partial`
-        All words of a pass were issued, for one cycle; `start` may come in the same cycle or later.
-    full : In, a bit for each stage
+        The last stage is complete, of all sides, for one cycle; with one side `start` may come in the cycle after.
+    issued : Out, 1, only with two sides
+        All words of a sample were issued, for one cycle; `start` may come in the same cycle or later.
+    full : In, a bit for each stage and side, as `StageOutputs`
         Outputs of the sample before are still to be read: the stage waits.
-    filled : Out, a bit for each stage
-        The stage is complete, for one cycle.
+    filled : Out, the same bits
+        The stage is complete, for one cycle. With two sides only the last stage of a pass.
+    consumed : Out, 1, only with two sides
+        All words of a side's first stage were issued, for one cycle.
     enable : Out, 1
         A word is issued.
     address : Out, `activation_address`
@@ -119,26 +123,29 @@ class Sequencer(wiring.Component):
         Negative outputs of the stage become 0; stays the same while the stage runs.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
-    final : Out, 1, only with `partial`
+    final : Out, 1, only with two sides
         The stage is `last_stage`, in the cycle of `begin`.
+    side : Out, 1, only with two sides
+        Side of the word, in the cycle of `enable`, and of the stage, in the cycle of `begin`.
     output : Out, range(output_depth)
         First address of the stage in the output memory, in the cycle of `begin`.
-    tail : Out, 1, only with `partial`
+    tail : Out, 1, only with two sides
         The word is the last of a run of lanes, in the cycle of `enable`.
-    tail_lanes : Out, a bit for each lane, only with `partial`
-        Lanes of such a word that have an input; stays the same while the stage runs.
+    tail_lanes : Out, a bit for each lane, only with two sides
+        Lanes of such a word that have an input, in the cycle of `begin` and until the next one; parameters of the
+        others are not 0 where each has an offset.
     """
 
-    def __init__(self, mapping: Mapping, drain: int, partial: bool = False) -> None:
-        self.mapping, self.drain, self.partial = mapping, drain, partial
+    def __init__(self, mapping: Mapping, drain: int) -> None:
+        self.mapping, self.drain, self.paired = mapping, drain, mapping.sides == 2
         stages = len(mapping.stages)
         super().__init__(
             {
                 "start": In(1),
                 "buffer": In(1),
                 "done": Out(1),
-                "full": In(stages),
-                "filled": Out(stages),
+                "full": In(stages * mapping.sides),
+                "filled": Out(stages * mapping.sides),
                 "enable": Out(1),
                 "address": Out(activation_address(mapping)),
                 "weight": Out(range(mapping.weight_words)),
@@ -152,10 +159,11 @@ class Sequencer(wiring.Component):
                 **(
                     {
                         **dict.fromkeys(("first_stage", "last_stage"), In(range(stages))),
-                        **dict.fromkeys(("issued", "final", "tail"), Out(1)),
+                        "both": In(1),
+                        **dict.fromkeys(("issued", "consumed", "final", "side", "tail"), Out(1)),
                         "tail_lanes": Out(mapping.lanes),
                     }
-                    if partial
+                    if self.paired
                     else {}
                 ),
             }
@@ -163,33 +171,44 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stages = self.mapping.stages
-        stage, ready = Signal(range(len(stages))), Signal()
-        first_stage = self.first_stage if self.partial else 0
-        last_stage = self.last_stage if self.partial else len(stages) - 1
-        with m.Switch(stage):
-            for number in range(len(stages)):
-                with m.Case(number):
-                    m.d.comb += ready.eq(~self.full[number])
         loops, group, last_mask = Loops(self.mapping), Signal.like(self.weight), Signal.like(self.pool.mask)
-        pause, running = Signal(range(self.drain + 1)), Signal()
-        leaves, over = Signal(), Signal() if self.partial else self.done
+        running = Signal()
         # a register for each field: those that a single stage does not use go
         control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
         m.d.comb += [self.pool[name].eq(part) for name, part in control.items()]
+
+        def load(m: Module, stage: Signal, side: Value | int) -> None:
+            with m.Switch(stage):
+                for number, own in enumerate(self.mapping.stages):
+                    with m.Case(number):
+                        loops.load(m, own)
+                        self._load(m, number, side, group, last_mask, control["target"])
+
+        if self.paired:
+            self._alternate(m, loops, load, running)
+        else:
+            self._run(m, loops, load, running)
+        self._issue(m, running, loops, group, last_mask, control)
+        return m
+
+    def _run(self, m: Module, loops: Loops, load: Callable[[Module, Signal, int], None], running: Signal) -> None:
+        """Run one stage after the other."""
+        stages = range(len(self.mapping.stages))
+        stage, ready = Signal(stages), Signal()
+        pause = Signal(range(self.drain + 1))
+        with m.Switch(stage):
+            for number in stages:
+                with m.Case(number):
+                    m.d.comb += ready.eq(~self.full[number])
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.sync += stage.eq(first_stage)
+                m.d.sync += stage.eq(0)
                 with m.If(self.start):
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(ready):
                 m.next = "BEGIN"
             with m.State("BEGIN"):
-                with m.Switch(stage):
-                    for number in range(len(stages)):
-                        with m.Case(number):
-                            loops.load(m, stages[number])
-                            self._load(m, number, group, last_mask, control["target"])
+                load(m, stage, 0)
                 m.next = "FIRST"
             with m.State("FIRST"):
                 loops.restart(m)
@@ -200,54 +219,111 @@ class Sequencer(wiring.Component):
                 with m.If(loops.ends.all()):
                     m.d.sync += pause.eq(self.drain)
                     m.next = "DRAIN"
-                    if self.partial:
-                        # a pass of one stage is drained, too: its outputs have to be read before others come
-                        with m.If((stage == last_stage) & (first_stage != last_stage)):
-                            m.d.comb += leaves.eq(1)
-                            m.next = "IDLE"
             with m.State("DRAIN"):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
                     with m.Switch(stage):
-                        for number in range(len(stages)):
+                        for number in stages:
                             with m.Case(number):
                                 m.d.comb += self.filled[number].eq(1)
                     m.d.sync += stage.eq(stage + 1)
-                    with m.If(stage == last_stage):
-                        m.d.comb += over.eq(1)
-                        m.d.sync += stage.eq(first_stage)
+                    with m.If(stage == stages[-1]):
+                        m.d.comb += self.done.eq(1)
+                        m.d.sync += stage.eq(0)
                         m.next = "IDLE"
                     with m.Else():
                         m.next = "WAIT"
         m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
-        if self.partial:
-            m.d.sync += [self.final.eq(stage == last_stage), self.issued.eq(leaves | over)]
-            left = delayed(m, leaves, 1 + self.drain, "left")
-            m.d.comb += self.done.eq(over | left)
-            with m.If(left), m.Switch(last_stage):
-                for number in range(len(stages)):
-                    with m.Case(number):
-                        m.d.comb += self.filled[number].eq(1)
-        self._issue(m, running, loops, group, last_mask, control)
-        return m
 
-    def _load(self, m: Module, number: int, group: Signal, last_mask: Signal, target: Signal) -> None:
-        """Set the addresses and the flags of a stage."""
+    def _alternate(
+        self, m: Module, loops: Loops, load: Callable[[Module, Signal, Signal], None], running: Signal
+    ) -> None:
+        """Run each stage for one side and then for the other one; wait for the outputs of a side's stage before."""
+        stages = range(len(self.mapping.stages))
+        stage, side = Signal(stages), Signal()
+        # a sample's first stage reads no outputs; a pass of one stage waits until those before can be read
+        several, leading, room = Signal(), Signal(), Signal()
+        ended, over, waits = Signal(), Signal(), Signal(2)
+        written, readable = Signal(), Signal()
+        m.d.sync += several.eq(self.first_stage != self.last_stage)
+        with m.Switch(Cat(side, stage)):
+            for number in range(len(self.full)):
+                with m.Case(number):
+                    m.d.comb += room.eq(~self.full[number])
+        for own in range(2):
+            left, drained = Signal(range(self.drain + 1), name=f"left{own}"), Signal(name=f"drained{own}")
+            with m.If(ended & (side == own)):
+                m.d.sync += [waits[own].eq(1), left.eq(self.drain)]
+            with m.Elif(waits[own]):
+                m.d.sync += [left.eq(left - 1), waits[own].eq(left != 0)]
+            m.d.sync += drained.eq(~waits[own])
+            with m.If(side == own):
+                m.d.comb += [written.eq(~waits[own]), readable.eq(drained & ~waits[own])]
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.sync += [stage.eq(self.first_stage), side.eq(0), leading.eq(1)]
+                with m.If(self.start):
+                    m.next = "WAIT"
+            with m.State("WAIT"), m.If(room & Mux(leading, several | readable, written)):
+                m.next = "BEGIN"
+            with m.State("BEGIN"):
+                load(m, stage, side)
+                m.next = "FIRST"
+            with m.State("FIRST"):
+                loops.restart(m)
+                m.next = "RUN"
+            with m.State("RUN"):
+                m.d.comb += running.eq(1)
+                loops.step(m)
+                with m.If(loops.ends.all()):
+                    m.d.comb += ended.eq(1)
+                    m.next = "WAIT"
+                    with m.If(self.both & ~side):
+                        m.d.sync += side.eq(1)
+                    with m.Else():
+                        m.d.sync += [side.eq(0), stage.eq(stage + 1), leading.eq(0)]
+                        with m.If(stage == self.last_stage):
+                            m.d.comb += over.eq(1)
+                            m.next = "IDLE"
+        final = stage == self.last_stage
+        m.d.sync += [
+            self.begin.eq(fsm.ongoing("BEGIN")),
+            self.final.eq(final),
+            self.issued.eq(over),
+            self.consumed.eq(ended & leading),
+        ]
+        m.d.comb += self.done.eq(delayed(m, over, 1 + self.drain, "over"))
+        for own in range(2):
+            filled = delayed(m, ended & final & (side == own), 1 + self.drain, f"filled{own}")
+            with m.Switch(self.last_stage):
+                for number in stages:
+                    with m.Case(number):
+                        m.d.comb += self.filled[2 * number + own].eq(filled)
+
+    def _load(
+        self, m: Module, number: int, side: Value | int, group: Signal, last_mask: Signal, target: Signal
+    ) -> None:
+        """Set the addresses and the flags of a stage; a side's outputs have regions of their own."""
         own, columns = self.mapping.stages[number], self.mapping.columns
         idle = own.groups * columns - own.channels
         base = Mux(self.buffer, own.base + self.mapping.sample_values, own.base) if number == 0 else own.base
+        into: Value | int = own.target
+        if self.paired:
+            apart = self.mapping.side_values
+            into = Mux(side, own.target + apart, own.target)
+            if number > 0:
+                base = Mux(side, own.base + apart, own.base)
+            m.d.sync += [self.side.eq(side), self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)]
         m.d.sync += [
             last_mask.eq(((1 << columns) - 1) >> idle),
             group.eq(own.weights),
             self.weight.eq(own.weights),
             self.bias.eq(own.biases),
             self.address.eq(base),
-            target.eq(own.target),
+            target.eq(into),
             self.output.eq(own.output),
             self.relu.eq(own.relu),
         ]
-        if self.partial:
-            m.d.sync += self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)
 
     def _issue(
         self,
@@ -274,7 +350,7 @@ class Sequencer(wiring.Component):
             control["last"].eq(loops.ends[pool].all()),
             control["mask"].eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
         ]
-        if self.partial:
+        if self.paired:
             m.d.sync += self.tail.eq(loops.ends[0])
         jump, move = Signal.like(self.address), Signal.like(self.address)
         for j in range(count):

@@ -64,10 +64,8 @@ class OffsetMemory(wiring.Component):
     row : In, `OffsetRow`
         Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
         one comes as many cycles later as the word has groups, `PerturbationMapping.bias_rows`, at the earliest.
-    side, bias_side : In, 1
-        Side to read, of the weights and of the biases.
     offsets : In, `Offsets`
-        The forward engine, from which the addresses come.
+        The forward engine, from which the addresses and sides come.
     """
 
     def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers) -> None:
@@ -76,7 +74,6 @@ class OffsetMemory(wiring.Component):
         super().__init__(
             {
                 "row": In(OffsetRow(mapping.all_rows, self.parts, self.width)),
-                **dict.fromkeys(("side", "bias_side"), In(1)),
                 "offsets": In(self.interface),
             }
         )
@@ -109,7 +106,7 @@ class OffsetMemory(wiring.Component):
                     into.en.eq(chosen & (row.part == part)),
                     into.addr.eq(Cat(address, row.side)),
                     into.data.eq(Value.cast(row.numbers)),
-                    port.addr.eq(Cat(read, self.side)),
+                    port.addr.eq(Cat(read, self.offsets.side)),
                 ]
                 found.append(port.data)
         numbers = Cat(found)
@@ -159,7 +156,7 @@ class OffsetMemory(wiring.Component):
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
             *(into.data[column].eq(turning[column % self.n]) for column in range(columns)),
-            port.addr.eq(Cat(self.offsets.bias, self.bias_side)),
+            port.addr.eq(Cat(self.offsets.bias, self.offsets.bias_side)),
             self.offsets.biases.eq(port.data),
         ]
         with m.If(busy):

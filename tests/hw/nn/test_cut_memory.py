@@ -1,4 +1,4 @@
-"""Cut memory: outputs of the stage before the cut are written again, pass by pass, where the memory has time."""
+"""Cut memory: outputs of the stage before the cut are written again, both sides of a pass, where there is time."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.cut_memory import CutMemory
 
 MAPPING = Mapping.of(network_from("1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"), 16, 4)
-PASSES = 4
+PASSES, SIDES = 4, 2
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
@@ -16,7 +16,7 @@ PASSES = 4
 def test_outputs_are_restored_in_their_order(cut, stall, play):
     stage = MAPPING.stages[cut - 1]
     rows = stage.groups * stage.cells
-    dut, rng = CutMemory(MAPPING, PASSES * rows), np.random.default_rng(6)
+    dut, rng = CutMemory(MAPPING, PASSES * SIDES * rows), np.random.default_rng(6)
     columns, largest = MAPPING.columns, 1 << len(dut.address)
 
     def drawn():
@@ -36,45 +36,52 @@ def test_outputs_are_restored_in_their_order(cut, stall, play):
         await ctx.tick()
         ctx.set(dut.begin, 0)
 
+    found = []
+
+    async def step(ctx):
+        ctx.set(dut.ready, rng.random() >= stall)
+        if ctx.get(dut.ready) and ctx.get(dut.o_valid):
+            found.append((ctx.get(dut.o_mask), ctx.get(dut.o_address), [ctx.get(one) for one in dut.o_values]))
+        await ctx.tick()
+
     async def body(ctx):
         ctx.set(dut.cut, cut)
         for _ in range(2):
             ctx.set(dut.recording, 0)
             await ctx.tick().repeat(3)
             ctx.set(dut.recording, 1)
-            passes = []
-            for _ in range(PASSES):
+            sides = []
+            for _ in range(PASSES * SIDES):
                 # outputs of the stages before are none of its own
                 await begin(ctx, 0)
                 await write(ctx, drawn())
                 await begin(ctx, 1)
-                passes.append([drawn() for _ in range(rows)])
-                for row in passes[-1]:
+                sides.append([drawn() for _ in range(rows)])
+                for row in sides[-1]:
                     await write(ctx, row)
             await ctx.tick().repeat(3)
             ctx.set(dut.recording, 0)
-            for _ in range(2):
+            for between in (1, rows + 9):
                 ctx.set(dut.restart, 1)
                 await ctx.tick()
                 ctx.set(dut.restart, 0)
-                for number, wanted in enumerate(passes):
-                    found = []
+                for number in range(PASSES):
                     while not ctx.get(dut.restored):
-                        ctx.set(dut.ready, rng.random() >= stall)
-                        if ctx.get(dut.ready) and ctx.get(dut.o_valid):
-                            values = [ctx.get(one) for one in dut.o_values]
-                            found.append((ctx.get(dut.o_mask), ctx.get(dut.o_address), values))
-                        await ctx.tick()
-                    assert found == wanted
+                        await step(ctx)
+                    assert found == [row for side in range(SIDES) for row in sides[SIDES * number + side]]
+                    found.clear()
                     ctx.set(dut.taken, 1)
-                    await ctx.tick()
+                    await step(ctx)
                     ctx.set(dut.taken, 0)
                     assert not ctx.get(dut.restored)
-                    if number < PASSES - 1:
+                    for _ in range(SIDES if number < PASSES - 1 else 0):
                         ctx.set(dut.free, 1)
-                        await ctx.tick()
+                        await step(ctx)
                         ctx.set(dut.free, 0)
-                await ctx.tick().repeat(rows + 4)
-                assert not ctx.get(dut.o_valid)
+                        for _ in range(between - 1):
+                            await step(ctx)
+                for _ in range(rows + 4):
+                    await step(ctx)
+                assert not found
 
     play(dut, body)

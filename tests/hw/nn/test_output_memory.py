@@ -1,5 +1,7 @@
 """Output reader: each stage's outputs in the order of its shape, several samples, other stages' dropped."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,48 @@ def test_outputs_of_a_stage(stage, stall, play):
 
     play(dut, body, outputs)
     assert found == samples.reshape(SAMPLES, -1).tolist()
+
+
+def test_both_sides_of_a_sample_in_their_order(play):
+    """Both may be full at once; a side that is filled while the other one is read is not lost."""
+    mapping = replace(MAPPING, sides=2)
+    dut, own = OutputReader(mapping), mapping.stages[-1]
+    first, channels = 2 * (len(mapping.stages) - 1), own.channels
+    rng = np.random.default_rng(8)
+    samples = rng.integers(Q8_16.minimum, Q8_16.maximum, (12, channels), endpoint=True)
+    found, memory = [], {}
+
+    async def outputs(ctx):
+        port = dut.outputs
+        while True:
+            *_, enable, side, address, column = await ctx.tick().sample(
+                port.enable, port.side, port.address, port.column
+            )
+            if enable:
+                ctx.set(port.value, memory[side, address, column])
+
+    async def fill(ctx):
+        for number, values in enumerate(samples):
+            side = number % 2
+            while ctx.get(dut.outputs.full) >> (first + side) & 1:
+                await ctx.tick()
+            for channel in range(channels):
+                group, column = divmod(channel, mapping.columns)
+                memory[side, own.output + group, column] = int(values[channel])
+            await ctx.tick().repeat(int(rng.integers(1, 2 * channels)))
+            ctx.set(dut.outputs.filled, 1 << (first + side))
+            await ctx.tick()
+            ctx.set(dut.outputs.filled, 0)
+            await ctx.tick()
+
+    async def body(ctx):
+        while len(found) < samples.size:
+            ready = rng.random() >= 0.3
+            ctx.set(dut.o.ready, ready)
+            *_, valid, value = await ctx.tick().sample(dut.o.valid, dut.o.payload)
+            if valid and ready:
+                found.append(value)
+
+    memory |= {(side, own.output + at, column): 0 for side in range(2) for at in range(9) for column in range(4)}
+    play(dut, body, outputs, fill)
+    assert found == samples.reshape(-1).tolist()

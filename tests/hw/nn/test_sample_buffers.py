@@ -60,43 +60,44 @@ def test_random_arrivals_and_ends(mapping, seed):
     assert started == [at % mapping.sample_buffers for at in range(len(started))]
 
 
-@pytest.mark.parametrize("twice", [0, 1])
-def test_a_sample_is_computed_once_or_twice(twice):
-    """The second pass follows the first whether it is held or not, and only then the buffer is free."""
-    dut, rng = SampleBuffers(SMALL, passes=2), np.random.default_rng(5)
-    passes = []
+def test_restored_passes_take_no_samples():
+    """A pass with what was restored begins as soon as it is there, and leaves samples and buffers as they are."""
+    dut, rng = SampleBuffers(SMALL, restores=True), np.random.default_rng(5)
+    begun = {"samples": [], "restored": 0}
 
     async def bench(ctx):
-        ctx.set(dut.twice, twice)
-        filling = waiting = left = entered = 0
-        running = False
+        filling = waiting = computed = 0
+        running, restored, restore = False, False, False
         for _ in range(800):
-            hold = int(rng.random() < 0.3)
-            held = filling + waiting + (left > 0)
-            begins = not running and ((0 < left < 1 + twice) or (waiting > 0 and not hold and not left))
+            if not running and not restored:
+                restore = bool(rng.random() < 0.5)
+            hold = bool(rng.random() < 0.3)
+            held = filling + waiting + computed
+            begins = not running and not hold and (restored if restore else waiting > 0)
             enter, arrived = held < 2 and not filling and rng.random() < 0.5, filling and rng.random() < 0.3
             done = running and rng.random() < 0.3
-            for name, value in {"hold": hold, "enter": enter, "arrived": arrived, "done": done}.items():
+            inputs = {"hold": hold, "enter": enter, "arrived": arrived, "done": done}
+            for name, value in {**inputs, "restore": restore, "restored": restored}.items():
                 ctx.set(getattr(dut, name), int(bool(value)))
             assert ctx.get(dut.room) == (held < 2)
             assert ctx.get(dut.begin) == begins
             assert ctx.get(dut.running) == running
-            if begins or running:
-                assert ctx.get(dut.again) == (left == 1 and twice)
-            if begins:
-                if not left:
-                    waiting, left = waiting - 1, 1 + twice
-                passes.append(ctx.get(dut.current))
-                running = True
-            if done:
-                left, running = left - 1, False
+            if begins and restore:
+                begun["restored"] += 1
+            elif begins:
+                begun["samples"].append(ctx.get(dut.current))
+                waiting, computed = waiting - 1, 1
+            restored = restore and not begins and (restored or rng.random() < 0.3)
+            if done and not restore:
+                computed = 0
+            running = begins or (running and not done)
             filling, waiting = filling + bool(enter) - bool(arrived), waiting + bool(arrived)
-            entered += bool(enter)
             await ctx.tick()
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench)
     simulator.run()
-    assert len(passes) > 50
-    assert passes == [at // (1 + twice) % 2 for at in range(len(passes))]
+    assert begun["restored"] > 30
+    assert len(begun["samples"]) > 30
+    assert begun["samples"] == [at % 2 for at in range(len(begun["samples"]))]

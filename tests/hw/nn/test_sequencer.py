@@ -1,6 +1,7 @@
 """The sequencer's addresses are those of the stages' loops, walked in plain Python."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from amaranth.sim import Simulator
@@ -11,6 +12,7 @@ from fabtune.hw.nn.sequencer import Sequencer
 
 NETWORK = Network("own", (2, 7, 6), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(3, 2), Flatten(), Linear(3)))
 WORD = ("address", "weight", "bias", "first", "last", "relu")
+DRAIN = 3
 VARIATIONS = {
     "base": Mapping.of(NETWORK, lanes=16, columns=2),
     "one group a stage": Mapping.of(NETWORK, lanes=32, columns=8),
@@ -37,7 +39,7 @@ def expected(mapping, number, buffer):
     return words
 
 
-def walk(mapping, buffer=0, full=None, drain=3):
+def walk(mapping, buffer=0, full=None, drain=DRAIN):
     """Words with their cycles; cycles in which each stage is filled; the cycle of `done`."""
     sequencer = Sequencer(mapping, drain)
     words, filled, ended = [], {}, []
@@ -95,3 +97,94 @@ def test_a_stage_waits_for_room_in_the_output_memory():
     held, filled, _ = walk(mapping, full={1: 900})
     assert [word for _, word in held] == [word for _, word in free]
     assert filled[0] < 900 < held[mapping.stages[0].cycles][0]
+
+
+PAIRED = replace(VARIATIONS["base"], sides=2)
+
+
+def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
+    """Words of each sample's sides and stages with their cycles, in order; cycles of `filled` by its bit, of `done`."""
+    sequencer = Sequencer(mapping, drain)
+    runs, filled, ended = [], {}, []
+
+    async def bench(ctx):
+        for name, value in {"first_stage": first, "last_stage": last, "both": both}.items():
+            ctx.set(getattr(sequencer, name), value)
+        await ctx.tick().repeat(2)
+        started = 0
+        for cycle in range(9000):
+            ctx.set(sequencer.full, sum(1 << bit for bit, end in (full or {}).items() if cycle < end))
+            ctx.set(sequencer.start, int(started == 0 or (started < samples and ctx.get(sequencer.issued))))
+            started += ctx.get(sequencer.start)
+            if ctx.get(sequencer.begin):
+                runs.append((ctx.get(sequencer.side), ctx.get(sequencer.final), ctx.get(sequencer.tail_lanes), []))
+            if ctx.get(sequencer.enable):
+                pool = ctx.get(sequencer.pool)
+                word = [ctx.get(getattr(sequencer, name)) for name in WORD]
+                assert ctx.get(sequencer.side) == runs[-1][0]
+                runs[-1][3].append((cycle, (*word, pool["first"], pool["last"], pool["target"], pool["mask"])))
+            for bit in range(len(sequencer.filled)):
+                if ctx.get(sequencer.filled) >> bit & 1:
+                    filled.setdefault(bit, []).append(cycle)
+            if ctx.get(sequencer.done):
+                ended.append(cycle)
+                if len(ended) == samples:
+                    return
+            await ctx.tick()
+
+    simulator = Simulator(sequencer)
+    simulator.add_clock(1e-9)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return runs, filled, ended
+
+
+def of_side(mapping, number, side, words):
+    """Words of a stage with the addresses of a side: its outputs and what it reads of them have their own regions."""
+    apart = side * mapping.side_values
+    return [(address + (apart if number else 0), *rest, target + apart, mask) for address, *rest, target, mask in words]
+
+
+@pytest.mark.parametrize("both", [0, 1])
+@pytest.mark.parametrize(("first", "last"), [(0, 2), (0, 0), (1, 2), (2, 2)])
+def test_sides_alternate_stage_by_stage(first, last, both):
+    runs, filled, done = walk_sides(PAIRED, first, last, samples=2, both=both)
+    order = [(stage, side) for _ in range(2) for stage in range(first, last + 1) for side in range(1 + both)]
+    assert len(runs) == len(order)
+    for (stage, side), (own, final, lanes, words) in zip(order, runs, strict=True):
+        assert (own, final) == (side, stage == last)
+        assert lanes == (1 << PAIRED.tail_lanes(stage)) - 1
+        expected_words = of_side(PAIRED, stage, side, expected(PAIRED, stage, 0))
+        assert [word for _, word in words] == [tuple(map(int, word)) for word in expected_words]
+    assert {bit: len(cycles) for bit, cycles in filled.items()} == {2 * last + side: 2 for side in range(1 + both)}
+    assert done == filled[2 * last + both]
+
+
+def test_a_side_waits_until_its_outputs_are_written_and_the_other_one_fills_the_time():
+    drain = 30
+    runs, _, _ = walk_sides(PAIRED, 0, 2, drain=drain)
+    spans = {
+        (stage, side): (runs[2 * stage + side][3][0][0], runs[2 * stage + side][3][-1][0])
+        for stage in range(3)
+        for side in range(2)
+    }
+    # states of the sequencer between two runs: wait, begin, first; a wait is left a cycle after the outputs are written
+    assert spans[0, 1][0] == spans[0, 0][1] + 4
+    for stage in (1, 2):
+        for side in range(2):
+            before = spans[(stage, 0) if side else (stage - 1, 1)][1]
+            assert spans[stage, side][0] == max(before + 4, spans[stage - 1, side][1] + drain + 5)
+
+
+def test_a_pass_of_one_stage_waits_until_its_outputs_can_be_read():
+    drain = 30
+    runs, filled, _ = walk_sides(PAIRED, 2, 2, samples=2, drain=drain)
+    for side in range(2):
+        assert filled[4 + side][0] + 2 < runs[2 + side][3][0][0]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_side_waits_for_room_in_the_output_memory(side):
+    runs, _, _ = walk_sides(PAIRED, 0, 2, full={4 + side: 900})
+    assert runs[4 + side][3][0][0] > 900
+    assert runs[3 + side][3][-1][0] < 900
