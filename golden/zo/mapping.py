@@ -149,8 +149,9 @@ class PerturbationMapping:
     def lead(self, cycles: int) -> int:
         """Words whose offsets must be there when a pass begins, where each takes so many cycles to make.
 
-        The pass takes a word of the array's weights a cycle; its waits between stages are not counted. At least the
-        biases and the first of the array's words. Where words share rows, it is all rows.
+        The pass takes a word of the array's weights a cycle, each stage on both sides before the next one; its waits
+        between stages are not counted. At least the biases and the first of the array's words. Where words share rows,
+        it is all rows.
         """
         if self.times:
             return self.times
@@ -162,7 +163,7 @@ class PerturbationMapping:
                 # the first word of a group is the most urgent, or the last where words are made more slowly than used
                 for word in (0, stage.words - 1):
                     lead = max(lead, (first + word + 1) * self.cycles - (used + word) // cycles)
-            start += stage.cycles
+            start += 2 * stage.cycles
         return self.bias_words + lead
 
     @cached_property

@@ -104,8 +104,9 @@ class WalkControl(wiring.Signature):
 class DeltaMemory(wiring.Component):
     """Deltas of every word, and multipliers: ``delta + k number`` updates a delta or makes an offset.
 
-    The n numbers of a word are taken in parts, one a cycle: an update takes `parts` cycles a word, offsets of both
-    sides twice as many, and after each side of a word of biases a pause, in which they are spread.
+    The n numbers of a word are taken in parts, one a cycle: an update takes `parts` cycles a word. With several parts
+    the offsets of both sides of a word of weights take no more; those of biases, and of all words with one part, are
+    made one side after the other. After each side of a word of biases there is a pause, in which they are spread.
 
     Parameters
     ----------
@@ -174,16 +175,18 @@ class DeltaMemory(wiring.Component):
                 "written_word": Out(range(mapping.all_rows)),
                 "written_part": Out(range(self.parts)),
                 "written_row": Out(row),
-                "clipped": Out(range(self.width + 1)),
+                "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        issue, word, side = Signal(), Signal(range(self.mapping.all_rows)), Signal()
+        issue, word = Signal(), Signal(range(self.mapping.all_rows))
+        # side of a word, whether its other side is made with it, kind of the walk
+        side, both = Signal(), Signal()
         walk = Signal(Walk)
-        self._walk(m, issue, word, side, walk)
-        self._compute(m, issue, word, side, walk)
+        self._walk(m, issue, word, side, both, walk)
+        self._compute(m, issue, word, side, both, walk)
         return m
 
     @property
@@ -192,18 +195,23 @@ class DeltaMemory(wiring.Component):
         return self._total_cycles + RoundSaturate.LATENCY
 
     @property
+    def _stored_cycles(self) -> int:
+        """Cycles from the issue of a part to the last of its offsets: those of a second side are a cycle late."""
+        return self._depth + (self.parts > 1)
+
+    @property
     def _total_cycles(self) -> int:
         """Cycles from the issue of a part to its sums: numbers, product, sum."""
         return self.latency + 2
 
-    def _walk(self, m: Module, issue: Signal, word: Signal, side: Signal, walk: Signal) -> None:
+    def _walk(self, m: Module, issue: Signal, word: Signal, side: Signal, both: Signal, walk: Signal) -> None:
         """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
         mapping, control, part = self.mapping, self.control, self.part
-        words, ranges = Signal(WalkRange), _Ranges(mapping, 2 * self.parts)
+        words, ranges = Signal(WalkRange), _Ranges(mapping, max(2, self.parts))
         wait, waiting, rest = Signal(range(mapping.bias_groups)), Signal(), Signal.like(control.gap)
         sides, update = walk == Walk.SIDES, walk == Walk.UPDATE
         uses, final, returns, marks = Signal(), Signal(), Signal(), Signal()
-        last_part, last_side = part == self.parts - 1, side | ~sides
+        last_part, last_side = part == self.parts - 1, side | both | ~sides
         following, last_word, over, skips = Signal.like(word), Signal(), Signal(), Signal()
 
         def advance(m: Module) -> None:
@@ -213,6 +221,8 @@ class DeltaMemory(wiring.Component):
                 last_word.eq(following == ranges.last),
                 following.eq(Mux(following == ranges.last_bias, ranges.weights, following + 1)),
             ]
+            if self.parts > 1:
+                m.d.sync += both.eq(sides & (following >= len(mapping.bias_rows)))
 
         # registers: a walk begins a few cycles after its start
         m.d.sync += [
@@ -245,7 +255,7 @@ class DeltaMemory(wiring.Component):
                     with m.If(last_part):
                         # biases of a word are spread one group a cycle
                         waits = _waits(m, mapping, word)
-                        m.d.sync += [side.eq(sides & ~side), wait.eq(waits), waiting.eq(walk[1] & (waits != 0))]
+                        m.d.sync += [side.eq(sides & ~side & ~both), wait.eq(waits), waiting.eq(walk[1] & (waits != 0))]
                     with m.If(last_part & last_side):
                         m.d.comb += self.word.eq(uses)
                         advance(m)
@@ -270,11 +280,11 @@ class DeltaMemory(wiring.Component):
         with m.Elif(self.word & (word == ranges.lead)):
             m.d.sync += issued.eq(1)
         m.d.comb += [
-            control.done.eq(delayed(m, over, self._depth, "over")),
-            control.ahead.eq(delayed(m, issued, self._depth, "issued") & issued),
+            control.done.eq(delayed(m, over, self._stored_cycles, "over")),
+            control.ahead.eq(delayed(m, issued, self._stored_cycles, "issued") & issued),
         ]
 
-    def _compute(self, m: Module, issue: Signal, word: Signal, side: Signal, walk: Signal) -> None:
+    def _compute(self, m: Module, issue: Signal, word: Signal, side: Signal, both: Signal, walk: Signal) -> None:
         """Multiply and add: the sums go back into the memory, or are rounded to offsets."""
         control, late = self.control, self._total_cycles
         # k is beside the numbers
@@ -290,27 +300,42 @@ class DeltaMemory(wiring.Component):
             self.written_part.eq(delayed(m, self.part, late, "written_part")),
         ]
         found = self._memory(m, word, issue & (walk == Walk.CLEAR))
+        made = delayed(m, issue & walk[1], self._depth, "made")
+        opposed = delayed(m, issue & both, self._depth, "opposed")
         clips = []
+
+        def offset(total: Signal, name: str, counts: Value) -> Value:
+            rounding = RoundSaturate(len(total), DELTA.fraction - Q4_12.fraction, Q4_12)
+            m.submodules[name] = rounding
+            m.d.comb += rounding.i.eq(total)
+            clips.append(Cat(rounding.clipped & counts, 0).as_signed())
+            return rounding.o
+
         for j in range(self.width):
             product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}")
             # an offset's sum is exact, an update wraps
             total = Signal(signed(DELTA.width + 2), name=f"total{j}")
             m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + found[j])]
-            m.d.comb += self.written_row[j].eq(total[: DELTA.width].as_signed())
-            rounding = RoundSaturate(len(total), DELTA.fraction - Q4_12.fraction, Q4_12)
-            m.submodules[f"rounding{j}"] = rounding
-            m.d.comb += [rounding.i.eq(total), self.offsets.numbers[j].eq(rounding.o)]
-            clips.append(rounding.clipped)
-        made = delayed(m, issue & walk[1], self._depth, "made")
+            m.d.comb += [
+                self.written_row[j].eq(total[: DELTA.width].as_signed()),
+                self.offsets.numbers[j].eq(offset(total, f"rounding{j}", made)),
+            ]
+            if self.parts > 1:
+                opposite = Signal.like(total, name=f"opposite{j}")
+                m.d.sync += [
+                    opposite.eq(found[j] - product),
+                    self.offsets.minus[j].eq(offset(opposite, f"rounding_minus{j}", opposed)),
+                ]
         m.d.comb += [
             self.offsets.valid.eq(made),
             self.offsets.word.eq(delayed(m, word, self._depth, "offset_word")),
             self.offsets.part.eq(delayed(m, self.part, self._depth, "offset_part")),
             self.offsets.side.eq(delayed(m, side, self._depth, "offset_side")),
         ]
-        bits = [Cat(clip & made, 0).as_signed() for clip in clips]
-        bits += [Cat(0, 0).as_signed()] * ((1 << (self.width - 1).bit_length()) - self.width)
-        m.d.comb += self.clipped.eq(adder_tree(m, bits, "clipped"))
+        if self.parts > 1:
+            m.d.comb += self.offsets.both.eq(opposed)
+        clips += [Cat(0, 0).as_signed()] * ((1 << (len(clips) - 1).bit_length()) - len(clips))
+        m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped"))
 
     def _memory(self, m: Module, word: Signal, clear: Value) -> list[Value]:
         """A memory for each beat of a part; the deltas of a part as its products are there, or 0."""

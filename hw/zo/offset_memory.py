@@ -33,16 +33,22 @@ class OffsetRow(wiring.Signature):
     side : Out, 1
         0 for the plus side, 1 for the minus side.
     numbers : Out, array of width Q4.12
+    both : Out, 1, only with several parts
+        The row is one of the plus side, and the same part of the minus side comes in the next cycle.
+    minus : Out, array of width Q4.12, only with several parts
+        The minus side, one cycle after `both`.
     """
 
     def __init__(self, rows: int, parts: int, width: int) -> None:
+        numbers = data.ArrayLayout(PARAMETER, width)
         super().__init__(
             {
                 "valid": Out(1),
                 "word": Out(range(rows)),
                 "part": Out(range(parts)),
                 "side": Out(1),
-                "numbers": Out(data.ArrayLayout(PARAMETER, width)),
+                "numbers": Out(numbers),
+                **({"both": Out(1), "minus": Out(numbers)} if parts > 1 else {}),
             }
         )
 
@@ -89,6 +95,8 @@ class OffsetMemory(wiring.Component):
         # where words share rows, weights use those of the biases, too
         m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
         weights_row = row.valid if folded else row.valid & ~of_biases
+        before = Signal.like(address)
+        m.d.sync += before.eq(address)
         found = []
         for cycle in range(cycles):
             chosen = weights_row & (word[:within] == cycle)
@@ -102,10 +110,18 @@ class OffsetMemory(wiring.Component):
                 )
                 m.submodules[f"weights{cycle}_{part}"] = weights
                 into, port = weights.write_port(), weights.read_port()
+                own = chosen & (row.part == part)
+                write, at, values = own, Cat(address, row.side), Value.cast(row.numbers)
+                if self.parts > 1:
+                    # the minus side of a part is written as the next part of the plus side is
+                    follows = Signal(name=f"follows{cycle}_{part}")
+                    m.d.sync += follows.eq(own & row.both)
+                    write, at = own | follows, Mux(follows, Cat(before, 1), at)
+                    values = Mux(follows, Value.cast(row.minus), values)
                 m.d.comb += [
-                    into.en.eq(chosen & (row.part == part)),
-                    into.addr.eq(Cat(address, row.side)),
-                    into.data.eq(Value.cast(row.numbers)),
+                    into.en.eq(write),
+                    into.addr.eq(at),
+                    into.data.eq(values),
                     port.addr.eq(Cat(read, self.offsets.side)),
                 ]
                 found.append(port.data)
