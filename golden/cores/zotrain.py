@@ -10,6 +10,7 @@ from ..axi.bus import BEAT, BEAT_COUNT_BITS
 from ..axi.register_map import c_header, markdown
 from ..block import BusSpec
 from ..errors import UserError
+from ..fixed import Q8_16
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
@@ -18,6 +19,7 @@ from ..rng.gaussian_array import GaussianArraySpec
 from ..rng.generators import Generator
 from ..rng.pezo import PezoSpec
 from ..zo.coefficient import LARGEST_BATCH
+from ..zo.deltas import DELTA
 from ..zo.mapping import PerturbationMapping
 from ..zo.memory_layout import ZerothOrderLayout
 from .shell import signature_of
@@ -27,8 +29,10 @@ LEAST_NUMBERS = 31
 """Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
 MOST_CUT_ROWS = 1 << 16
 MOST_PARAMETER_BYTES = 1 << 22
-LEAST_ULTRA_ROWS = 2048
-"""Rows from which on the memory at the cut is ultra RAM, which has 4,096."""
+ULTRA_ROWS = 4096
+"""Rows of ultra RAM."""
+LEAST_ULTRA_ROWS = ULTRA_ROWS // 2
+"""Rows from which on a memory at the cut of its own is ultra RAM."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,8 +168,21 @@ class ZotrainSpec(BusSpec):
 
     @property
     def cut_style(self) -> str:
-        """Kind of the memory at the cut: a deep one is ultra RAM, where there is such."""
+        """Kind of the memory at the cut: a deep one is ultra RAM, where there is such.
+
+        It is shared with the deltas where these are in ultra RAM, leave half of its rows, and are as wide.
+        """
+        if self.cut_rows and self.deltas == "ultra" and self._shares_rows:
+            return "shared"
         return "ultra" if self.cut_rows >= LEAST_ULTRA_ROWS else "block"
+
+    @property
+    def _shares_rows(self) -> bool:
+        half, mapping = ULTRA_ROWS // 2, self.mapping
+        numbers = -(-self.source.width // self.parts)
+        outputs = mapping.forward.columns * (Q8_16.width + 1) + mapping.forward.activation_values.bit_length()
+        deltas = mapping.all_rows * self.parts
+        return max(deltas, self.cut_rows) <= half and outputs <= numbers * DELTA.width
 
     def kept_samples(self, cut: int) -> int:
         """Most samples of a step whose outputs of the stage before the cut are kept, of both sides."""

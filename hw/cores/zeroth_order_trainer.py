@@ -96,7 +96,8 @@ class ZerothOrderTrainer(wiring.Component):
             cut_style=spec.cut_style,
         )
         self.reader = OutputReader(forward)
-        self.deltas = DeltaMemory(spec.mapping, self.numbers, spec.deltas)
+        shared = self.engine.cut.signature if spec.cut_style == "shared" else None
+        self.deltas = DeltaMemory(spec.mapping, self.numbers, spec.deltas, shared)
         self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels), StepUpdates()
         self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
         self.logits = LogitWriter(spec.layout.logit_beats)
@@ -139,6 +140,8 @@ class ZerothOrderTrainer(wiring.Component):
         wiring.connect(m, self.state.load, generator.load)
         wiring.connect(m, deltas.offsets, self.offsets.row)
         wiring.connect(m, self.engine.offsets, self.offsets.offsets)
+        if self.spec.cut_style == "shared":
+            wiring.connect(m, self.engine.cut, deltas.shared)
 
     def _monitor(self, m: Module) -> None:
         deltas, monitor = self.deltas, self.monitor

@@ -1,11 +1,11 @@
 """Cut memory: outputs of a network's first part, kept for passes of its second part alone."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import data, memory, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.nn.mapping import Mapping
-from .interfaces import ACTIVATION, activation_address
+from .interfaces import CutRow, CutRows
 
 
 class CutMemory(wiring.Component):
@@ -20,8 +20,8 @@ class CutMemory(wiring.Component):
         The network.
     rows : int
         Rows of the memory: outputs of all columns, with their address.
-    style : "block" or "ultra"
-        Kind of the memory.
+    style : "block", "ultra" or "shared"
+        Kind of the memory; a shared one is outside.
 
     Attributes
     ----------
@@ -50,15 +50,13 @@ class CutMemory(wiring.Component):
         There are outputs to be written again.
     o_mask, o_address, o_values : Out
         Those outputs, in the formats of `mask`, `address`, `values`.
+    rows : Out, `CutRows`, only with a shared memory
+        The memory.
     """
 
     def __init__(self, mapping: Mapping, rows: int, style: str = "block") -> None:
-        self.mapping, self.rows, self.style = mapping, rows, style
-        outputs = {
-            "mask": mapping.columns,
-            "address": activation_address(mapping),
-            "values": data.ArrayLayout(ACTIVATION, mapping.columns),
-        }
+        self.mapping, self.depth, self.style = mapping, rows, style
+        outputs = {name: field.shape for name, field in CutRow(mapping)}
         inputs = ("recording", "begin", "final", "write", "restart", "taken", "free", "ready")
         super().__init__(
             {
@@ -67,31 +65,29 @@ class CutMemory(wiring.Component):
                 **{name: In(form) for name, form in outputs.items()},
                 **dict.fromkeys(("restored", "o_valid"), Out(1)),
                 **{f"o_{name}": Out(form) for name, form in outputs.items()},
+                **({"rows": Out(CutRows(mapping, rows))} if style == "shared" else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        row = data.StructLayout({name: getattr(self, name).shape() for name in ("mask", "address", "values")})
-        m.submodules.rows = rows = memory.Memory(shape=row, depth=self.rows, init=[], attrs={"ram_style": self.style})
-        into, port = rows.write_port(), rows.read_port()
+        rows = self.rows if self.style == "shared" else self._memory(m)
         # recording: a register, as the outputs come from a long way
-        keeping, written = Signal(), Signal(range(self.rows))
+        keeping, written = Signal(), Signal(range(self.depth))
         with m.If(self.begin):
             m.d.sync += keeping.eq(self.recording & self.final)
         with m.If(~self.recording):
             m.d.sync += written.eq(0)
-        with m.Elif(into.en):
+        with m.Elif(rows.write):
             m.d.sync += written.eq(written + 1)
         m.d.sync += [
-            into.en.eq(self.write & keeping),
-            *(into.data[name].eq(getattr(self, name)) for name in ("mask", "address", "values")),
+            rows.write.eq(self.write & keeping),
+            *(rows.data[name].eq(getattr(self, name)) for name in ("mask", "address", "values")),
         ]
-        m.d.comb += into.addr.eq(written)
 
         # restoring: a row a cycle, while the activation memory is free
         sizes = [stage.groups * stage.cells for stage in self.mapping.stages]
-        size, left, at = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(self.rows))
+        size, left, at = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(self.depth))
         with m.Switch(self.cut):
             for cut in range(1, len(sizes)):
                 with m.Case(cut):
@@ -101,11 +97,9 @@ class CutMemory(wiring.Component):
         wanted, there, fetches = Signal(2), Signal(2), Signal()
         m.d.comb += [
             advance.eq(~offered | self.ready),
-            port.addr.eq(at),
-            port.en.eq(advance),
-            self.o_mask.eq(port.data.mask),
-            self.o_address.eq(port.data.address),
-            self.o_values.eq(port.data["values"]),
+            rows.address.eq(Mux(rows.write, written, at)),
+            rows.read.eq(advance & ~rows.write),
+            *(getattr(self, f"o_{name}").eq(rows.row[name]) for name in ("mask", "address", "values")),
             self.restored.eq(there[1]),
         ]
         m.d.sync += wanted.eq(wanted + self.free - fetches)
@@ -129,3 +123,20 @@ class CutMemory(wiring.Component):
         with m.If(self.taken):
             m.d.sync += there.eq(0)
         return m
+
+    def _memory(self, m: Module) -> wiring.PureInterface:
+        """The port of a memory of its own."""
+        rows = CutRows(self.mapping, self.depth).create(path=("rows",))
+        m.submodules.rows = kept = memory.Memory(
+            shape=CutRow(self.mapping), depth=self.depth, init=[], attrs={"ram_style": self.style}
+        )
+        into, port = kept.write_port(), kept.read_port()
+        m.d.comb += [
+            into.en.eq(rows.write),
+            into.addr.eq(rows.address),
+            into.data.eq(rows.data),
+            port.en.eq(rows.read),
+            port.addr.eq(rows.address),
+            rows.row.eq(port.data),
+        ]
+        return rows

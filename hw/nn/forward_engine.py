@@ -19,7 +19,7 @@ from ..primitives.pipeline import delayed
 from ..primitives.rounding import saturate
 from .activation_memory import ActivationMemory
 from .cut_memory import CutMemory
-from .interfaces import BEATS, PARAMETER, Offsets, Passes, SampleInput, StageOutputs
+from .interfaces import BEATS, PARAMETER, CutRows, Offsets, Passes, SampleInput, StageOutputs
 from .mac import MacArray
 from .output_memory import OutputMemory
 from .pooling import Pooling
@@ -77,6 +77,8 @@ class ForwardEngine(wiring.Component):
         same while samples are there.
     passes : In, `Passes`, only with `offsets`
         Stages of a pass, and where its inputs come from.
+    cut : Out, `CutRows`, only with a shared memory at the cut
+        That memory.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class ForwardEngine(wiring.Component):
                     if offsets
                     else {}
                 ),
+                **({"cut": Out(CutRows(mapping, cut_rows))} if cut_rows and cut_style == "shared" else {}),
             }
         )
 
@@ -316,6 +319,8 @@ class ForwardEngine(wiring.Component):
             cut.taken.eq(buffers.begin & buffers.restore),
             buffers.restored.eq(cut.restored),
         ]
+        if self.cut_style == "shared":
+            wiring.connect(m, cut.rows, wiring.flipped(self.cut))
         return cut
 
     def _activations(

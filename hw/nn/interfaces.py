@@ -258,6 +258,50 @@ class Passes(wiring.Signature):
         super().__init__({**dict.fromkeys(("first", "last", "cut"), Out(stage)), **{name: Out(1) for name in flags}})
 
 
+class CutRow(data.StructLayout):
+    """Outputs of all columns of a network's first part, as they are kept for passes of its second part.
+
+    Attributes
+    ----------
+    mask : a bit for each column
+        Columns that have an output.
+    address : `activation_address`
+        Where the first column's output goes in the activation memory.
+    values : array of columns Q8.16
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        values = data.ArrayLayout(ACTIVATION, mapping.columns)
+        super().__init__({"mask": mapping.columns, "address": activation_address(mapping), "values": values})
+
+
+class CutRows(wiring.Signature):
+    """Port of a memory of `CutRow`, as its user sees it: a row is written or read in a cycle.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    rows : int
+        Rows of the memory.
+
+    Attributes
+    ----------
+    write, read : Out, 1
+        Write a row; read one. Not both in a cycle.
+    address : Out, range(rows)
+    data : Out, `CutRow`
+        Row to write.
+    row : In, `CutRow`
+        The row that was read last, one cycle later.
+    """
+
+    def __init__(self, mapping: Mapping, rows: int) -> None:
+        row = CutRow(mapping)
+        super().__init__(
+            {**dict.fromkeys(("write", "read"), Out(1)), "address": Out(range(rows)), "data": Out(row), "row": In(row)}
+        )
+
+
 class PoolControl(data.StructLayout):
     """Control that travels from the sequencer to the pooling beside a word.
 

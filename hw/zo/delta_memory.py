@@ -3,10 +3,9 @@
 from enum import IntEnum
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
 from ...golden.fixed import Q4_12
 from ...golden.zo.coefficient import COEFFICIENT
 from ...golden.zo.deltas import DELTA
@@ -17,11 +16,9 @@ from ..ports import shape
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
+from .delta_rows import DeltaRows
 from .offset_memory import OffsetRow
 from .perturbation_numbers import PerturbationNumbers
-
-PER_BEAT = BEAT // 4
-"""Deltas of a beat, 32 bits each."""
 
 
 class Walk(IntEnum):
@@ -113,8 +110,8 @@ class DeltaMemory(wiring.Component):
     mapping : PerturbationMapping
     numbers : PerturbationNumbers
         Their format, latency, and how they are divided into parts.
-    style : "block" or "ultra"
-        Memory of the deltas.
+    style, shared : str, wiring.Signature
+        Kind of the memory of the deltas, and port for another component, see `DeltaRows`.
 
     Attributes
     ----------
@@ -150,13 +147,21 @@ class DeltaMemory(wiring.Component):
     written_row : Out, array of deltas
     clipped : Out, unsigned
         Number of offsets that were clipped; late by a few cycles.
+    shared : In, only with it
+        Rows of another component in the memory of the deltas; not used while these are loaded or updated.
     """
 
-    def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers, style: str = "block") -> None:
-        self.mapping, self.style = mapping, style
+    def __init__(
+        self,
+        mapping: PerturbationMapping,
+        numbers: PerturbationNumbers,
+        style: str = "block",
+        shared: wiring.Signature | None = None,
+    ) -> None:
+        self.mapping = mapping
         self.format, self.latency = numbers.format, numbers.latency
         self.n, self.parts, self.width = numbers.n, numbers.parts, numbers.width
-        self.row_beats = -(-self.width // PER_BEAT)
+        self.rows = DeltaRows(mapping.all_rows * self.parts, self.width, style, shared)
         row = data.ArrayLayout(shape(DELTA), self.width)
         super().__init__(
             {
@@ -176,6 +181,7 @@ class DeltaMemory(wiring.Component):
                 "written_part": Out(range(self.parts)),
                 "written_row": Out(row),
                 "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
+                **({"shared": In(shared)} if shared else {}),
             }
         )
 
@@ -299,7 +305,7 @@ class DeltaMemory(wiring.Component):
             self.written_word.eq(delayed(m, word, late, "written_word")),
             self.written_part.eq(delayed(m, self.part, late, "written_part")),
         ]
-        found = self._memory(m, word, issue & (walk == Walk.CLEAR))
+        found = self._rows(m, word, issue & (walk == Walk.CLEAR))
         made = delayed(m, issue & walk[1], self._depth, "made")
         opposed = delayed(m, issue & both, self._depth, "opposed")
         clips = []
@@ -337,58 +343,24 @@ class DeltaMemory(wiring.Component):
         clips += [Cat(0, 0).as_signed()] * ((1 << (len(clips) - 1).bit_length()) - len(clips))
         m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped"))
 
-    def _memory(self, m: Module, word: Signal, clear: Value) -> list[Value]:
-        """A memory for each beat of a part; the deltas of a part as its products are there, or 0."""
-        rows = self.mapping.all_rows * self.parts
-        loading, saving = self.load.valid, Signal()
-        load_beat, save_beat = Signal(range(self.row_beats)), Signal(range(self.row_beats))
-        load_row, save_row = Signal(range(rows)), Signal(range(rows))
-        load_end, save_end = load_beat == self.row_beats - 1, save_beat == self.row_beats - 1
-        m.d.comb += [self.load.ready.eq(1), self.loaded.eq(loading & load_end & (load_row == rows - 1))]
-        with m.If(loading):
-            m.d.sync += load_beat.eq(Mux(load_end, 0, load_beat + 1))
-            with m.If(load_end):
-                m.d.sync += load_row.eq(Mux(load_row == rows - 1, 0, load_row + 1))
-        address = delayed(m, word * self.parts + self.part, self.latency, "read_row")
-        cleared = delayed(m, clear, self.latency, "clear")
-        written = self.written_word * self.parts + self.written_part
-        found: list[Value] = []
-        beats = []
-        for number in range(self.row_beats):
-            count = min(PER_BEAT, self.width - number * PER_BEAT)
-            part = memory.Memory(shape=unsigned(32 * count), depth=rows, init=[], attrs={"ram_style": self.style})
-            m.submodules[f"deltas{number}"] = part
-            into, port = part.write_port(), part.read_port(domain="comb")
-            row = Cat(self.written_row[number * PER_BEAT + j] for j in range(count))
-            m.d.comb += [
-                into.en.eq(Mux(loading, load_beat == number, self.written)),
-                into.addr.eq(Mux(loading, load_row, written)),
-                into.data.eq(Mux(loading, self.load.payload[: 32 * count], row)),
-                port.addr.eq(Mux(saving, save_row, address)),
-            ]
-            # a register with a reset: the output latch of block RAM
-            read = Signal(32 * count, name=f"read{number}")
-            m.d.sync += read.eq(port.data)
-            with m.If(cleared):
-                m.d.sync += read.eq(0)
-            found += [read.word_select(j, 32).as_signed() for j in range(count)]
-            beats.append(read)
-        ready, chosen = Signal(), Signal(8 * BEAT)
-        with m.Switch(save_beat):
-            for number, beat in enumerate(beats):
-                with m.Case(number):
-                    m.d.comb += chosen.eq(beat)
-        m.d.comb += [self.save.valid.eq(saving & ready), self.save.payload.eq(chosen)]
-        with m.If(self.begin_save):
-            m.d.sync += [saving.eq(1), ready.eq(0), save_row.eq(0), save_beat.eq(0)]
-        with m.Elif(saving & ~ready):
-            m.d.sync += ready.eq(1)
-        with m.Elif(self.save.valid & self.save.ready):
-            m.d.sync += save_beat.eq(Mux(save_end, 0, save_beat + 1))
-            with m.If(save_end):
-                m.d.comb += self.saved.eq(save_row == rows - 1)
-                m.d.sync += [ready.eq(0), save_row.eq(save_row + 1), saving.eq(save_row != rows - 1)]
-        return found
+    def _rows(self, m: Module, word: Signal, clear: Value) -> data.View:
+        """The deltas of a part as its products are there, or 0."""
+        m.submodules.rows = rows = self.rows
+        m.d.comb += [
+            rows.address.eq(delayed(m, word * self.parts + self.part, self.latency, "read_row")),
+            rows.clear.eq(delayed(m, clear, self.latency, "clear")),
+            rows.write.eq(self.written),
+            rows.write_address.eq(self.written_word * self.parts + self.written_part),
+            rows.write_row.eq(self.written_row),
+            rows.begin_save.eq(self.begin_save),
+            self.loaded.eq(rows.loaded),
+            self.saved.eq(rows.saved),
+        ]
+        wiring.connect(m, wiring.flipped(self.load), rows.load)
+        wiring.connect(m, rows.save, wiring.flipped(self.save))
+        if rows.shares:
+            wiring.connect(m, wiring.flipped(self.shared), rows.shared)
+        return rows.row
 
 
 class _Ranges:
