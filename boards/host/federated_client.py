@@ -64,8 +64,7 @@ class CoreClient:
         if config.source.spec != spec.source:
             raise UserError("the core's generator is not the federation's")
         batch = min(config.batch, len(samples))
-        if split.cut and batch > spec.kept_samples(split.cut):
-            raise UserError(f"the core keeps {spec.kept_samples(split.cut)} samples at cut {split.cut}, not {batch}")
+        spec.check_split(split, batch)
         table = PerturbationTable(spec.source)
         self._eps_shift = eps_shift_of(config.eps)
         rates, self._shift = rates_of([config.rate], [batch], table, self._eps_shift, split.slopes)
