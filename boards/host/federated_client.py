@@ -110,8 +110,7 @@ class CoreClient:
         trained = self.trainer.train(self._inputs, steps, *settings)
         if clipped := trained.finished.counts["coefficients_clipped"]:
             raise UserError(f"the core clipped {clipped} coefficients: lower the rate")
-        groups = np.arange(len(trained.slopes)).reshape(len(steps), split.slopes)
-        slopes = [[trained.slopes[at] for at in group] for group in groups]
+        slopes = split.steps(trained.slopes)
         self.losses = [float(np.mean([loss_of(slope) for slope in step])) for step in slopes]
         evaluated = 2 * sum(len(indices) for indices in batches)
         self.evaluations[0] += evaluated * split.first * (split.cut > 0)

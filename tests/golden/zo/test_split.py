@@ -194,6 +194,13 @@ def test_rows_hold_every_word_of_both_parts_once():
         assert np.array_equal(mine.bias, theirs.bias)
 
 
+def test_records_are_grouped_by_step():
+    assert Split(1, 2, 3).steps(range(12)) == [tuple(range(6)), tuple(range(6, 12))]
+    assert Split().steps([]) == []
+    with pytest.raises(ValueError, match="shorter"):
+        Split(1, 2, 3).steps(range(13))
+
+
 @pytest.mark.parametrize(
     ("split", "refusal"),
     [
