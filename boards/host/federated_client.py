@@ -64,8 +64,7 @@ class CoreClient:
         if config.source.spec != spec.source:
             raise UserError("the core's generator is not the federation's")
         batch = min(config.batch, len(samples))
-        if split.cut and batch > spec.kept_samples(split.cut):
-            raise UserError(f"the core keeps {spec.kept_samples(split.cut)} samples at cut {split.cut}, not {batch}")
+        spec.check_split(split, batch)
         table = PerturbationTable(spec.source)
         self._eps_shift = eps_shift_of(config.eps)
         rates, self._shift = rates_of([config.rate], [batch], table, self._eps_shift, split.slopes)
@@ -111,8 +110,7 @@ class CoreClient:
         trained = self.trainer.train(self._inputs, steps, *settings)
         if clipped := trained.finished.counts["coefficients_clipped"]:
             raise UserError(f"the core clipped {clipped} coefficients: lower the rate")
-        groups = np.arange(len(trained.slopes)).reshape(len(steps), split.slopes)
-        slopes = [[trained.slopes[at] for at in group] for group in groups]
+        slopes = split.steps(trained.slopes)
         self.losses = [float(np.mean([loss_of(slope) for slope in step])) for step in slopes]
         evaluated = 2 * sum(len(indices) for indices in batches)
         self.evaluations[0] += evaluated * split.first * (split.cut > 0)

@@ -125,16 +125,12 @@ class ZerothOrderTrainer:
             samples at the cut than a step has; nothing is written then.
         """
         spec, period = self.spec, self.spec.source.period
-        split.check(spec.mapping)
-        layout = split.layout(spec.mapping, period)
         _check("position", position, 0, min(period, POSITIONS) - 1)
         _check("eps_shift", eps_shift, EPS_SHIFTS[0], EPS_SHIFTS[-1])
         _check("shift", shift, 0, LARGEST_SHIFT)
         batch = self._check_steps(inputs, steps)
-        if split.cut:
-            if not spec.cut_rows:
-                raise UserError(f"cut = {split.cut}: the core has no memory for that, generate it with cut_rows")
-            _check(f"samples of a step with cut = {split.cut}", batch, 1, spec.kept_samples(split.cut))
+        spec.check_split(split, batch)
+        layout = split.layout(spec.mapping, period)
         if period > POSITIONS:
             _check("position of the last step", position + (len(steps) - 1) * layout.span, 0, POSITIONS - 1)
         state = self.core.place(self.layout.state(position))

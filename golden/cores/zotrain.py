@@ -22,6 +22,7 @@ from ..zo.coefficient import LARGEST_BATCH
 from ..zo.deltas import DELTA
 from ..zo.mapping import PerturbationMapping
 from ..zo.memory_layout import ZerothOrderLayout
+from ..zo.split import Split
 from .shell import signature_of
 from .zotrain_registers import REGISTERS
 
@@ -186,8 +187,33 @@ class ZotrainSpec(BusSpec):
 
     def kept_samples(self, cut: int) -> int:
         """Most samples of a step whose outputs of the stage before the cut are kept, of both sides."""
+        return min(self.cut_rows // self._rows_of_sample(cut), LARGEST_BATCH)
+
+    def _rows_of_sample(self, cut: int) -> int:
+        """Rows of the memory at the cut for a sample's outputs of the stage before it, of both sides."""
         stage = self.mapping.forward.stages[cut - 1]
-        return min(self.cut_rows // (2 * stage.groups * stage.cells), LARGEST_BATCH)
+        return 2 * stage.groups * stage.cells
+
+    def check_split(self, split: Split, batch: int) -> None:
+        """Refuse a split of a step that the core cannot run.
+
+        Parameters
+        ----------
+        split : Split
+        batch : int
+            Most samples of a step.
+
+        Raises
+        ------
+        UserError
+            If the network does not have the cut, or the core keeps outputs of fewer samples there than a step has.
+        """
+        split.check(self.mapping)
+        if split.cut and batch > (kept := self.kept_samples(split.cut)):
+            raise UserError(
+                f"cut = {split.cut}: the core's cut_rows = {self.cut_rows} keep outputs of {kept} samples, a batch of "
+                f"{batch} needs {batch * self._rows_of_sample(split.cut)}: lower the batch, or take a core with more"
+            )
 
     @cached_property
     def layout(self) -> ZerothOrderLayout:

@@ -44,11 +44,6 @@ class PerturbationMapping:
     times : int
         Cycles after which the generator's numbers return, where deltas and offsets of words so far apart share a row,
         see `golden.zo.deltas`; 0 where each word has a row of its own.
-
-    Attributes
-    ----------
-    stages : range
-        Numbers of the stages.
     """
 
     forward: Mapping
@@ -58,6 +53,7 @@ class PerturbationMapping:
 
     @property
     def stages(self) -> range:
+        """Numbers of the stages whose parameters are perturbed."""
         return range(len(self.forward.stages))[self.first : self.last]
 
     def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:
@@ -89,13 +85,12 @@ class PerturbationMapping:
     @property
     def bias_words(self) -> int:
         """Words of the biases."""
-        return len(self._bias_rows)
+        return self.bias_starts[self.stages.stop] - self.bias_starts[self.stages.start]
 
     @property
     def words(self) -> int:
         """Words of a perturbation, and so cycles of the generator."""
-        first, last = self.weight_starts[self.stages.start], self.weight_starts[self.stages.stop]
-        return self.bias_words + last - first
+        return self.bias_words + self.weight_starts[self.stages.stop] - self.weight_starts[self.stages.start]
 
     @property
     def all_rows(self) -> int:
@@ -107,9 +102,9 @@ class PerturbationMapping:
         """Row of each word's deltas among those of the whole network, (words,); with `times` of so many words."""
         if self.times:
             return np.arange(self.times)
-        whole = self._bias_starts(self.cycles)[-1]
-        weights = whole + np.array(self._weight_starts)[[self.stages.start, self.stages.stop]] * self.cycles
-        return np.concatenate([self._bias_rows, np.arange(*weights)])
+        first, last = self.stages.start, self.stages.stop
+        biases = np.arange(self.bias_starts[first], self.bias_starts[last])
+        return np.concatenate([biases, np.arange(self.weight_starts[first], self.weight_starts[last])])
 
     @property
     def bias_rows(self) -> tuple[tuple[int, int], ...]:
@@ -120,20 +115,15 @@ class PerturbationMapping:
                 found.append((stage.biases + first, min(self.bias_groups, stage.groups - first)))
         return tuple(found)
 
-    @property
+    @cached_property
     def bias_starts(self) -> tuple[int, ...]:
         """Row of the first biases of each of the network's stages, and of its first weights."""
         return self._bias_starts(self.cycles)
 
-    @property
+    @cached_property
     def weight_starts(self) -> tuple[int, ...]:
         """Row of the first weights of each of the network's stages, and the number of all rows."""
         return tuple(self.bias_starts[-1] + self.cycles * start for start in self._weight_starts)
-
-    @property
-    def _bias_rows(self) -> Integers:
-        starts = self.bias_starts
-        return np.arange(starts[self.stages.start], starts[self.stages.stop])
 
     def _bias_starts(self, cycles: int) -> tuple[int, ...]:
         words = (-(-stage.groups * cycles // self.forward.lanes) for stage in self.forward.stages)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import TypeVar
 
 from ..errors import UserError
 from .mapping import PerturbationMapping
@@ -15,6 +17,7 @@ MOST_SLOPES = 64
 """Most slopes of a step, whose coefficients a core keeps until all are there."""
 MOST_GAP = 63
 """Most words between two perturbations of the second part."""
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,16 @@ class Split:
     def slopes(self) -> int:
         """Loss differences of a step, one for each pair of perturbations."""
         return self.first * self.second
+
+    def steps(self, records: Sequence[_Record]) -> list[tuple[_Record, ...]]:
+        """Group the records of consecutive steps, one for each slope, by step.
+
+        Raises
+        ------
+        ValueError
+            If the records are not those of whole steps.
+        """
+        return list(zip(*[iter(records)] * self.slopes, strict=True))
 
     def check(self, mapping: PerturbationMapping) -> None:
         """Refuse a cut that a network does not have.

@@ -148,9 +148,8 @@ def compare_zeroth_order(
     stage("compare")
     golden = job.golden(spec)
     wrong = abs(len(traced) - len(job.steps))
-    each = job.split.slopes
-    for number, step in enumerate(job.run_golden(spec, golden)):
-        slopes = trained.slopes[number * each : (number + 1) * each]
+    steps = zip(job.run_golden(spec, golden), job.split.steps(trained.slopes), strict=True)
+    for number, (step, slopes) in enumerate(steps):
         wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
         wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)
     wrong += not np.array_equal(found, golden.rows)

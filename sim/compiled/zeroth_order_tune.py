@@ -35,16 +35,12 @@ def zotrain_for(
     Raises
     ------
     UserError
-        If there is no such preset, or the core cannot run the job: see `check_settings` and `ZotrainSpec`.
+        If there is no such preset, or the core cannot run the job: see `check_settings`, `ZotrainSpec` and
+        `ZotrainSpec.check_split`.
     """
     check_settings(settings, samples)
     spec = zotrain_preset(network, core, byte_inputs, _generator_of(settings))
-    split = settings.split
-    split.check(spec.mapping)
-    if split.cut and (batch := min(settings.schedule.batch, samples)) > (kept := spec.kept_samples(split.cut)):
-        raise UserError(
-            f"cut = {split.cut}: the core {core} keeps outputs of {kept} samples there, fewer than a batch of {batch}"
-        )
+    spec.check_split(settings.split, min(settings.schedule.batch, samples))
     return spec
 
 

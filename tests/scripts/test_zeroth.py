@@ -128,7 +128,7 @@ MISTAKES = {
     "tune --method pezo-otf --cut 3 --core tiny": "cut = 3: digits of 3 stages is cut at 0 to 2",
     "tune --method pezo-otf --p2 2 --core tiny": "P2 = 2 without a second part: give a cut, or P1 alone",
     "tune --method pezo-otf --cut 1 --p1 17 --core tiny": "P1 = 17 is not in 1 to 16",
-    "tune --method pezo-otf --cut 1 --batch 21 --core tiny": "keeps outputs of 20 samples there",
+    "tune --method pezo-otf --cut 1 --batch 21 --core tiny": "1280 keep outputs of 20 samples, a batch of 21",
     "tune --method mezo --cut 1": "--cut belongs to integers of all parameters",
     "tune --method pezo-otf --core large": "fold = true: digits has",
     "tune --method pezo-otf --engine verilog": "there is no engine 'verilog'; there are: float, golden, rtl",

@@ -113,12 +113,12 @@ class IntegerTuning:
 
     def replay(self, slopes: Sequence[ZerothOrderStep]) -> None:
         """Take the moves of other records of all steps, such as a core's, instead of the run's own."""
-        job, each = self.integers.job, self.settings.split.slopes
+        job = self.integers.job
         job.total = np.zeros_like(job.total)
-        for first in range(0, len(slopes), each):
+        for step in self.settings.split.steps(slopes):
             # a step begins with a perturbation of the first part, if there is one
-            job.position = (slopes[first].position - job.layout.spans[0]) % job.source.period
-            job.move([slope.coefficient for slope in slopes[first : first + each]])
+            job.position = (step[0].position - job.layout.spans[0]) % job.source.period
+            job.move([slope.coefficient for slope in step])
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Tuned parameters: values of Q4.12 as float32, named as in `tuned_tensors`."""

@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused(module, owned):
     for changes, refusal in (
         ({"order": ArrayOrder(NETWORK, 16, 2, STAGE), "source": Periodic(PezoSpec(), 32, 10)}, "whose order is 16 x 2"),
         ({"source": Periodic(PezoSpec(strategy="pool"), 64, 10)}, "the core's generator is not the federation's"),
-        ({"order": ArrayOrder(NETWORK, 16, 4, 1), "batch": 5}, "keeps 4 samples at cut 1, not 5"),
+        ({"order": ArrayOrder(NETWORK, 16, 4, 1), "batch": 5}, "cut = 1: .* keep outputs of 4 samples, a batch of 5"),
         ({"eps": 1e-3}, "eps = 0.001: a core's is a power of two"),
     ):
         with pytest.raises(UserError, match=refusal):

@@ -289,7 +289,7 @@ MISTAKES = {
     "eps_shift = 3 is not in 4 to 12": {"eps_shift": 3},
     "eps_shift = 13": {"eps_shift": 13},
     "shift = 63 is not in 0 to 62": {"shift": 63},
-    "cut = 1: the core has no memory for that": {"split": Split(1)},
+    "cut = 1: the core's cut_rows = 0 keep outputs of 0 samples, a batch of 4 needs 72": {"split": Split(1)},
     "cut = 9: .* is cut at 0 to": {"split": Split(9)},
     "shift = -1": {"shift": -1},
 }

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, q8_16_of_bytes
+from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.forward import StageIntegers, forward
+from fabtune.golden.nn.forward import forward
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.golden.nn.products import product_of
 from fabtune.golden.rng.gaussian_array import GaussianArraySpec
@@ -35,26 +35,15 @@ def source_of(preset, *settings):
     return build(PezoSpec, settings, preset)
 
 
-def parameters(mapping, seed=0):
-    rng = np.random.default_rng(seed)
-    return [
-        StageIntegers(
-            np.rint(4096 * rng.normal(0, (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)).astype(int),
-            rng.integers(-400, 400, stage.biases),
-        )
-        for stage in mapping.forward.network_stages
-    ]
+@pytest.fixture(name="job_of")
+def _job_of(parameters):
+    """Function that makes a job before its first step, and its rate."""
 
+    def job_of(mapping, source, rate=1e-3, batch=20, **more):
+        (word,), shift = rates_of([rate], [batch], PerturbationTable(source))
+        return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
 
-def samples(mapping, count, seed=0):
-    rng = np.random.default_rng([seed, 1])
-    inputs = q8_16_of_bytes(rng.integers(0, 256, (count, *mapping.forward.input_shape)))
-    return inputs, rng.integers(0, mapping.forward.network_stages[-1].biases, count)
-
-
-def job_of(mapping, source, rate=1e-3, batch=20, **more):
-    (word,), shift = rates_of([rate], [batch], PerturbationTable(source))
-    return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
+    return job_of
 
 
 def replayed(job, source, steps):
@@ -87,7 +76,7 @@ LONG = {"14 bits": 1000, "pool": 1000, "channels": 1000, "LeNet-5": 1000}
     [(name, case[-1]) for name, case in CASES.items()]
     + [pytest.param(name, steps, marks=pytest.mark.slow) for name, steps in LONG.items()],
 )
-def test_deltas_and_weights_are_those_of_the_optimiser(name, steps):
+def test_deltas_and_weights_are_those_of_the_optimiser(name, steps, job_of, samples):
     network, generator, array, _ = CASES[name]
     mapping, source = mapping_of(network, **array), source_of(*generator)
     job, rate = job_of(mapping, source, rate=1e-4, batch=5)
@@ -104,7 +93,7 @@ def test_deltas_and_weights_are_those_of_the_optimiser(name, steps):
 
 
 @pytest.mark.parametrize("network", ["digits", CHANNELS, "lenet5-mnist"])
-def test_every_parameter_is_perturbed_by_its_own_number(network):
+def test_every_parameter_is_perturbed_by_its_own_number(network, job_of):
     """Weight by weight: the number that `draw_perturbation` gives its place, and one rounding of deltas and eps z."""
     mapping, source = mapping_of(network), source_of(*OTF8)
     position, rng = 4321, np.random.default_rng(3)
@@ -125,7 +114,7 @@ def test_every_parameter_is_perturbed_by_its_own_number(network):
             assert np.array_equal(mine.bias, theirs.bias)
 
 
-def test_gaussian_numbers_move_every_parameter_by_its_own():
+def test_gaussian_numbers_move_every_parameter_by_its_own(job_of, samples):
     """Weight by weight: numbers of `draw_perturbation`, and after each step the sum of all moves."""
     mapping = mapping_of("digits", lanes=16, columns=2)
     source, position = GaussianArraySpec(n=mapping.width, form="sum"), 123_456_789
@@ -150,7 +139,7 @@ def test_gaussian_numbers_move_every_parameter_by_its_own():
         assert np.array_equal(job.total, delta.reshape(-1, mapping.width))
 
 
-def test_positions_end_where_32_bits_do():
+def test_positions_end_where_32_bits_do(job_of, samples):
     mapping = mapping_of("digits", lanes=16, columns=2)
     source = GaussianArraySpec(n=mapping.width)
     inputs, labels = samples(mapping, 5)
@@ -164,7 +153,7 @@ def test_positions_end_where_32_bits_do():
         job_of(mapping, source, position=1 << 32)
 
 
-def test_words_hold_every_parameter_once():
+def test_words_hold_every_parameter_once(parameters):
     mapping = mapping_of("lenet5-mnist")
     assert (mapping.forward.weight_words, mapping.bias_words) == (505, 5)
     assert Split().layout(mapping, 7905).span == 511
@@ -182,7 +171,7 @@ def test_all_directions_come_before_the_first_returns():
     assert len({step * span % source.period for step in range(source.period)}) == source.period == 7905
 
 
-def test_loss_difference_is_the_cross_entropys():
+def test_loss_difference_is_the_cross_entropys(job_of, samples):
     """Against float64 on the same logits, where they differ by 0.014 and by 0.22 on average: rms of the error."""
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 200)
@@ -204,7 +193,7 @@ def test_loss_difference_is_the_cross_entropys():
         assert np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(sizes))) < most
 
 
-def test_loss_difference_is_odd_in_the_sign_of_the_perturbation():
+def test_loss_difference_is_odd_in_the_sign_of_the_perturbation(job_of, samples):
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 20)
     job, rate = job_of(mapping, source)
@@ -217,7 +206,7 @@ def test_loss_difference_is_odd_in_the_sign_of_the_perturbation():
         assert np.array_equal(one.probabilities, two.probabilities[::-1])
 
 
-def test_coefficient_is_the_optimisers_step():
+def test_coefficient_is_the_optimisers_step(parameters, samples):
     """``- rate * slope`` of the mean loss, in units of the delta's last place times a perturbation's."""
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 12)
@@ -231,7 +220,7 @@ def test_coefficient_is_the_optimisers_step():
 
 
 @pytest.mark.parametrize("products", ["int64", "torch"])
-def test_products_agree(products):
+def test_products_agree(products, job_of, samples):
     mapping, source = mapping_of(CHANNELS), source_of(*OTF8)
     inputs, labels = samples(mapping, 10)
     job, rate = job_of(mapping, source)
@@ -242,7 +231,7 @@ def test_products_agree(products):
     assert np.array_equal(job.logits(inputs), other.logits(inputs))
 
 
-def test_a_job_goes_on_from_its_state():
+def test_a_job_goes_on_from_its_state(job_of, samples):
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 20)
     job, rate = job_of(mapping, source)
@@ -255,7 +244,7 @@ def test_a_job_goes_on_from_its_state():
     assert np.array_equal(job.total, other.total)
 
 
-def test_tuned_parameters_give_the_jobs_logits():
+def test_tuned_parameters_give_the_jobs_logits(job_of, parameters, samples):
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 20)
     job, rate = job_of(mapping, source, rate=1e-2)
@@ -268,7 +257,7 @@ def test_tuned_parameters_give_the_jobs_logits():
     assert any((own.weight != start.weight).any() for own, start in zip(job.tuned(), parameters(mapping), strict=True))
 
 
-def test_what_is_clipped_is_counted():
+def test_what_is_clipped_is_counted(job_of, parameters, samples):
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 20)
     job = ZerothOrderJob(mapping, parameters(mapping), source, shift=0)
@@ -293,7 +282,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_setting_that_makes_no_sense_is_refused(mistake):
+def test_a_setting_that_makes_no_sense_is_refused(mistake, parameters):
     mapping = mapping_of("digits")
     with pytest.raises(UserError, match=mistake):
         ZerothOrderJob(mapping, parameters(mapping), source_of(*OTF8), **({"shift": 20} | MISTAKES[mistake]))
@@ -310,7 +299,7 @@ def test_a_setting_that_makes_no_sense_is_refused(mistake):
         (lambda inputs, labels, rate: (inputs, labels, -1), "rate = -1"),
     ],
 )
-def test_a_batch_that_does_not_fit_changes_nothing(change, refusal):
+def test_a_batch_that_does_not_fit_changes_nothing(change, refusal, job_of, samples):
     mapping = mapping_of("digits")
     job, rate = job_of(mapping, source_of(*OTF8))
     with pytest.raises(UserError, match=refusal):

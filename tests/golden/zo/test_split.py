@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Q4_12, Narrower, narrow, q8_16_of_bytes
+from fabtune.golden.fixed import Q4_12, Narrower, narrow
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.forward import StageIntegers, forward
+from fabtune.golden.nn.forward import forward
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.golden.nn.products import product_of
 from fabtune.golden.nn.softmax import SoftmaxTables
@@ -34,31 +34,20 @@ def mapping_of(network=CHANNELS, lanes=16, columns=4):
     return PerturbationMapping(Mapping.of(known, lanes, columns))
 
 
-def parameters(mapping, seed=0):
-    rng = np.random.default_rng(seed)
-    return [
-        StageIntegers(
-            np.rint(4096 * rng.normal(0, (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)).astype(int),
-            rng.integers(-400, 400, stage.biases),
-        )
-        for stage in mapping.forward.network_stages
-    ]
+@pytest.fixture(name="job_of")
+def _job_of(parameters):
+    """Function that makes a job before its first step, and its rate."""
 
+    def job_of(mapping, source=SOURCE, rate=1e-3, batch=5, **more):
+        slopes = more.get("split", Split()).slopes
+        (word,), shift = rates_of([rate], [batch], PerturbationTable(source), slopes=slopes)
+        return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
 
-def samples(mapping, count, seed=0):
-    rng = np.random.default_rng([seed, 1])
-    inputs = q8_16_of_bytes(rng.integers(0, 256, (count, *mapping.forward.input_shape)))
-    return inputs, rng.integers(0, mapping.forward.network_stages[-1].biases, count)
-
-
-def job_of(mapping, source=SOURCE, rate=1e-3, batch=5, **more):
-    slopes = more.get("split", Split()).slopes
-    (word,), shift = rates_of([rate], [batch], PerturbationTable(source), slopes=slopes)
-    return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
+    return job_of
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_each_slope_is_that_of_both_perturbations(cut):
+def test_each_slope_is_that_of_both_perturbations(cut, job_of, parameters, samples):
     """Every parameter is moved by the number that `draw_perturbation` gives its place in its own part."""
     mapping, split, position = mapping_of(), CUTS[cut], 4321
     job, rate = job_of(mapping, split=split, position=position)
@@ -95,7 +84,7 @@ def test_each_slope_is_that_of_both_perturbations(cut):
 
 @pytest.mark.parametrize("scalars", [False, True])
 @pytest.mark.parametrize("cut", CUTS)
-def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars):
+def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars, job_of, samples):
     mapping, split = mapping_of(), CUTS[cut]
     job, rate = job_of(mapping, split=split, scalars=scalars)
     inputs, labels = samples(mapping, 5 * 20)
@@ -127,7 +116,7 @@ def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars):
         assert np.array_equal(job.rows[part.mapping.rows], table)
 
 
-def test_several_perturbations_of_a_whole_network_share_a_rate():
+def test_several_perturbations_of_a_whole_network_share_a_rate(job_of, samples):
     """Against steps of one perturbation whose coefficients are summed."""
     mapping = mapping_of("digits")
     inputs, labels = samples(mapping, 5)
@@ -147,7 +136,7 @@ def test_several_perturbations_of_a_whole_network_share_a_rate():
     assert np.array_equal(job.total, total)
 
 
-def test_gaussian_numbers_split_a_network_too():
+def test_gaussian_numbers_split_a_network_too(job_of, samples):
     mapping = mapping_of()
     source = GaussianArraySpec(n=mapping.width, form="sum")
     job, rate = job_of(mapping, source, split=Split(2, 2, 2))
@@ -165,7 +154,7 @@ def test_gaussian_numbers_split_a_network_too():
     assert np.array_equal(job.rows, expected)
 
 
-def test_sums_of_coefficients_are_clipped_and_counted():
+def test_sums_of_coefficients_are_clipped_and_counted(parameters, samples):
     mapping = mapping_of()
     inputs, labels = samples(mapping, 5)
     job = ZerothOrderJob(mapping, parameters(mapping), SOURCE, shift=0, split=Split(2, 1, 4))
@@ -177,7 +166,7 @@ def test_sums_of_coefficients_are_clipped_and_counted():
     assert np.array_equal(job.parts[0].deltas.total, (int(own) * PerturbationTable(SOURCE).at(0)).astype(np.int32))
 
 
-def test_rows_hold_every_word_of_both_parts_once():
+def test_rows_hold_every_word_of_both_parts_once(parameters):
     mapping = mapping_of("lenet5-mnist", 32)
     for cut in range(1, 5):
         rows = np.concatenate([part.rows for part in mapping.parts(cut)])
@@ -192,6 +181,13 @@ def test_rows_hold_every_word_of_both_parts_once():
     for mine, theirs in zip(other.tuned(), job.tuned(), strict=True):
         assert np.array_equal(mine.weight, theirs.weight)
         assert np.array_equal(mine.bias, theirs.bias)
+
+
+def test_records_are_grouped_by_step():
+    assert Split(1, 2, 3).steps(range(12)) == [tuple(range(6)), tuple(range(6, 12))]
+    assert Split().steps([]) == []
+    with pytest.raises(ValueError, match="shorter"):
+        Split(1, 2, 3).steps(range(13))
 
 
 @pytest.mark.parametrize(
@@ -210,6 +206,6 @@ def test_a_split_that_makes_no_sense_is_refused(split, refusal):
         split()
 
 
-def test_deltas_of_one_part_are_none_of_two():
+def test_deltas_of_one_part_are_none_of_two(job_of):
     with pytest.raises(UserError, match=r"deltas of \(255, 31\) are not those of 2 parts"):
         job_of(mapping_of(), split=Split(1), deltas=np.zeros(SOURCE.base.shape, int))
