@@ -36,6 +36,7 @@ from ..golden.train.zo.array_order import ArrayOrder
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
+from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import simulated_core
 from ..sim.compiled.zeroth_order_job import PORTS
 from ..sim.compiled.zeroth_order_tune import zotrain_preset
@@ -134,6 +135,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
         order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
         config = replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
         if request.simulated:
+            compiler()
             eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
     if module is None:

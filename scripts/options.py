@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 
+SEED = click.IntRange(0, (1 << 64) - 1)
+"""Seeds that NumPy and PyTorch both take."""
+EPOCHS = click.IntRange(1, 10_000)
+STEPS = click.IntRange(1, 1_000_000)
+"""The order of the samples of all steps is drawn, and kept, before the first."""
 FILE = click.Path(path_type=Path, dir_okay=False)
 PATH = click.Path(path_type=Path)
 

@@ -16,6 +16,7 @@ from ..golden.models.network import Network
 from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.tune import Epoch, Result, Settings, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
+from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.tune import spec_for, tune_rtl
 from .results import core_line, refuse_outputs, save_tuned
@@ -90,6 +91,7 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
     network, module = request.network_for(task)
     settings, pretraining = request.settings(network), request.pretraining(network)
     if settings.engine == "rtl":
+        compiler()
         byte_inputs = task.tune.inputs.dtype == np.uint8
         spec_for(network, settings, len(task.tune), byte_inputs, request.core or DEFAULT_CORE)
     if module is None:

@@ -27,6 +27,7 @@ from ..golden.train.zo.methods import METHODS
 from ..golden.train.zo.network_objective import NetworkObjective
 from ..golden.train.zo.schedule import Schedule
 from ..golden.zo.split import Split
+from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
 from .results import core_line, refuse_outputs, save_tuned
@@ -229,6 +230,8 @@ def _in_integers(request: ZerothOrderRequest, console: Console) -> tuple[Integer
     """Load samples and a network, and choose the core whose integers tune it; then pre-train, as `_samples` does."""
     task = request.task()
     network, module = request.network_for(task)
+    if request.engine == "rtl":
+        compiler()
     settings = core_settings(request.settings(network.name, core=True))
     byte_inputs = task.tune.inputs.dtype == np.uint8
     spec = zotrain_for(network, settings, len(task.tune), byte_inputs, request.core or DEFAULT_CORE)

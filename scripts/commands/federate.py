@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..display import show_json, show_table
-from ..options import FILE, SectionedCommand, as_json, option, refuse_options, section, start
+from ..options import FILE, SEED, SectionedCommand, as_json, option, refuse_options, section, start
 
 
 @click.command(cls=SectionedCommand)
@@ -21,7 +21,7 @@ from ..options import FILE, SectionedCommand, as_json, option, refuse_options, s
     option("--alpha", type=float, default=1.0, show_default=True, help="Of the Dirichlet split; small is uneven."),
     option("--steps", type=int, default=12, show_default=True, help="Steps of a client in a round."),
     option("--batch", type=int, default=20, show_default=True, help="Samples of a step."),
-    option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
     option(
         *("--fault-injection", "--mishaps", "fault_injection"),
         is_flag=True,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..display import show_json, show_table
-from ..options import FILE, PATH, SectionedCommand, as_json, data_dir, option, refuse_options, section
+from ..options import FILE, PATH, STEPS, SectionedCommand, as_json, data_dir, option, refuse_options, section
 from ..tables import TABLES, options_of, table_of
 
 
@@ -22,15 +22,15 @@ def _users(name: str) -> str:
 @section(
     "Tables by training",
     data_dir,
-    option("--seeds", type=click.IntRange(1), help="Trials; by default the table's own number."),
-    option("--processes", type=click.IntRange(1), help="Trials at the same time; by default one a core."),
+    option("--seeds", type=click.IntRange(1, 1000), help="Trials; by default the table's own number."),
+    option("--processes", type=click.IntRange(1, 1000), help="Trials at the same time; by default one a core."),
 )
 @section(
     f"Tables of text: {_users('shots')}",
     option("--model", type=PATH, help="Folder of a transformer."),
     option("--task", "tasks", multiple=True, metavar="NAME", help="A task, by default the table's; may be repeated."),
     option("--shots", type=click.IntRange(1), help="Sentences a class; by default 16."),
-    option("--steps", type=click.IntRange(1), help="Steps of zeroth order."),
+    option("--steps", type=STEPS, help="Steps of zeroth order."),
     option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate where all weights learn."),
     option("--plot", type=FILE, help="The table's curves: .png, .svg or .pdf."),
 )

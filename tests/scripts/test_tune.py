@@ -117,6 +117,13 @@ MISTAKES = {
     "tune --rate 0": "rate = 0.0: a learning rate is above 0",
     "tune --rate 50": "has no integer: take 1.91e-05 to 2.5",
     "tune --rank 65": "rank = 65",
+    "tune --seed 99999999999999999999999": "99999999999999999999999 is not in the range 0<=x<=18446744073709551615",
+    "tune --epochs 1000000000000": "'--epochs': 1000000000000 is not in the range 1<=x<=10000",
+    "tune --pretrain-epochs 1000000000000": "'--pretrain-epochs': 1000000000000 is not in the range",
+    "tune --core bogus": "--core has no meaning with --engine golden",
+    "tune --engine rtl --core bogus": "there is no core 'bogus'; there are: tiny, small, fast, chip",
+    "tune --engine rtl --core chip --method skip2-lora": "the core chip keeps its cache in NF4, and skip2-lora caches "
+    "Q8.16: take --method instantft, or --core tiny, small, fast",
     "tune --pretrain-rate nan": "pre-training rate = nan",
     "tune --steps 3": "--steps has no meaning with --method instantft",
     "tune --generator otf8": "--generator has no meaning with --method instantft",
@@ -196,3 +203,9 @@ def test_own_network_in_rtl(fabtune, tmp_path):
 )
 def test_what_the_core_does_not_do_is_refused(refused, options, message):
     assert message in refused(f"tune {options}")
+
+
+@pytest.mark.parametrize("method", ["instantft", "pezo-otf"])
+def test_a_missing_compiler_is_told_before_the_work(refused, monkeypatch, method):
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    assert "g++ and make: apt install" in refused(f"tune --method {method} --engine rtl --core tiny")

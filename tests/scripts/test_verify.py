@@ -49,6 +49,7 @@ def test_a_simulator_that_is_not_there_is_named_with_its_remedy(fabtune, monkeyp
 
 MISTAKES = {
     "verify urng --simulator vcs": "choose one of verilator, icarus",
+    "verify urng --seed 99999999999999999999999": "'--seed': 99999999999999999999999 is not in the range",
     "verify urng --words 0": "Invalid value for '--words'",
     "verify urng --waves nodir/w.vcd": "there is no folder nodir",
 }
