@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -20,10 +25,25 @@ SECTIONS = {
 """All commands by name, in the order and under the titles in which ``fabtune --help`` shows them."""
 
 
+class Stopped(BaseException):
+    """Signal that ends the command: SIGINT or SIGTERM. No Exception, so that nothing on its way takes it for a mistake.
+
+    Parameters
+    ----------
+    number : int
+        The signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 class LazyGroup(click.Group):
     """Import a command's module only when the command is used or its summary is shown.
 
-    A user's mistake, a missing file and an interrupt end in one line on stderr and exit status 2.
+    A user's mistake and a missing file end in one line on stderr and exit status 2; SIGINT and SIGTERM in one line and
+    128 plus the signal's number, as in a shell.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -47,18 +67,46 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command and leave with its exit status."""
         try:
-            sys.exit(super().main(*args, **{**kwargs, "standalone_mode": False}))
+            with _stopped_by_signals():
+                sys.exit(super().main(*args, **{**kwargs, "standalone_mode": False}))
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
         except click.ClickException as error:
             _complain(" ".join(error.format_message().split()))
-        except click.Abort:
-            _complain("interrupted")
+        except Stopped as stopped:
+            _complain("interrupted" if stopped.number == signal.SIGINT else "terminated")
+            sys.exit(128 + stopped.number)
         except UserError as error:
             _complain(str(error))
         except OSError as error:
             _complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
         sys.exit(2)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Raise `Stopped` at SIGINT and SIGTERM, so that files and processes in use are cleaned up.
+
+    A second signal during the clean-up ends the process at once. Signals that the caller of fabtune ignores, as a shell
+    does in the background, stay ignored; outside the main thread nothing is changed.
+    """
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    ours = [one for one, handler in usual.items() if signal.getsignal(one) == handler]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
+
+    def stop(number: int, _: FrameType | None) -> NoReturn:
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
+        raise Stopped(number)
+
+    for one in ours:
+        signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        for one in ours:
+            signal.signal(one, usual[one])
 
 
 def _complain(message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,5 +99,8 @@ def _save(figure: Figure, title: str, path: Path) -> None:
         axes.grid(alpha=0.3)
     figure.suptitle(title, fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
+        whole = Path(scratch, f"whole{path.suffix}")
+        figure.savefig(whole, dpi=150)
+        os.replace(whole, path)
     plt.close(figure)

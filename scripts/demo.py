@@ -35,6 +35,7 @@ from .demo_zeroth import (
 )
 from .outputs import OutputFolder
 from .report import DemoResult, render
+from .start import Bars
 from .tables.options import Options
 from .tables.pezo import pezo_6
 
@@ -69,7 +70,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     beside = ThreadPoolExecutor(1)
     try:
-        with Progress(*columns, console=console) as progress:
+        with Bars(*columns, console=console) as progress:
             network, task = preset("digits"), task_of("digits", drift="camera")
             instantft, zotrain = instantft_for_digits(network, task), zotrain_for_digits(network, task)
             bar = progress.add_task("estimate resources", total=5)

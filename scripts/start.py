@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 from torch import nn
 
 from ..golden.datasets.dataset import Task
@@ -82,10 +83,24 @@ class Start:
         return network, module.eval()
 
 
+class Bars(Progress):
+    """Progress bars on a terminal, which vanish where an error ends the work: what is left is its one line.
+
+    Elsewhere there are none, so that stderr has errors and warnings alone.
+    """
+
+    def __init__(self, *columns: ProgressColumn, console: Console) -> None:
+        super().__init__(*columns, console=console, disable=not console.is_terminal)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        self.live.transient = kind is not None
+        super().__exit__(kind, *rest)
+
+
 def progress_bars(console: Console) -> Progress:
     """Progress bars on a console."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=console)
+    return Bars(*columns, console=console)
 
 
 def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:

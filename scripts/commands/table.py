@@ -33,20 +33,22 @@ def _users(name: str) -> str:
     option("--steps", type=STEPS, help="Steps of zeroth order."),
     option("--rate", type=click.FloatRange(0, min_open=True), help="Learning rate where all weights learn."),
     option("--plot", type=FILE, help="The table's curves: .png, .svg or .pdf."),
+    option("--force", is_flag=True, help="Replace this file."),
 )
 @section(
     f"Tables of cores: {_users('preset')}",
     option("--preset", metavar="tiny|small|fast", help="Preset of the core, by default small."),
 )
 @section("Output", as_json)
-def command(name: str, plot: Path | None, as_json: bool, **options: Any) -> None:
+def command(name: str, plot: Path | None, force: bool, as_json: bool, **options: Any) -> None:
     """Measure a table of a paper and print it beside the paper's numbers."""
     takes = options_of(name)
     if plot:
-        from ..curve import check, draw_curves
+        from ..results import refuse_outputs
 
-        check(plot)
+        refuse_outputs([], plot, force)
     refuse_options([one for one in (*options, "plot") if one not in takes], f"table {name}")
+    refuse_options(["force"] if plot is None else [], "no --plot")
     from rich.console import Console
 
     from ..tables.options import Options
@@ -54,6 +56,8 @@ def command(name: str, plot: Path | None, as_json: bool, **options: Any) -> None
     with Console(stderr=True).status(name) as status:
         result = table_of(name)(Options(progress=status.update, **options))
     if plot:
+        from ..curve import draw_curves
+
         draw_curves(result["curves"], result["title"], plot)
     if as_json:
         show_json(result)

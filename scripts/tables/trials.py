@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,14 +39,15 @@ def run_trials(
         found[key] = result
         options.progress(f"{key}: trial {len(found)} of {len(arguments)}")
 
-    processes = options.processes or os.cpu_count() or 1
+    processes = min(options.processes or os.cpu_count() or 1, len(arguments))
     if processes == 1:
         with _one_thread():
             for key, these in arguments.items():
                 add(key, work(*these))
     else:
-        with ProcessPoolExecutor(processes, get_context("spawn"), _limit_threads) as pool:
-            waiting = {pool.submit(work, *these): key for key, these in arguments.items()}
+        with _pool(processes) as pool:
+            with _without_sigint():
+                waiting = {pool.submit(work, *these): key for key, these in arguments.items()}
             for done in as_completed(waiting):
                 add(waiting[done], done.result())
     return {key: found[key] for key in arguments}
@@ -61,6 +64,47 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes for trials; they end at once where a trial fails or the command is stopped, with what they have begun.
+
+    By itself the executor would wait for the trials that run.
+    """
+    others = set(active_children())
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(active_children()) - others:
+            child.terminate()
+        raise
+    pool.shutdown()
+
+
+@contextmanager
+def _without_sigint() -> Iterator[None]:
+    """Start processes that never see SIGINT: a terminal sends it to all of them, and each would print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """Set up a process for trials: one thread, and an end with the command, even one that was killed."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _limit_threads()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None, "runs in a process of the pool"
+    parent.join()
+    os._exit(1)  # the main thread may be in the middle of a trial
 
 
 def _limit_threads() -> None:

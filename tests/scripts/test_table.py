@@ -1,6 +1,7 @@
 """`fabtune table`: the papers' tables as a user meets them."""
 
 import json
+import time
 
 import pytest
 
@@ -120,6 +121,31 @@ def test_cores_with_pezo_and_gaussian_generators(monkeypatch):
     assert "before" not in table_of("pezo-core")(Options())["rows"][0]
 
 
+def test_a_plot_that_is_there_is_kept(fabtune, tmp_path):
+    (tmp_path / "a.png").write_text("precious")
+    status, _, err = fabtune("table", "pezo-4", "--plot", "a.png")
+    assert status == 2
+    assert "a.png exists" in err
+    assert (tmp_path / "a.png").read_text() == "precious"
+
+
+def _refuse(_):
+    raise UserError("on purpose")
+
+
+def test_a_trial_that_fails_ends_the_others():
+    """Those that are not begun are not begun any more, and those that run are not waited for."""
+    before = time.monotonic()
+    arguments = {0: (time.sleep, 60), 1: (_refuse, 1), **dict.fromkeys(range(2, 9), (time.sleep, 60))}
+    with pytest.raises(UserError, match="on purpose"):
+        run_trials(_call, arguments, Options(processes=2))
+    assert time.monotonic() - before < 50
+
+
+def _call(work, argument):
+    return work(argument)
+
+
 MISTAKES = {
     "table nope": "there is no table 'nope'; there are: pezo-3, pezo-4, pezo-6",
     "table instantft-7a": "--data-dir",
@@ -129,6 +155,7 @@ MISTAKES = {
     "table pezo-4 --data-dir data --task poems": "no text task 'poems'",
     "table pezo-4 --rate 0": "0.0 is not in the range x>0",
     "table pezo-6 --plot curve.gif": ".png, .svg, .pdf",
+    "table pezo-4 --force": "--force has no meaning with no --plot",
     "table pezo-6 --plot curve.png": "--plot has no meaning with table pezo-6",
     "table pezo-6 --seeds 3": "--seeds has no meaning with table pezo-6",
     "table pezo-6 --preset small": "--preset has no meaning with table pezo-6",
