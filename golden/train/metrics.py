@@ -5,20 +5,46 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import UserError
 from ..fixed import Integers
 
 Logits = NDArray[np.float32] | NDArray[np.float64]
 
 
+LARGEST_LOSS = 1000.0
+"""Mean cross entropy above which a run has diverged, far from any that is still of use: guessing among n classes costs
+ln n, and the hardware's logits, Q8.16, differ by less than 256."""
+
+
+def refuse_diverged(loss: float, what: str, remedy: str) -> None:
+    """Refuse the loss of a run that has diverged.
+
+    Parameters
+    ----------
+    loss : float
+        Mean cross entropy.
+    what, remedy : str
+        Run and place, ``fine-tuning diverged in step 3``; what to do, ``lower the rate``.
+
+    Raises
+    ------
+    UserError
+        If the loss is not finite or above `LARGEST_LOSS`.
+    """
+    if not loss <= LARGEST_LOSS:
+        raise UserError(f"{what}: the loss is {loss:.4g}; {remedy}")
+
+
 def cross_entropy(logits: Logits, labels: Integers) -> float:
-    """Mean cross entropy in nats, computed in float64.
+    """Mean cross entropy in nats, computed in float64; NaN where a logit is not finite.
 
     Parameters
     ----------
     logits : array of float, (n, classes)
     labels : array of int, (n,)
     """
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # infinity less infinity: logits of a run that has diverged
+        shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     chosen = np.take_along_axis(shifted, labels[:, None], axis=1)[:, 0]
     return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - chosen))
 

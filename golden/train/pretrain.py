@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from ..models.checkpoint import load_into, save_state
 from ..models.network import Network
 from ..models.sequential import module_of
 from .batches import batches
+from .metrics import refuse_diverged
 
 PretrainProgress = Callable[[float, float], None]
 """Called after each epoch with the mean loss and the fraction of samples classified correctly."""
@@ -63,9 +66,13 @@ def pretraining_defaults(network: str, seed: int = 0) -> Pretraining:
 
 
 def pretrain(
-    network: Network, samples: Samples, settings: Pretraining, progress: PretrainProgress | None = None
+    network: Network,
+    samples: Samples,
+    settings: Pretraining,
+    progress: PretrainProgress | None = None,
+    start: nn.Sequential | None = None,
 ) -> nn.Sequential:
-    """Train a network from scratch.
+    """Train a network before it is fine-tuned.
 
     Parameters
     ----------
@@ -73,6 +80,9 @@ def pretrain(
     samples : Samples
     settings : Pretraining
     progress : callable, optional
+    start : torch.nn.Sequential, optional
+        A user's module, trained from its own weights and with its own dropout; not modified. By default the network's
+        description with PyTorch's initial weights.
 
     Returns
     -------
@@ -82,10 +92,12 @@ def pretrain(
     Raises
     ------
     UserError
-        If the loss is no longer finite.
+        If the loss diverges, or all parameters of `start` are frozen.
     """
     torch.manual_seed(settings.seed)
-    module = module_of(network).train()
+    module = _copy_of(start, network).train()
+    if not any(one.requires_grad for one in module.parameters()):
+        raise UserError(f"no parameter of {network.name} requires gradients: there is nothing to pre-train")
     values, labels = torch.from_numpy(samples.values()), torch.from_numpy(samples.labels)
     optimiser = torch.optim.SGD(module.parameters(), lr=settings.rate)
     normalised = any(stage.batch_norm for stage in network.stages)
@@ -102,19 +114,25 @@ def pretrain(
             optimiser.step()
             total += float(loss.detach())
             correct += int((logits.detach().argmax(dim=1) == labels[indices]).sum())
-        if not np.isfinite(total):
-            raise UserError(
-                f"pre-training diverged in epoch {epoch + 1}: the loss is {total}; lower the rate {settings.rate}"
-            )
+        where = f"pre-training diverged in epoch {epoch + 1}"
+        refuse_diverged(total / len(samples), where, f"lower the rate {settings.rate}")
         if progress:
             progress(total / len(samples), correct / len(samples))
     return module.eval()
 
 
+def _copy_of(start: nn.Sequential | None, network: Network) -> nn.Sequential:
+    return module_of(network) if start is None else copy.deepcopy(start)
+
+
 def pretrained(
-    network: Network, samples: Samples, settings: Pretraining, progress: PretrainProgress | None = None
+    network: Network,
+    samples: Samples,
+    settings: Pretraining,
+    progress: PretrainProgress | None = None,
+    start: nn.Sequential | None = None,
 ) -> tuple[nn.Sequential, Path]:
-    """Pre-train a network, or load the cached result for the same network, samples and settings.
+    """Pre-train a network, or load the cached result for the same network, samples, settings and start.
 
     Returns
     -------
@@ -125,12 +143,21 @@ def pretrained(
     """
 
     def make(path: Path) -> None:
-        state = pretrain(network, samples, settings, progress).state_dict()
+        state = pretrain(network, samples, settings, progress, start).state_dict()
         save_state(path, {name: one.numpy() for name, one in state.items()}, {}, force=True)
 
     code = (source_digest(Path(__file__)), package_version("torch"))
-    digest = digest_of(network, settings, *code, samples.inputs.tobytes(), samples.labels.tobytes())
-    path = cached("pretrained", f"{network.name}-{digest}.safetensors", make)
-    module = module_of(network)
+    own: list[object] = []
+    if start is not None:
+        frozen = [name for name, one in start.named_parameters() if not one.requires_grad]
+        own = [
+            start,
+            frozen,
+            *(part for name, one in start.state_dict().items() for part in (name, one.numpy().tobytes())),
+        ]
+    digest = digest_of(network, settings, *code, samples.inputs.tobytes(), samples.labels.tobytes(), *own)
+    name = re.sub(r"[^\w.-]", "_", Path(network.name).name)  # a user's network has the name of its file, with folders
+    path = cached("pretrained", f"{name}-{digest}.safetensors", make)
+    module = _copy_of(start, network)
     load_into(module, path)
     return module.eval(), path

@@ -67,6 +67,8 @@ class SkipEngine:
             return 0
         return self._layout.bytes * len(self._cache) if self._layout else self._cache.nbytes
 
+    # a run that diverges overflows float32; the caller sees it by the loss of the logits, not by NumPy's warnings
+    @np.errstate(over="ignore", invalid="ignore")
     def batch(self, samples: Samples, indices: Integers) -> Floats:
         """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         values = samples.values()
@@ -83,6 +85,7 @@ class SkipEngine:
             a -= x.T @ dh[:, number * self.rank : (number + 1) * self.rank]
         return logits
 
+    @np.errstate(over="ignore", invalid="ignore")  # as in `batch`
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes); the cache is not used."""
         values = samples.values()

@@ -203,7 +203,7 @@ def tune(
     Raises
     ------
     UserError
-        If network, samples and settings do not fit together, or the loss is no longer finite.
+        If network, samples and settings do not fit together, or the loss diverges.
     """
     engine = engine or engine_of(network, module, settings, len(task.tune))
     before = accuracy(engine, task.test) if before is None else before
@@ -216,8 +216,7 @@ def tune(
             logits[indices] = engine.batch(task.tune[indices], indices)
         seconds += time.perf_counter() - started
         loss = metrics.cross_entropy(logits, task.tune.labels)
-        if not np.isfinite(loss):
-            raise UserError(f"fine-tuning diverged in epoch {number + 1}: the loss is {loss}; lower the rate")
+        metrics.refuse_diverged(loss, f"fine-tuning diverged in epoch {number + 1}", f"lower the rate {settings.rate}")
         correct = metrics.accuracy(logits, task.tune.labels)
         epochs.append(Epoch(loss, correct, accuracy(engine, task.test) if watch else None))
         if progress:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from ...datasets.dataset import Samples
-from ...errors import UserError
+from ..metrics import refuse_diverged
 from .configuration import FederatedConfig
 from .federation import FederationResult, RoundMetrics, evaluated
 
@@ -41,7 +41,7 @@ def fedavg(
     Raises
     ------
     UserError
-        If the loss is not finite.
+        If the loss diverges.
     """
     module.eval()
     loss, right = evaluated(module, test)
@@ -71,8 +71,7 @@ def fedavg(
             for parameter, total in zip(module.parameters(), mean, strict=True):
                 parameter.copy_(total)
         loss, right = evaluated(module, test)
-        if not np.isfinite(loss):
-            raise UserError(f"FedAvg diverged in round {number + 1}: the loss is {loss}; lower its rate")
+        refuse_diverged(loss, f"FedAvg diverged in round {number + 1}", f"lower its rate {config.rate}")
         outcome.curve.append(RoundMetrics(float(np.mean(losses)), loss, right, (0, seen), uploaded))
         if progress:
             progress(outcome.curve[-1])

@@ -253,7 +253,7 @@ class FineTuning:
         Raises
         ------
         UserError
-            If the loss is no longer finite.
+            If the loss diverges.
         """
         objective = self.objective
         self.curve.append((0, objective.accuracy()))

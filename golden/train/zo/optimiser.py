@@ -194,7 +194,9 @@ class ZerothOrder(Optimizer):
             slopes.append((plus - minus) / (2 * self.eps if central else self.eps))
             means.append((plus + minus) / 2 if central else before)
             if not isfinite(slopes[-1]):
-                raise UserError(f"the loss is {plus} and {minus} on both sides of the parameters: lower lr or eps")
+                raise UserError(
+                    f"the loss is {plus} and {minus} on both sides of the parameters: lower the rate or eps"
+                )
         self._descend(positions, slopes)
         self.position += self.queries * span
         return sum(means) / len(means)

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...errors import UserError
 from ...fixed import Integers
 from ..batches import batches
+from ..metrics import refuse_diverged
 from .optimiser import ZerothOrder
 
 
@@ -71,7 +72,15 @@ def descend(
     Raises
     ------
     UserError
-        If a loss is not finite; the parameters are then as before that step.
+        With the step's number, if `ZerothOrder.step` refuses it, as for a loss that is not finite, and leaves the
+        parameters as before; or if its loss shows that the run has diverged, see `refuse_diverged`.
     """
-    for indices in schedule.indices(samples):
-        yield optimiser.step(closure_of(indices))
+    for number, indices in enumerate(schedule.indices(samples), start=1):
+        where = f"fine-tuning diverged in step {number} of {schedule.steps}"
+        try:
+            loss = optimiser.step(closure_of(indices))
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from error
+        rates = ", ".join(f"{group['lr']:g}" for group in optimiser.param_groups)
+        refuse_diverged(loss, where, f"lower the rate {rates} or eps {optimiser.eps:g}")
+        yield loss
