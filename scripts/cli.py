@@ -90,7 +90,7 @@ def _stopped_by_signals() -> Iterator[None]:
     A second signal during the clean-up ends the process at once. Signals that the caller of fabtune ignores, as a shell
     does in the background, stay ignored; outside the main thread nothing is changed.
     """
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     ours = [one for one, handler in usual.items() if signal.getsignal(one) == handler]
     if threading.current_thread() is not threading.main_thread():
         ours = []

@@ -41,7 +41,7 @@ from ..sim.compiled.comparison import simulated_core
 from ..sim.compiled.zeroth_order_job import PORTS
 from ..sim.compiled.zeroth_order_tune import zotrain_preset
 from .results import refuse_outputs
-from .start import Start, advance, pretrained_module, progress_bars
+from .start import Start, advance, progress_bars
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
             compiler()
             eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
     owned = shards(task.tune, config.clients, request.alpha, request.seed)
-    if module is None:
-        module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
+    module, _ = request.ready(network, module, task, pretraining_defaults(network.name, request.seed), console)
     plain = deployed(network)
     backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
     start = deployed_module(network, module)

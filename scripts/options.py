@@ -114,6 +114,9 @@ start = together(
     option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
     option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Sequential; FILE.py is run."),
     option("--weights", type=FILE, help="Its state dict; by default the network is pre-trained, and cached."),
+    option(
+        "--as-built", is_flag=True, help="Take the weights that BUILD made; by default they are pre-trained further."
+    ),
     option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples."),
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),

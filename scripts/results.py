@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,29 @@ def save_tuned(
     path = output or new_run("tune") / f"{name}.safetensors"
     save_state(path, tensors, {key: str(value) for key, value in metadata.items()}, force)
     return path
+
+
+def spoilt(loss: float, classes: int, before: float, after: float, remedy: str) -> str | None:
+    """Warning of a run that left the network worse than it was, and worse than guessing; None for any other.
+
+    Integers saturate where floats overflow: a run at too high a rate comes to its end, with a loss that is finite.
+
+    Parameters
+    ----------
+    loss : float
+        Mean cross entropy of the last epoch or steps.
+    classes : int
+    before, after : float
+        Fractions of held-out samples right.
+    remedy : str
+        What to do: ``lower --rate``.
+    """
+    if loss <= log(classes) or after >= before:
+        return None
+    return (
+        f"fine-tuning spoilt the network: {100 * before:.1f}% right before and {100 * after:.1f}% after, at a loss of "
+        f"{loss:.3g}, where guessing has {log(classes):.3g}: {remedy}"
+    )
 
 
 def core_line(result: Mapping[str, Any], what: str) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from torch import nn
 
 from ..golden.datasets.dataset import Task
@@ -18,7 +19,7 @@ from ..golden.errors import UserError
 from ..golden.models.checkpoint import load_into
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
-from ..golden.models.sequential import module_of, network_of
+from ..golden.models.sequential import check_finite, module_of, network_of
 from ..golden.models.user_model import user_module
 from ..golden.train.pretrain import Pretraining, pretrained
 
@@ -29,8 +30,8 @@ class Start:
 
     Parameters
     ----------
-    network, model, weights
-        Name of a preset; ``file.py:build``; file with a state dict.
+    network, model, weights, as_built
+        Name of a preset; ``file.py:build``; file with a state dict; whether the weights are those that ``build`` made.
     data, data_dir, drift
         See `task_of`.
     seed
@@ -40,6 +41,7 @@ class Start:
     network: str | None
     model: str | None
     weights: Path | None
+    as_built: bool
     data: str
     data_dir: Path | None
     drift: str | None
@@ -54,17 +56,22 @@ class Start:
         """Load the samples."""
         return task_of(self.data, self.data_dir, self.drift_name, self.seed)
 
-    def network_for(self, task: Task) -> tuple[Network, nn.Sequential | None]:
-        """Describe the network; the module is there if its weights are given.
+    def network_for(self, task: Task) -> tuple[Network, nn.Sequential]:
+        """Describe the network and load its module, which `ready` may have to pre-train.
 
         Raises
         ------
         UserError
-            If network and samples do not go together, or a file is wrong.
+            If network and samples do not go together, a file is wrong, or a user's weights are not finite.
         """
         if self.model and self.network:
             raise UserError("give --network or --model, not both")
+        if self.as_built and not self.model:
+            raise UserError("--as-built takes the weights of your own network: give it with --model FILE.py:BUILD")
+        if self.as_built and self.weights:
+            raise UserError("give --weights or --as-built, not both")
         if self.model:
+            torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
             module = user_module(self.model)
             network = network_of(module, task.test.shape, self.model)
         else:
@@ -77,30 +84,66 @@ class Start:
                         f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}"
                     )
                 part.check(task.name, network.classes)
-        if self.weights is None:
-            return network, None
-        load_into(module, self.weights)
+        if self.weights:
+            load_into(module, self.weights)
+        else:
+            check_finite(module, network.name)
         return network, module.eval()
+
+    def ready(
+        self, network: Network, module: nn.Sequential, task: Task, settings: Pretraining, console: Console
+    ) -> tuple[nn.Sequential, str]:
+        """Pre-train the module of `network_for`, or take it from the cache, unless its weights are given.
+
+        Returns
+        -------
+        torch.nn.Sequential
+            In evaluation mode.
+        str
+            Origin of the weights: a file, or the user's function.
+
+        Raises
+        ------
+        UserError
+            If the task has no samples to pre-train on, or pre-training diverges.
+        """
+        if self.weights:
+            return module, str(self.weights)
+        if self.as_built:
+            return module, str(self.model)
+        if not len(task.pretrain):
+            own = ", or take those that your function made with --as-built" if self.model else ""
+            raise UserError(f"{task.name} has no samples to pre-train on: give weights with --weights{own}")
+        name = f"pre-train {network.name}"
+        # in a log nothing is left of it: an error of the work that follows is one line there, too
+        with progress_bars(console, transient=not console.is_terminal) as progress:
+            bar = progress.add_task(name, total=settings.epochs)
+            start = module if self.model else None
+            trained, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name), start)
+            done = f"pre-trained {network.name}, cached in {file.name}"
+            progress.update(bar, completed=settings.epochs, description=done)
+        return trained, str(file)
 
 
 class Bars(Progress):
-    """Progress bars on a terminal, which vanish where an error ends the work: what is left is its one line.
-
-    Elsewhere there are none, so that stderr has errors and warnings alone.
-    """
-
-    def __init__(self, *columns: ProgressColumn, console: Console) -> None:
-        super().__init__(*columns, console=console, disable=not console.is_terminal)
+    """Progress bars that vanish where an error ends the work: what is left is its one line."""
 
     def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
-        self.live.transient = kind is not None
+        self.live.transient |= kind is not None
         super().__exit__(kind, *rest)
 
+    def stop(self) -> None:
+        """End the display."""
+        if self.live.transient and not self.console.is_terminal:
+            self.live.stop()  # Progress would leave an empty line in a log
+        else:
+            super().stop()
 
-def progress_bars(console: Console) -> Progress:
-    """Progress bars on a console."""
+
+def progress_bars(console: Console, transient: bool = False) -> Progress:
+    """Progress bars on a console, which stay there when they are full unless they are transient."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Bars(*columns, console=console)
+    return Bars(*columns, console=console, transient=transient)
 
 
 def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:
@@ -118,22 +161,3 @@ def core_bar(progress: Progress, name: str = "the core") -> Iterator[Callable[[s
     bar = progress.add_task(name, total=None)
     yield lambda stage: progress.update(bar, description=f"{name}: {stage}")
     progress.update(bar, total=1, completed=1, description=name)
-
-
-def pretrained_module(network: Network, task: Task, settings: Pretraining, console: Console) -> nn.Sequential:
-    """Pre-train a network, or take it from the cache.
-
-    Raises
-    ------
-    UserError
-        If the task has no samples to pre-train on.
-    """
-    if not len(task.pretrain):
-        raise UserError(f"{task.name} has no samples to pre-train on: give a checkpoint with --weights")
-    name = f"pre-train {network.name}"
-    with progress_bars(console) as progress:
-        bar = progress.add_task(name, total=settings.epochs)
-        module, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name))
-        done = f"pre-trained {network.name}, cached in {file.name}"
-        progress.update(bar, completed=settings.epochs, description=done)
-    return module

@@ -19,8 +19,8 @@ from ..golden.train.pretrain import Pretraining, pretraining_defaults
 from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.tune import spec_for, tune_rtl
-from .results import core_line, refuse_outputs, save_tuned
-from .start import Start, advance, core_bar, pretrained_module, progress_bars
+from .results import core_line, refuse_outputs, save_tuned, spoilt
+from .start import Start, advance, core_bar, progress_bars
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``seconds`` (fine-tuning alone),
-        ``cache_bytes``, ``saturations``, ``trained_parameters``, the settings, and ``adapters``, the file.
+        ``cache_bytes``, ``saturations``, ``trained_parameters``, the settings, ``warning`` (see `spoilt`),
+        ``start``, the origin of the weights, and ``adapters``, the file.
     """
     refuse_outputs([request.output], request.plot, request.force)
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
@@ -94,8 +95,7 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
         compiler()
         byte_inputs = task.tune.inputs.dtype == np.uint8
         spec_for(network, settings, len(task.tune), byte_inputs, request.core or DEFAULT_CORE)
-    if module is None:
-        module = pretrained_module(network, task, pretraining, console)
+    module, origin = request.ready(network, module, task, pretraining, console)
     result, facts = _tune(request, network, module, task, settings, console)
     described = {
         "network": network.name,
@@ -122,6 +122,14 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
         "trained_parameters": result.trained_parameters,
         **facts,
         **described,
+        "warning": spoilt(
+            result.epochs[-1].loss,
+            network.classes,
+            result.accuracy_before,
+            result.accuracy_after,
+            f"lower --rate {settings.rate:g}",
+        ),
+        "start": origin,
         "adapters": str(output),
     }
 

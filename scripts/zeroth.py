@@ -14,7 +14,6 @@ from rich.progress import Progress, TaskID
 
 from ..golden.cores.zotrain import ZotrainSpec
 from ..golden.errors import UserError
-from ..golden.models.sequential import module_of
 from ..golden.train.adapters.methods import METHODS as ADAPTER_METHODS
 from ..golden.train.pretrain import pretraining_defaults
 from ..golden.train.text.classifier import TextClassifier, default_folder
@@ -30,8 +29,8 @@ from ..golden.zo.split import Split
 from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
-from .results import core_line, refuse_outputs, save_tuned
-from .start import Start, core_bar, pretrained_module, progress_bars
+from .results import core_line, refuse_outputs, save_tuned, spoilt
+from .start import Start, core_bar, progress_bars
 
 POINTS = 20
 """Points of the plotted curve."""
@@ -108,8 +107,8 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``loss_before``, ``loss_after`` (means
         of the first and the last 50 steps'), ``seconds`` (of the steps), ``trained_parameters``, ``directions``,
-        the settings, ``weights``, the file, ``delta``, where one was asked for, and in a core's integers
-        ``saturations``.
+        the settings, ``warning`` (see `spoilt`), ``start``, the origin of the weights, ``weights``, the file,
+        ``delta``, where one was asked for, and in a core's integers ``saturations``.
     """
     if request.method not in METHODS:
         raise UserError(f"there is no method {request.method!r}; there are: {', '.join((*ADAPTER_METHODS, *METHODS))}")
@@ -126,9 +125,9 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     tuning: FineTuning | IntegerTuning
     spec = None
     if settings.writes_deltas and not text:
-        tuning, model, spec = _in_integers(request, console)
+        tuning, model, origin, classes, spec = _in_integers(request, console)
     else:
-        objective, model = _text(request) if text else _samples(request, console)
+        objective, model, origin, classes = _text(request) if text else _samples(request, console)
         tuning = FineTuning(objective, request.settings(model))
     settings = tuning.settings
     result, facts = _tune(tuning, spec, f"{request.method}, {model}", request.plot is not None, console)
@@ -165,6 +164,14 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
         **({} if result.saturations is None else {"saturations": result.saturations}),
         **facts,
         **described,
+        "warning": spoilt(
+            result.loss_after,
+            classes,
+            result.accuracy_before,
+            result.accuracy_after,
+            f"lower --rate {settings.rate:g} or --eps {settings.eps:g}",
+        ),
+        "start": origin,
         "weights": str(output),
     }
 
@@ -200,11 +207,13 @@ def _tune(
     return result, comparison.facts
 
 
-def _text(request: ZerothOrderRequest) -> tuple[Objective, str]:
-    """Load a transformer and a task of text."""
+def _text(request: ZerothOrderRequest) -> tuple[Objective, str, str, int]:
+    """Load a transformer and a task of text: the model's name, the origin of its weights, and the classes beside it."""
     for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
         if getattr(request, name) is not None:
             raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
+    if request.as_built:
+        raise UserError("--as-built belongs to a network of layers; a text task takes --model FOLDER")
     if request.engine == "rtl":
         raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
     task = text_task(request.data, request.data_dir, request.shots, request.seed)
@@ -214,19 +223,19 @@ def _text(request: ZerothOrderRequest) -> tuple[Objective, str]:
     generic = request.generic
     if generic is None and request.data_dir:
         generic = generic_text(request.data_dir)
-    return TextObjective(classifier, task, generic), "transformer"
+    return TextObjective(classifier, task, generic), "transformer", str(folder), len(task.prompts)
 
 
-def _samples(request: ZerothOrderRequest, console: Console) -> tuple[Objective, str]:
-    """Load samples and a network, and pre-train it if its weights are not given."""
+def _samples(request: ZerothOrderRequest, console: Console) -> tuple[Objective, str, str, int]:
+    """Load samples and a network, and pre-train it if its weights are not given; see `_text`."""
     task = request.task()
     network, module = request.network_for(task)
-    if module is None:
-        module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
-    return NetworkObjective(module, task), network.name
+    pretraining = pretraining_defaults(network.name, request.seed)
+    module, origin = request.ready(network, module, task, pretraining, console)
+    return NetworkObjective(module, task), network.name, origin, network.classes
 
 
-def _in_integers(request: ZerothOrderRequest, console: Console) -> tuple[IntegerTuning, str, ZotrainSpec]:
+def _in_integers(request: ZerothOrderRequest, console: Console) -> tuple[IntegerTuning, str, str, int, ZotrainSpec]:
     """Load samples and a network, and choose the core whose integers tune it; then pre-train, as `_samples` does."""
     task = request.task()
     network, module = request.network_for(task)
@@ -236,10 +245,11 @@ def _in_integers(request: ZerothOrderRequest, console: Console) -> tuple[Integer
     byte_inputs = task.tune.inputs.dtype == np.uint8
     spec = zotrain_for(network, settings, len(task.tune), byte_inputs, request.core or DEFAULT_CORE)
     if request.delta:
-        refuse_folded(has_own_names(network, module or module_of(network)))
-    if module is None:
-        module = pretrained_module(network, task, pretraining_defaults(network.name, request.seed), console)
-    return IntegerTuning(network, module, task, settings, spec.lanes, spec.columns), network.name, spec
+        refuse_folded(has_own_names(network, module))
+    pretraining = pretraining_defaults(network.name, request.seed)
+    module, origin = request.ready(network, module, task, pretraining, console)
+    tuning = IntegerTuning(network, module, task, settings, spec.lanes, spec.columns)
+    return tuning, network.name, origin, network.classes, spec
 
 
 def _advance(progress: Progress, bar: TaskID, name: str, step: int, loss: float, right: float | None) -> None:

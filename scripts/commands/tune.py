@@ -114,6 +114,8 @@ def command(as_json: bool, **options: Any) -> None:
 
         result = zeroth.run(_request(zeroth.ZerothOrderRequest, options), console)
         summary = zeroth.summary(result)
+    if result["warning"]:
+        click.echo(f"fabtune: warning: {result['warning']}", err=True)
     show_json(result) if as_json else click.echo(summary)
     sys.exit(0 if result.get("bit_exact", True) else 1)
 
@@ -134,8 +136,9 @@ def _refuse_with_gradients(options: dict[str, Any]) -> None:
         refuse_options(["rank"], method)
     if options["engine"] != "rtl":
         refuse_options(["core"], f"--engine {options['engine'] or 'golden'}")
-    if options["weights"]:
-        refuse_options(["pretrain_epochs", "pretrain_rate"], "--weights")
+    for given_weights in ("weights", "as_built"):
+        if options[given_weights]:
+            refuse_options(["pretrain_epochs", "pretrain_rate"], f"--{given_weights.replace('_', '-')}")
 
 
 def _refuse_with_zeroth_order(options: dict[str, Any]) -> None:

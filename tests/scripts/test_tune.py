@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,25 @@ def sigmoid():
 def small():
     return nn.Sequential(nn.Linear(6, 2))
 
+def nan():
+    module = build()
+    nn.init.constant_(module[0][1].running_mean, float("nan"))
+    return module
+
+def infinite():
+    module = build()
+    nn.init.constant_(module[2].weight, float("inf"))
+    return module
+
+def frozen():
+    return build().requires_grad_(False)
+
+def loaded():
+    import torch
+    module = build()
+    module.load_state_dict(torch.load("mine.pt"))
+    return module
+
 def broken():
     raise RuntimeError("on purpose,\\nin two lines")
 
@@ -43,6 +63,7 @@ def _folder(fabtune, tmp_path):
         samples |= {f"x_{part}": (centre + rng.normal(0, 0.3, (60, 6))).astype(np.float32), f"y_{part}": labels}
     np.savez("mine.npz", **samples)
     np.savez("label.npz", **(samples | {"y_tune": np.full(60, 3)}))
+    np.savez("alone.npz", **{name: one for name, one in samples.items() if "train" not in name})
     np.savez("nan.npz", **(samples | {"x_test": np.full((60, 6), np.nan, np.float32)}))
     np.savez("objects.npz", **(samples | {"x_tune": np.array([{}], object)}))
     torch.manual_seed(0)
@@ -100,6 +121,43 @@ def test_a_users_network_weights_and_samples(fabtune, tmp_path):
     assert (tmp_path / "build/runs/latest/npz-ft-all.safetensors").is_file()
 
 
+def before(fabtune, *arguments):
+    """Report of a fine-tuning of next to nothing: its start."""
+    asked = ("--method", "skip2-lora", "--engine", "float", "--epochs", 1, "--rate", "1e-30", "--data", "npz:mine.npz")
+    status, out, err = fabtune("tune", *asked, *arguments, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def test_weights_of_a_users_function_are_used(fabtune, tmp_path, monkeypatch):
+    """As they are with ``--as-built``, and otherwise as the start of pre-training."""
+    monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "cache"))
+    given = before(fabtune, "--model", "mine.py:build", "--weights", "mine.pt")
+    built = before(fabtune, "--model", "mine.py:loaded", "--as-built")
+    assert given["accuracy_before"] == built["accuracy_before"]
+    assert (given["start"], built["start"]) == ("mine.pt", "mine.py:loaded")
+    assert not (tmp_path / "cache").exists()
+    slow = ("--pretrain-epochs", 1, "--pretrain-rate", "1e-30", "--seed", 1)
+    trained = before(fabtune, "--model", "mine.py:loaded", *slow)
+    tensors, _ = load_saved(Path(trained["start"]))
+    assert np.array_equal(tensors["2.weight"], torch.load("mine.pt")["2.weight"].numpy())
+
+
+def test_drawn_weights_are_those_of_the_seed(fabtune):
+    torch.manual_seed(3)  # what was drawn before does not matter
+    one = before(fabtune, "--model", "mine.py:build", "--pretrain-epochs", 1)
+    assert before(fabtune, "--model", "mine.py:build", "--pretrain-epochs", 1)["start"] == one["start"]
+    assert before(fabtune, "--model", "mine.py:build", "--pretrain-epochs", 1, "--seed", 1)["start"] != one["start"]
+
+
+def test_nothing_is_written_beside_a_users_model(fabtune, tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "mine.py").rename(tmp_path / "models" / "mine.py")
+    for folder in (tmp_path / "models", "models"):
+        before(fabtune, "--model", f"{folder}/mine.py:build", "--pretrain-epochs", 1)
+    assert [one.name for one in (tmp_path / "models").iterdir()] == ["mine.py"]
+
+
 def test_what_is_there_is_kept(fabtune, tmp_path):
     (tmp_path / "a.safetensors").write_text("precious")
     for option in ("--output", "--plot"):
@@ -152,6 +210,15 @@ MISTAKES = {
     "tune --data npz:mine.npz --model mine.py:broken": "on purpose, in two lines",
     "tune --data npz:mine.npz --model mine.py:other": "not a torch.nn.Sequential",
     "tune --data npz:mine.npz --model mine.py:gone": "gone",
+    "tune --data npz:mine.npz --model mine.py:nan": "mine.py:nan: 0.1.running_mean has NaN or infinity",
+    "tune --data npz:mine.npz --model mine.py:infinite": "mine.py:infinite: 2.weight has NaN or infinity",
+    "tune --data npz:mine.npz --model mine.py:nan --as-built": "mine.py:nan: 0.1.running_mean has NaN or infinity",
+    "tune --data npz:mine.npz --model mine.py:frozen": "no parameter of mine.py:frozen requires gradients",
+    "tune --as-built": "--as-built takes the weights of your own network: give it with --model",
+    "tune --data npz:mine.npz --model mine.py:build --as-built --weights mine.pt": "--weights or --as-built, not both",
+    "tune --data npz:mine.npz --model mine.py:build --as-built --pretrain-epochs 3": "no meaning with --as-built",
+    "tune --data npz:alone.npz --model mine.py:build": "or take those that your function made with --as-built",
+    "tune --method mezo --data csv:. --as-built": "--as-built belongs to a network of layers",
     "tune --data npz:mine.npz --model gone.py:build": "gone.py",
     "tune --data npz:mine.npz --model mine.py": "mine.py",
     "tune --data npz:mine.npz --model mine.py:build --weights other.pt": "other.pt",

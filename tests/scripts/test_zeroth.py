@@ -166,3 +166,46 @@ MISTAKES = {
 @pytest.mark.parametrize("command", MISTAKES)
 def test_mistakes(refused, command):
     assert MISTAKES[command] in refused(command)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            "--method mezo --rate 10",
+            "fine-tuning diverged in step 2 of 20: the loss is 2.606e+08; lower the rate 10 or ",
+        ),
+        ("--method mezo --rate 1e30", "fine-tuning diverged in step 2 of 20: the loss is nan and nan"),
+        ("--method mezo --eps 1e30", "fine-tuning diverged in step 1 of 20: the loss is nan and nan"),
+        ("--method pezo-otf --engine float --rate 1e5", "fine-tuning diverged in step 2 of 20: the loss is"),
+        ("--method sparse-zo --mask random --rate 1e9", "fine-tuning diverged in step 1 of 20: moving by"),
+        ("--method instantft --engine float --rate 1e6", "fine-tuning diverged in epoch 1: the loss is nan; lower the"),
+        ("--method skip2-lora --engine float --rate 1e30", "fine-tuning diverged in epoch 1: the loss is nan"),
+        ("--method ft-all --engine float --rate 100", "fine-tuning diverged in epoch 1: the loss is 2.15"),
+        ("--pretrain-rate 1e10", "pre-training diverged in epoch 1: the loss is nan; lower the rate 1"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_run_that_diverges_is_one_line_and_leaves_nothing(refused, options, line, as_json):
+    length = "--epochs 3" if "-zo" not in options and "ezo" not in options else "--steps 20"
+    asked = f"tune {options} {length} -o tuned.safetensors --plot a.png" + " --json" * as_json
+    assert line in refused(asked)
+
+
+@pytest.mark.parametrize("options", ["--method pezo-otf --steps 20 --rate 1", "--epochs 3 --rate 2"])
+def test_integers_that_diverge_come_with_a_warning(fabtune, options):
+    """They saturate: the run comes to its end, and the result is there."""
+    status, out, err = fabtune("tune", *options.split(), "--json")
+    assert status == 0
+    warning = json.loads(out)["warning"]
+    assert warning.startswith("fine-tuning spoilt the network: 45.7% right before and ")
+    assert "where guessing has 2.3: lower --rate " in warning
+    assert err.splitlines()[-1] == f"fabtune: warning: {warning}"
+
+
+def test_a_run_that_learns_has_no_warning(fabtune):
+    status, out, err = fabtune("tune", "--method", "pezo-otf", "--steps", 100, "--json")
+    assert status == 0
+    assert json.loads(out)["warning"] is None
+    assert "warning" not in err
