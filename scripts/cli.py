@@ -110,7 +110,7 @@ def _stopped_by_signals() -> Iterator[None]:
 
 
 def _complain(message: str) -> None:
-    click.echo(f"fabtune: {message}", err=True)
+    click.echo(f"fabtune: {' '.join(message.splitlines())}", err=True)  # a name of a file may have a line break
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

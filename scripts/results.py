@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Collection, Mapping
 from math import log
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden.errors import UserError
 from ..golden.models.checkpoint import refuse_existing, save_state
-from .outputs import new_run
+from .outputs import RUNS, new_run
 
 
-def refuse_outputs(outputs: Iterable[Path | None], plot: Path | None, force: bool) -> None:
-    """Refuse to replace files that the user named, and a plot whose name ends in no known kind of picture.
+def refuse_outputs(outputs: Collection[Path | None], plot: Path | None, force: bool) -> None:
+    """Refuse outputs that could not be written after the work.
+
+    Parameters
+    ----------
+    outputs : collection of (Path or None)
+        Files; None for the one in the folder of a new run.
+    plot : Path, optional
+    force : bool
+        Replace them.
 
     Raises
     ------
     UserError
-        Naming the file.
+        Naming a file that is there and may not be replaced, one that is named twice, one whose folder cannot be made or
+        written, or a plot whose name ends in no known kind of picture.
     """
-    for path in filter(None, (*outputs, plot)):
+    named = [path for path in (*outputs, plot) if path]
+    for at, path in enumerate(named):
         refuse_existing(path, force)
+        if path.absolute() in [other.absolute() for other in named[:at]]:
+            raise UserError(f"{path} is named for two outputs: choose another file for one of them")
+    default = [RUNS / "latest"] if outputs and None in outputs else []
+    for path in (*named, *default):
+        folder = next(one for one in path.absolute().parents if one.exists())
+        if not folder.is_dir():
+            raise UserError(f"{path}: {folder} is a file, not a folder")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UserError(f"{path}: the folder {folder} cannot be written")
     if plot:
         from .curve import check
 

@@ -112,7 +112,7 @@ def run(request: ZerothOrderRequest, console: Console) -> dict[str, Any]:
     """
     if request.method not in METHODS:
         raise UserError(f"there is no method {request.method!r}; there are: {', '.join((*ADAPTER_METHODS, *METHODS))}")
-    refuse_outputs((request.output, request.delta), request.plot, request.force)
+    refuse_outputs([request.output, *filter(None, [request.delta])], request.plot, request.force)
     settings = request.settings("")  # refuses wrong settings before anything is trained
     text = is_text(request.data)
     if not settings.writes_deltas:

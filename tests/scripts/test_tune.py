@@ -168,6 +168,16 @@ def test_what_is_there_is_kept(fabtune, tmp_path):
     assert fabtune("tune", *SHORT, "--output", "a.safetensors", "--force")[0] == 0
 
 
+def test_outputs_that_cannot_be_written_are_told_before_the_work(refused, tmp_path):
+    message = "label.npz is a file, not a folder"
+    assert message in refused("tune -o label.npz/below/a.safetensors")
+    assert message in refused("tune -o a.safetensors --plot label.npz/a.png")
+    assert "a.png is named for two outputs" in refused("tune -o a.png --plot a.png")
+    assert "a.d is named for two outputs" in refused("tune --method pezo-otf -o a.d --delta ./a.d")
+    (tmp_path / "build").write_text("")
+    assert "build is a file, not a folder" in refused("tune")
+
+
 MISTAKES = {
     "tune --method lora": "no method 'lora'; there are: ft-all, ft-last",
     "tune --method lora-all": "changes the network itself",
