@@ -34,6 +34,7 @@ class LiteHost:
     async def post(self, name, value, order="both"):
         """Write a register without waiting for the answer; returns after how many cycles it was taken.
 
+        Let some cycles pass before a `write` or `read`, so that the answer is gone and the register has its value.
         Two in a row are as close as the bus allows: the second is offered in the cycle after the first was taken.
         `order`: address and data at once ("both"), or the address ("aw") or the data ("w") before the other.
         """

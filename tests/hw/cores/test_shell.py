@@ -237,6 +237,23 @@ def test_the_interrupt_is_raised_where_it_is_enabled(bench):
     bench(body)
 
 
+def test_the_interrupts_registers_can_be_written_while_a_command_runs(bench):
+    async def body(ctx, shell, host, seen):
+        await host.write(command=99)
+        await settle(ctx)
+        await host.post("command", Command.FILL)
+        await host.post("interrupt", 1)
+        await host.post("interrupt_enable", 1)
+        await settle(ctx)
+        assert await host.status() == BUSY
+        assert (await host.read("interrupt"), await host.read("interrupt_enable")) == (0, 1)
+        await end(ctx, shell)
+        await ctx.tick().repeat(2)
+        assert ctx.get(shell.interrupt)
+
+    bench(body)
+
+
 def test_counters_count_the_last_command_alone(bench):
     async def body(ctx, shell, host, seen):
         counts = shell.control.counts
