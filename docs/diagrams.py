@@ -130,8 +130,8 @@ def zeroth_trainer() -> list[str]:
 def zeroth_core() -> str:
     """The zeroth-order core in detail: the picture of its page."""
     parts = [
-        rectangle(16, 16, 868, 400, PANEL),
-        rectangle(160, 30, 708, 370, PAPER, dashed=True),
+        rectangle(16, 16, 868, 478, PANEL),
+        rectangle(160, 30, 708, 448, PAPER, dashed=True),
         text(174, 48, "zotrain", 14, 600, anchor="start"),
         box(32, 60, 96, 60, "Host", ["driver"], GREY),
         box(32, 196, 96, 150, "DRAM", ["samples", "order list", "weights", "deltas", "records"], GREY),
@@ -145,6 +145,7 @@ def zeroth_core() -> str:
         box(520, 226, 160, 58, "Loss difference", ["softmax, trapezoid"], AMBER),
         box(720, 226, 132, 58, "Records", ["position, c, dL, p"], BLUE),
         box(720, 312, 132, 58, "Logits", ["of an inference"], BLUE),
+        box(564, 406, 160, 58, "Cut memory", ["outputs of the first part"], GREEN),
         arrow((128, 86), (176, 86), both=True),
         arrow((128, 270), (176, 270), both=True),
         arrow((400, 198), (400, 226)),
@@ -155,9 +156,10 @@ def zeroth_core() -> str:
         arrow((520, 169), (500, 169), (500, 255), (480, 255)),
         arrow((680, 255), (720, 255)),
         arrow((680, 341), (720, 341)),
-        arrow((280, 330), (300, 330), (300, 386), (600, 386), (600, 370)),
+        arrow((280, 330), (300, 330), (300, 386), (548, 386), (548, 370)),
+        arrow((644, 370), (644, 406), both=True),
     ]
-    return drawing(900, 432, "zotrain: generator, deltas, offsets, forward engine, loss difference, coefficient", parts)
+    return drawing(900, 510, "zotrain: generator, deltas, offsets, forward engine, cut memory, loss difference", parts)
 
 
 def contract() -> list[str]:

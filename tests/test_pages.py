@@ -220,7 +220,7 @@ SIMULATED = {
     "coefficient": {"gaps": [18]},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
     "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},
-    "axi_registers": {},
+    "axi_registers": {"undrawn": {"s_axi_control_wstrb": 0xF}},
 }
 """Diagrams that are replayed: parameters of the block, inputs that are not drawn, cycles before the diagram begins, and
 cycles that each broken line leaves out, in which inputs keep their levels; with `packet` every so many transfers of `i`

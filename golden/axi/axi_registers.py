@@ -56,7 +56,7 @@ class Model:
         return int(self._pending[name] & enabled != 0)
 
     def write(self, address: int, value: int, strobe: int) -> int:
-        """Write a word, bytes by `strobe`; returns the response."""
+        """Write a word, bytes by `strobe`; returns the response. While `locked` is 1, locked registers ignore it."""
         register = self._by_word.get(address // WORD)
         if register is None or register.access == "R":
             return SLVERR

@@ -69,7 +69,7 @@ class Register:
     reset : int
         Value after reset of a register that the host writes and reads.
     locked : bool
-        Writes are ignored while a command runs.
+        Writes are ignored from the write of a command to the command's end.
     """
 
     name: str

@@ -200,12 +200,16 @@ class Mapping:
     @cached_property
     def sample_buffers(self) -> int:
         """Samples that have room in the activation memory: two, unless it would become deeper than a block RAM."""
-        return 2 if (2 * self.sample_values + self.sides * self.side_values) // self.lanes < 512 else 1
+        rest = self._regions[-1] - self._regions[1] + (self.sides - 1) * self.side_values
+        return 2 if (2 * self.sample_values + rest) // self.lanes < 512 else 1
 
     @property
     def side_values(self) -> int:
-        """Values from a region of one side to that of the next one: those of all stages' outputs."""
-        return self._regions[-1] - self._regions[1]
+        """Values from a region of one side to that of the other one.
+
+        All stages' outputs; `lanes` more, as those of the last stage are written behind the regions, too.
+        """
+        return self._regions[-1] - self._regions[1] + self.lanes
 
     @property
     def activation_values(self) -> int:

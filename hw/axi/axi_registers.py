@@ -19,7 +19,7 @@ class AxiRegisters(wiring.Component):
     Address and data of a write may come in either order. `LATENCY` cycles after the later of the two the register has
     its new value and the answer is there; so is a read's `LATENCY` cycles after its address. An address without a
     register and a write to a register that is only read are answered SLVERR; a register that is only written reads
-    as 0.
+    as 0. Writes take effect every other cycle at most.
 
     Parameters
     ----------
@@ -41,7 +41,9 @@ class AxiRegisters(wiring.Component):
     NAME_line : Out(1), for each W1C register
         High while a bit is set that is set in the register NAME_enable, too; without such a register, any bit.
     locked : In(1)
-        Writes to the map's locked registers are answered OKAY and ignored.
+        Writes to the map's locked registers are answered OKAY and ignored. It counts in the cycle before the one in
+        which the register would have its new value. A core that raises it in the cycle after a strobe, from a
+        flip-flop, ignores every write behind the strobe's.
     """
 
     LATENCY = 2
@@ -79,6 +81,8 @@ class AxiRegisters(wiring.Component):
         have_address, have_data, act = Signal(), Signal(), Signal()
         word = Signal(self.map.address_bits - 2)
         write = Signal(bus.w.payload.shape())
+        # The next address and data are taken only after `act`, so that it is never high in two cycles in a row. That
+        # makes the lock tight: a core raises `locked` in the cycle after a strobe, two after the `act` of its write.
         m.d.comb += [
             bus.aw.ready.eq(~have_address),
             bus.w.ready.eq(~have_data),

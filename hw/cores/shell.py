@@ -100,8 +100,11 @@ class Shell(wiring.Component):
 
     A command is checked, one check a cycle; the first check that fails ends it with its code. Otherwise it is started
     once the trainer is ready and runs to its end or to a fault. After a fault all traffic to the memory is stopped,
-    what is outstanding is waited for, and `clear` resets the trainer. Each command ends with the interrupt. While one
-    runs, writes to the command and to settings are ignored.
+    what is outstanding is waited for, and `clear` resets the trainer. Each command ends with the interrupt.
+
+    From the write of a command to the command's end, writes to the command and to settings are ignored and not queued,
+    however close behind they are; what was written before the command counts. The interrupt's registers can always be
+    written.
 
     Parameters
     ----------
@@ -144,6 +147,7 @@ class Shell(wiring.Component):
         busy, done, error = Signal(), Signal(), Signal(self.core.error_bits)
         m.d.comb += [
             self.interrupt.eq(registers.interrupt_line),
+            # busy rises a cycle after command_strobe: the first in which a write behind the command can take effect
             registers.locked.eq(busy),
             registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
             control.command.eq(registers.command),

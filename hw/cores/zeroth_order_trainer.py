@@ -10,7 +10,7 @@ from ...golden.axi.bus import BEAT, BEAT_COUNT_BITS
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command, Error
 from ...golden.zo.deltas import DELTA
-from ...golden.zo.split import MOST_PERTURBATIONS
+from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_memory import OutputReader
 from ..rng.generators import generator_of
@@ -287,7 +287,9 @@ class ZerothOrderTrainer(wiring.Component):
         position = self._position(m)
         steps_left, last_step, release = Signal(32), Signal(), Signal()
         # the perturbation in progress, the slopes that are still to come, and whether the walk is over
-        i, j, slopes_left = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS)), Signal(7)
+        i, j = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS))
+        slopes_left = Signal(range(MOST_SLOPES + 1))
+        p1, p2 = (value[: MOST_PERTURBATIONS.bit_length()] for value in (settings.p1, settings.p2))
         last_i, last_j, cut, walked = Signal(), Signal(), Signal(), Signal()
         words, begins = Signal(WalkRange), Signal()
         start, kind, final, restart = Signal(), Signal(Walk), Signal(), Signal()
@@ -300,8 +302,8 @@ class ZerothOrderTrainer(wiring.Component):
             walk.gap.eq(settings.gap),
             cut.eq(settings.cut != 0),
             last_step.eq(steps_left == 1),
-            last_i.eq(i == settings.p1[:5] - 1),
-            last_j.eq(j == settings.p2[:5] - 1),
+            last_i.eq(i == p1 - 1),
+            last_j.eq(j == p2 - 1),
             passes.cut.eq(settings.cut),
             passes.first.eq(Mux(words == WalkRange.SECOND, settings.cut, 0)),
             passes.last.eq(Mux(words == WalkRange.FIRST, settings.cut - 1, final_stage)),
@@ -318,9 +320,9 @@ class ZerothOrderTrainer(wiring.Component):
             walk.coefficient.eq(updates.walk.payload.coefficient),
             *(getattr(job, name).eq(getattr(settings, name)) for name in ("order", "samples", "sample_count", "steps")),
             job.batch.eq(settings.batch),
-            job.repeats.eq(Mux(infer, 1, settings.p1)),
-            updates.first.eq(settings.p1),
-            updates.second.eq(settings.p2),
+            job.repeats.eq(Mux(infer, 1, p1)),
+            updates.first.eq(p1),
+            updates.second.eq(p2),
             updates.cut.eq(cut),
             updates.scalars.eq(settings.scalars),
             slopes.start.eq(control.start),

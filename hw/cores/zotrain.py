@@ -95,12 +95,14 @@ class Zotrain(wiring.Component):
         p1, p2 = settings.p1, settings.p2
         wrong = [(one == 0) | (one > MOST_PERTURBATIONS) for one in (p1, p2)]
         several = (p2 != 1) & (cut == 0)
-        slopes = p1[:5] * p2[:5]
+        # values out of range are refused by another check
+        samples, at = batch[: LARGEST_BATCH.bit_length()], cut[: (cuts - 1).bit_length()]
+        first, second = (one[: MOST_PERTURBATIONS.bit_length()] for one in (p1, p2))
         return [
             Check(train & (cut >= cuts), Error.BAD_CUT, cut),
-            Check(train & (batch[:9] > most[cut[: (cuts - 1).bit_length()]]), Error.BAD_BATCH, batch),
+            Check(train & (samples > most[at]), Error.BAD_BATCH, batch),
             Check(train & wrong[0], Error.BAD_SPLIT, p1),
-            Check(train & (wrong[1] | several | (slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
+            Check(train & (wrong[1] | several | (first * second > MOST_SLOPES)), Error.BAD_SPLIT, p2),
             Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
             Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
         ]

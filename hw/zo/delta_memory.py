@@ -39,9 +39,9 @@ class WalkRange(IntEnum):
 
     ALL = 0
     FIRST = 1
-    """Those of the stages before the cut."""
+    """Words of the stages before the cut."""
     SECOND = 2
-    """Those of the stages behind it."""
+    """Words of the stages behind it."""
 
 
 class WalkControl(wiring.Signature):

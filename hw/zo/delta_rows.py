@@ -106,10 +106,11 @@ class DeltaRows(wiring.Component):
             write = Mux(loading, load_beat == number, self.write)
             values = Mux(loading, self.load.payload[: 32 * count], Value.cast(self.write_row)[bits_of])
             if self.shares:
-                write = write | self.shared.write
+                write = write | (self.shared.write & ~own)
                 values = Mux(own, values, Value.cast(self.shared.data)[bits_of])
                 other = part.read_port()
-                m.d.comb += [other.addr.eq(store), other.en.eq(self.shared.read)]
+                # one port: synthesis must see that it never reads and writes in a cycle
+                m.d.comb += [other.addr.eq(store), other.en.eq(self.shared.read & ~self.shared.write & ~own)]
                 rows_of_other.append(other.data)
             m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
             # a register with a reset: the output latch of the memory

@@ -47,7 +47,7 @@ class SlopeRecorder(wiring.Component):
     clipped : Out, 1
         With `o`: the coefficient was clipped.
     start, address, batch, write, empty
-        Of the records, see `RecordWriter`.
+        Ports of the records, see `RecordWriter`.
     """
 
     def __init__(self, classes: int) -> None:

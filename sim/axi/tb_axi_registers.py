@@ -1,4 +1,4 @@
-"""Bench of `axi_registers`: random accesses while what the core drives changes, then more without a reset."""
+"""Bench of `axi_registers`: random accesses while what the core drives and its lock change; more without a reset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer(model: Model, step: Step) -> tuple[int, int]:
 
 
 def scenario(spec: AxiRegistersSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Random accesses, one in ten to no register, while what the core drives changes; a second time unreset."""
+    """Random accesses, one in ten to no register, while what the core drives and its lock change; again unreset."""
     model = Model(spec.map, spec.signature)
     return [_phase(spec, rng, model, max(words // 4, 8), reset) for reset in (True, False)]
 
@@ -44,6 +44,7 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
     shown, settings = ([item.name for item in spec.map.accessed(access)] for access in ("R", "RW"))
     steps: list[Step] = [Step("read", offset) for offset in known]
     kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
+    locked = model.wires["locked"]
     while len(steps) < count:
         kind = kinds[rng.choice(5, p=(0.4, 0.3, 0.1, 0.05, 0.15))]
         offset = int(rng.choice(known)) if rng.random() < 0.9 else WORD * int(rng.integers(64))
@@ -54,7 +55,11 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
                 Step(kind, offset, value, strobe if kind == "write" else WHOLE)
             )  # all of an answer is compared
         elif kind == "set":
-            steps.append(Step(kind, str(rng.choice(shown)), value))
+            if rng.random() < 0.5:
+                locked = 1 - locked
+                steps.append(Step(kind, "locked", locked))
+            else:
+                steps.append(Step(kind, str(rng.choice(shown)), value))
         elif kind == "pulse":
             steps.append(Step(kind, "finished"))
         else:

@@ -17,9 +17,12 @@ from fabtune.boards.estimate.estimate import (
     estimate_verilog,
 )
 from fabtune.boards.estimate.netlist import Bit, Cell, Netlist
+from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.rng.urng import UrngSpec
+from fabtune.hw.nn.interfaces import CutRows
 from fabtune.hw.verilog import emit
+from fabtune.hw.zo.delta_rows import DeltaRows
 
 KEYS = ["lut", "ff", "bram36", "uram", "dsp"]
 
@@ -221,3 +224,14 @@ def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
     assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 3)
     monkeypatch.setattr(estimate_module, "package_version", lambda name: "another")
     assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 4)
+
+
+def test_a_shared_port_takes_no_further_ultra_ram() -> None:
+    """The rows of the cut memory are behind those of the deltas: one memory with two ports."""
+    mapping = ZotrainSpec(**ZotrainSpec.presets["fast"]).mapping
+    rows, width = 4 * mapping.all_rows, 8
+    ultra_rams = [
+        estimate_rtlil(rtlil.convert(DeltaRows(rows, width, "ultra", shared), name="rows"), "rows").resources["uram"]
+        for shared in (None, CutRows(mapping.forward, 2048))
+    ]
+    assert ultra_rams == [4, 4]

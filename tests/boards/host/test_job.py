@@ -178,6 +178,29 @@ def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
 
 
+@pytest.mark.parametrize("behind", ["commands", "settings"])
+def test_what_is_written_right_behind_a_job_is_ignored(small: tuple[Any, Case], behind: str) -> None:
+    """The whole job runs, with its settings; nothing that came too early is done later."""
+    program, case = small
+    device, core = _simulated(program, case.spec)
+    tuner = FineTuner(core, case.spec, SAMPLES)
+    tuner.load(case.job.frozen)
+    write = core.write
+    too_early = {
+        "commands": [("command", command) for command in reversed(Command)],
+        "settings": [(name, 1) for name in CORE.setting_names],
+    }[behind]
+
+    def hurried(name: str, value: int) -> None:
+        write(name, value)
+        if (name, value) == ("command", Command.TUNE):
+            for late, wrong in too_early:
+                write(late, wrong)
+
+    core.write = hurried  # type: ignore[method-assign]
+    _check(case, device, tuner)
+
+
 def test_an_inference_empties_the_cache_on_the_chip() -> None:
     program, spec = _program(**SMALL, cache="chip")
     case = _case(spec)

@@ -16,15 +16,21 @@ OKAY, SLVERR = 0, 2
 SIGNATURE = 0xFAB7C0DE
 SPEC = AxiRegistersSpec(signature=SIGNATURE)
 FREE = next(offset for offset in range(0, 256, 4) if offset not in [register.offset for register in REGISTERS])
+LOCKED = [item.name for item in REGISTERS if item.locked]
+ORDERS = ("both", "aw", "w")
+"""Which of a write's channels comes first."""
 BY_ACCESS = {access: [item for item in REGISTERS if item.access == access] for access in ("R", "W", "RW", "W1C")}
 
 
 class Host:
-    """A manager that stalls at random, and counts the cycles in which `command_strobe` is 1."""
+    """A manager that stalls at random, and notes the cycles in which `command_strobe` is 1.
+
+    With `locks` it also is the core: `locked` rises in the cycle after `command_strobe`, as a flip-flop does.
+    """
 
     def __init__(self, ctx, dut, stall=0.0, seed=1):
         self.ctx, self.dut, self.stall, self.rng = ctx, dut, stall, np.random.default_rng(seed)
-        self.strobes = []
+        self.strobes, self.times, self.cycle, self.locks = [], [], 0, False
 
     async def tick(self, *signals):
         if not hasattr(self.dut, "command"):
@@ -32,6 +38,10 @@ class Host:
         sampled = await self.ctx.tick().sample(self.dut.command_strobe, self.dut.command, *signals)
         strobe, command, *values = sampled[2:]
         self.strobes += [command] * strobe
+        self.times += [self.cycle] * strobe
+        self.cycle += 1
+        if strobe and self.locks:
+            self.ctx.set(self.dut.locked, 1)
         return values
 
     async def wait(self):
@@ -58,7 +68,8 @@ class Host:
         self.ctx.set(channel.ready, 0)
         return payload
 
-    async def write(self, offset, value, strobe=0xF, order="both"):
+    async def post(self, offset, value, strobe=0xF, order="both"):
+        """Write without waiting for the answer: where answers are taken, the next write can follow at once."""
         bus = self.dut.bus
         self.ctx.set(bus.aw.payload.address, offset)
         self.ctx.set(bus.w.payload, {"data": value, "strobe": strobe})
@@ -66,7 +77,10 @@ class Host:
         for channels in rounds:
             await self.wait()
             await self.send(*channels)
-        return (await self.take(bus.b)).response
+
+    async def write(self, offset, value, strobe=0xF, order="both"):
+        await self.post(offset, value, strobe, order)
+        return (await self.take(self.dut.bus.b)).response
 
     async def read(self, offset):
         self.ctx.set(self.dut.bus.ar.payload.address, offset)
@@ -89,7 +103,7 @@ def simulate(body, stall=0.0, spec=SPEC):
     simulator.run()
 
 
-@pytest.mark.parametrize("order", ["both", "aw", "w"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("stall", [0.0, 0.6])
 def test_settings_are_kept(order, stall):
     async def body(ctx, dut, host):
@@ -162,6 +176,70 @@ def test_locked_registers_ignore_writes():
         ctx.set(dut.locked, 0)
         await host.write(REGISTERS["rate"].offset, 7)
         assert ctx.get(dut.rate) == 7
+
+    simulate(body)
+
+
+@pytest.mark.parametrize("high", range(-1, 4))
+def test_the_lock_counts_in_the_cycle_before_the_new_value(high):
+    """`locked` is high in one cycle alone, so many after the one in which address and data are taken."""
+
+    async def body(ctx, dut, host):
+        bus = dut.bus
+        ctx.set(bus.b.ready, 1)
+        ctx.set(dut.locked, high == -1)
+        await host.tick()
+        ctx.set(dut.locked, high == 0)
+        await host.post(REGISTERS["rate"].offset, 5)
+        for cycle in range(1, 5):
+            ctx.set(dut.locked, high == cycle)
+            await host.tick()
+        assert ctx.get(dut.rate) == (0 if high == AxiRegisters.LATENCY - 1 else 5)
+
+    simulate(body)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_at_most_every_other_cycle_a_write_takes_effect(order):
+    async def body(ctx, dut, host):
+        ctx.set(dut.bus.b.ready, 1)
+        for command in range(1, 41):
+            await host.post(REGISTERS["command"].offset, command, order=order)
+        for _ in range(3):
+            await host.tick()
+        assert host.strobes == list(range(1, 41))
+        assert set(np.diff(host.times)) == {2 if order == "both" else 3}
+
+    simulate(body)
+
+
+@pytest.mark.parametrize("first", ORDERS)
+def test_a_core_that_locks_a_cycle_after_the_strobe_ignores_all_that_follows(first):
+    """Every locked register, from the earliest write behind the command on, and after the lock as before."""
+
+    async def body(ctx, dut, host):
+        ctx.set(dut.bus.b.ready, 1)
+        host.locks = True
+        for name, order, distance in [
+            (name, order, cycles) for name in LOCKED for order in ORDERS for cycles in range(5)
+        ]:
+            host.strobes.clear()
+            before = ctx.get(getattr(dut, name))
+            await host.post(REGISTERS["command"].offset, 3, order=first)
+            for _ in range(distance):
+                await host.tick()
+            await host.post(REGISTERS[name].offset, before ^ 5, order=order)
+            for _ in range(3):
+                await host.tick()
+            assert (ctx.get(dut.command), host.strobes) == (3, [3]), (name, order, distance)
+            assert ctx.get(getattr(dut, name)) == (3 if name == "command" else before), (name, order, distance)
+            ctx.set(dut.locked, 0)
+            host.locks = False
+            await host.post(REGISTERS[name].offset, before ^ 5, order=order)
+            for _ in range(3):
+                await host.tick()
+            assert ctx.get(getattr(dut, name)) == before ^ 5, (name, order, distance)
+            host.locks = True
 
     simulate(body)
 

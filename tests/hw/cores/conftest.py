@@ -4,7 +4,7 @@ import pytest
 
 
 class LiteHost:
-    """Accesses to a core's registers by name, one at a time, at full speed.
+    """Accesses to a core's registers by name, at full speed.
 
     Parameters
     ----------
@@ -30,6 +30,30 @@ class LiteHost:
                 ctx.set(channel.valid, 0)
             answer = (await ctx.tick().sample(bus.b.payload.response).until(bus.b.valid))[0]
             assert answer == 0, f"{name}: response {answer}"
+
+    async def post(self, name, value, order="both"):
+        """Write a register without waiting for the answer; returns after how many cycles it was taken.
+
+        Let some cycles pass before a `write` or `read`, so that the answer is gone and the register has its value.
+        Two in a row are as close as the bus allows: the second is offered in the cycle after the first was taken.
+        `order`: address and data at once ("both"), or the address ("aw") or the data ("w") before the other.
+        """
+        ctx, bus = self.ctx, self.bus
+        ctx.set(bus.aw.payload.address, self.registers[name].offset)
+        ctx.set(bus.w.payload, {"data": value, "strobe": 0xF})
+        ctx.set(bus.b.ready, 1)
+        cycles = 0
+        for offered in {"both": [(bus.aw, bus.w)], "aw": [(bus.aw,), (bus.w,)], "w": [(bus.w,), (bus.aw,)]}[order]:
+            left = list(offered)
+            for channel in left:
+                ctx.set(channel.valid, 1)
+            while left:
+                taken = (await ctx.tick().sample(*(channel.ready for channel in left)))[2:]
+                cycles += 1
+                for channel in [channel for channel, ready in zip(left, taken, strict=True) if ready]:
+                    ctx.set(channel.valid, 0)
+                    left.remove(channel)
+        return cycles
 
     async def read(self, name):
         """Read a register."""

@@ -237,6 +237,23 @@ def test_the_interrupt_is_raised_where_it_is_enabled(bench):
     bench(body)
 
 
+def test_the_interrupts_registers_can_be_written_while_a_command_runs(bench):
+    async def body(ctx, shell, host, seen):
+        await host.write(command=99)
+        await settle(ctx)
+        await host.post("command", Command.FILL)
+        await host.post("interrupt", 1)
+        await host.post("interrupt_enable", 1)
+        await settle(ctx)
+        assert await host.status() == BUSY
+        assert (await host.read("interrupt"), await host.read("interrupt_enable")) == (0, 1)
+        await end(ctx, shell)
+        await ctx.tick().repeat(2)
+        assert ctx.get(shell.interrupt)
+
+    bench(body)
+
+
 def test_counters_count_the_last_command_alone(bench):
     async def body(ctx, shell, host, seen):
         counts = shell.control.counts
@@ -283,6 +300,117 @@ def test_what_is_written_while_a_command_runs_is_ignored(bench, distance):
         assert (await host.read("length"), await host.read("address")) == (5, 0)
         await ctx.tick().repeat(20)
         assert seen["starts"] == [(Command.FILL, 5)]
+
+    bench(body)
+
+
+async def write_behind(ctx, host, name, value, distances, order="both"):
+    """Write a register at each of these distances in cycles, from the cycle after the last write was taken."""
+    cycle = 0
+    for distance in distances:
+        if distance > cycle:
+            await ctx.tick().repeat(distance - cycle)
+        cycle = distance + await host.post(name, value, order)
+
+
+ORDERS = ("both", "aw", "w")
+"""Which of a write's channels comes first."""
+FARTHEST, APART = 300, 20
+"""Cycles from a command to the last write behind it, and from one such write to the next."""
+WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1}
+"""Word for each locked register that would run another command, or have this one refused."""
+
+
+@pytest.mark.parametrize("ready", [1, 0], ids=["while it runs", "while it waits"])
+def test_nothing_written_behind_a_command_changes_it(bench, ready):
+    """A write to each register at every distance from 0 cycles, which is as close as the bus allows, to 300."""
+
+    async def body(ctx, shell, host, seen):
+        for name, wrong in WRONG.items():
+            for distance in range(APART):
+                order = ORDERS[distance % 3]
+                seen["starts"].clear()
+                ctx.set(shell.control.ready, ready)
+                await host.post("command", Command.FILL, ORDERS[distance // 3 % 3])
+                await write_behind(ctx, host, name, wrong, range(distance, FARTHEST + 1, APART), order)
+                ctx.set(shell.control.ready, 1)
+                await ctx.tick().repeat(4)
+                assert await host.status() == BUSY, (name, distance)
+                await end(ctx, shell)
+                # not queued either
+                await settle(ctx)
+                assert seen["starts"] == [(Command.FILL, 5)], (name, distance)
+                assert ctx.get(shell.control.command) == Command.FILL, (name, distance)
+                assert await host.status() == DONE, (name, distance)
+                assert (await host.read("length"), await host.read("address")) == (5, 0), (name, distance)
+
+    bench(body)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_is_written_right_before_a_command_counts(bench, order):
+    async def body(ctx, shell, host, seen):
+        for length in (7, LONGEST, LONGEST + 1, 3):
+            seen["starts"].clear()
+            for name, value in {"address": 2 * length, "length": length, "command": Command.FILL}.items():
+                await host.post(name, value, order)
+            await settle(ctx)
+            if length > LONGEST:
+                assert await host.status() == failed(Error.TOO_LONG)
+                assert await host.read("error_address") == length
+            else:
+                assert seen["starts"] == [(Command.FILL, length)]
+                assert ctx.get(shell.control.settings.address) == 2 * length
+                await end(ctx, shell)
+
+    bench(body)
+
+
+@pytest.mark.parametrize("first", [Command.FILL, 0, 9], ids=["wrong setting", "no command", "unknown command"])
+def test_what_is_written_behind_a_refused_command_counts_after_it(bench, first):
+    """Close behind it a write is ignored, as the command is being checked; from some distance on each one counts."""
+    refused = {Command.FILL: (Error.TOO_LONG, 77)}.get(first, (Error.BAD_COMMAND, first))
+    soon = len(CORE.settings) + 7
+
+    async def body(ctx, shell, host, seen):
+        counted = {"command": [], "length": []}
+        for name, distance in [(name, distance) for name in counted for distance in range(APART)]:
+            seen["starts"].clear()
+            await host.write(length=77)
+            await host.post("command", first)
+            await write_behind(ctx, host, name, {"command": Command.REST, "length": 3}[name], [distance])
+            await settle(ctx)
+            ran = seen["starts"] == [(Command.REST, 77)]
+            assert await host.status() == (BUSY if ran else failed(refused[0])), (name, distance)
+            assert await host.read("error_address") == (0 if ran else refused[1]), (name, distance)
+            if ran:
+                await end(ctx, shell)
+            else:
+                assert seen["starts"] == []
+            length = await host.read("length")
+            assert length == 77 or (name, length) == ("length", 3)
+            counted[name].append(ran if name == "command" else length == 3)
+        for found in counted.values():
+            assert found == sorted(found)
+            assert not found[0]
+            assert all(found[soon:])
+
+    bench(body)
+
+
+def test_a_setting_written_long_after_a_refused_command_counts(bench):
+    async def body(ctx, shell, host, seen):
+        for first in range(APART, 2 * APART):
+            await host.write(length=77)
+            await host.post("command", Command.FILL)
+            cycle = 0
+            for distance in range(first, FARTHEST + 1, APART):
+                await ctx.tick().repeat(distance - cycle)
+                cycle = distance + await host.post("length", distance) + 2
+                await ctx.tick().repeat(2)
+                assert ctx.get(shell.control.settings.length) == distance
+            assert await host.status() == failed(Error.TOO_LONG)
+            assert (await host.read("error_address"), seen["starts"]) == (77, [])
 
     bench(body)
 
