@@ -76,7 +76,10 @@ class TunedPart:
 
     def parameters(self, table: Integers, narrow: Narrower) -> tuple[StageIntegers, ...]:
         """Parameters with the deltas of a table, 28 fraction bits."""
-        numbers = narrow(self.deltas.perturbation.spread(table, self.mapping.words), DELTA, Q4_12)
+        spread, words = self.deltas.perturbation.spread, self.mapping.words
+        # where words share rows, a row's offsets are made, and counted where they are clipped, once for all of them
+        shared = self.mapping.times > 0
+        numbers = spread(narrow(table, DELTA, Q4_12), words) if shared else narrow(spread(table, words), DELTA, Q4_12)
         lanes = np.arange(self.mapping.width) % numbers.shape[1]
         moved = np.clip(self.words + numbers[:, lanes], Q4_12.minimum, Q4_12.maximum)
         return self.mapping.split(moved)
@@ -192,7 +195,7 @@ class ZerothOrderJob:
 
     @property
     def saturations(self) -> int:
-        """Number of activations, logits and values of E clipped so far, E counted once for each word and number."""
+        """Number of activations, logits and values of E clipped so far, E counted once for each row and number."""
         return self._narrow.saturations
 
     @property

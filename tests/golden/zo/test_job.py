@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.forward import forward
+from fabtune.golden.nn.forward import StageIntegers, forward
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.golden.nn.products import product_of
 from fabtune.golden.rng.gaussian_array import GaussianArraySpec
@@ -312,3 +313,17 @@ def test_a_batch_that_does_not_fit_changes_nothing(change, refusal, job_of, samp
 def test_rates_that_are_no_words_are_refused(rates):
     with pytest.raises(UserError, match="learning rate"):
         rates_of(rates, [20] * len(rates), PerturbationTable(source_of(*OTF8)))
+
+
+def test_an_offset_that_words_share_is_clipped_once():
+    """The core makes a row's offsets once for all words that share it, and counts what it clips then."""
+    spec = ZotrainSpec(**ZotrainSpec.presets["large"])
+    stages = spec.described.stages
+    frozen = [StageIntegers(np.zeros(one.weight_shape, np.int64), np.zeros(one.biases, np.int64)) for one in stages]
+    deltas = np.zeros(spec.generator.base.shape, np.int64)
+    deltas[3, 4] = DELTA.maximum
+    (part,), narrow = ZerothOrderJob(spec.mapping, frozen, spec.source, 24, deltas=deltas).parts, Narrower()
+    clipped = part.parameters(part.deltas.total, narrow)
+    assert narrow.saturations == 1
+    # 32 rows of words share a row of deltas, each number of it two or more weights of a word
+    assert sum(int((one.weight == Q4_12.maximum).sum()) for one in clipped) > 32
