@@ -207,12 +207,7 @@ class Sequencer(wiring.Component):
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(ready):
                 m.next = "BEGIN"
-            with m.State("BEGIN"):
-                load(m, stage, 0)
-                m.next = "FIRST"
-            with m.State("FIRST"):
-                loops.restart(m)
-                m.next = "RUN"
+            self._begin(m, loops, lambda: load(m, stage, 0))
             with m.State("RUN"):
                 m.d.comb += running.eq(1)
                 loops.step(m)
@@ -266,12 +261,7 @@ class Sequencer(wiring.Component):
                     m.next = "WAIT"
             with m.State("WAIT"), m.If(room & Mux(leading, several | readable, written)):
                 m.next = "BEGIN"
-            with m.State("BEGIN"):
-                load(m, stage, side)
-                m.next = "FIRST"
-            with m.State("FIRST"):
-                loops.restart(m)
-                m.next = "RUN"
+            self._begin(m, loops, lambda: load(m, stage, side))
             with m.State("RUN"):
                 m.d.comb += running.eq(1)
                 loops.step(m)
@@ -299,6 +289,15 @@ class Sequencer(wiring.Component):
                 for number in stages:
                     with m.Case(number):
                         m.d.comb += self.filled[2 * number + own].eq(filled)
+
+    def _begin(self, m: Module, loops: Loops, load: Callable[[], None]) -> None:
+        """Add the states from the choice of a stage to its first word."""
+        with m.State("BEGIN"):
+            load()
+            m.next = "FIRST"
+        with m.State("FIRST"):
+            loops.restart(m)
+            m.next = "RUN"
 
     def _load(
         self, m: Module, number: int, side: Value | int, group: Signal, last_mask: Signal, target: Signal

@@ -156,22 +156,17 @@ def check(line):
         assert written <= {"build", *(str(part).split(os.sep)[0] for part in line)}, line
 
 
+def fuzz(words, examples):
+    """Check random lines of a command."""
+    settings(max_examples=examples)(given(command_lines(words))(check))()
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_any_command_line(words):
-    @settings(max_examples=30)
-    @given(command_lines(words))
-    def run(line):
-        check(line)
-
-    run()
+    fuzz(words, 30)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_many_command_lines(words):
-    @settings(max_examples=800)
-    @given(command_lines(words))
-    def run(line):
-        check(line)
-
-    run()
+    fuzz(words, 800)
