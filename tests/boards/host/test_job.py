@@ -178,26 +178,15 @@ def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
 
 
-@pytest.mark.parametrize("behind", ["commands", "settings"])
-def test_what_is_written_right_behind_a_job_is_ignored(small: tuple[Any, Case], behind: str) -> None:
+def test_what_is_written_right_behind_a_job_is_ignored(
+    small: tuple[Any, Case], write_behind: Callable[..., None]
+) -> None:
     """The whole job runs, with its settings; nothing that came too early is done later."""
     program, case = small
     device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
     tuner.load(case.job.frozen)
-    write = core.write
-    too_early = {
-        "commands": [("command", command) for command in reversed(Command)],
-        "settings": [(name, 1) for name in CORE.setting_names],
-    }[behind]
-
-    def hurried(name: str, value: int) -> None:
-        write(name, value)
-        if (name, value) == ("command", Command.TUNE):
-            for late, wrong in too_early:
-                write(late, wrong)
-
-    core.write = hurried  # type: ignore[method-assign]
+    write_behind(core, CORE, Command, Command.TUNE)
     _check(case, device, tuner)
 
 

@@ -354,27 +354,14 @@ def test_wrong_words_of_the_order_list_are_refused(simulated: tuple[SimulatedDev
     _check(trainer, device, job)
 
 
-@pytest.mark.parametrize("behind", ["commands", "settings"])
 def test_what_is_written_right_behind_a_job_is_ignored(
-    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], behind: str
+    simulated: tuple[SimulatedDevice, ZerothOrderTrainer], write_behind: Callable[..., None]
 ) -> None:
     """The whole job runs, with its settings; nothing that came too early is done later."""
     device, trainer = simulated
     job = _job(trainer.spec)
     trainer.load(job.frozen)
-    write = trainer.core.write
-    too_early = {
-        "commands": [("command", command) for command in reversed(Command)],
-        "settings": [(name, 1) for name in CORE.setting_names],
-    }[behind]
-
-    def hurried(name: str, value: int) -> None:
-        write(name, value)
-        if (name, value) == ("command", Command.TRAIN):
-            for late, wrong in too_early:
-                write(late, wrong)
-
-    trainer.core.write = hurried  # type: ignore[method-assign]
+    write_behind(trainer.core, CORE, Command, Command.TRAIN)
     _check(trainer, device, job)
 
 
