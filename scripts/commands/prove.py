@@ -1,0 +1,71 @@
+"""`fabtune prove`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import click
+
+from ...golden.errors import UserError
+from ..display import show_json, show_table
+from ..options import PATH, SectionedCommand, as_json, option, section, spec_of
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("names", metavar="[BLOCK]...", nargs=-1)
+@section(
+    "Block",
+    option("--preset", metavar="NAME", help="Named parameters of the one BLOCK."),
+    option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated."),
+)
+@section(
+    "Proof",
+    option("--rule", "rules", multiple=True, metavar="NAME", help="A rule of the one BLOCK; by default all."),
+    option("--seconds", type=click.IntRange(1, 86400), default=120, show_default=True, help="Time for each rule."),
+    option("--counterexamples", type=PATH, metavar="DIR", help="New folder for waveforms and failing test benches."),
+)
+@section("Output", as_json)
+def command(
+    names: tuple[str, ...],
+    preset: str | None,
+    settings: tuple[str, ...],
+    rules: tuple[str, ...],
+    seconds: int,
+    counterexamples: Path | None,
+    as_json: bool,
+) -> None:
+    """Prove rules of blocks for all inputs: handshakes, no word lost or made, no deadlock, AXI.
+
+    Without BLOCK all that has rules is proved; by default with small parameters that have all of the block's control.
+    Exit status 1 where a rule is broken, or not proved in its time.
+    """
+    from ...sim.formal.proofs import formal_module, prove_block, proved_names
+
+    if len(names) != 1 and (preset or settings or rules):
+        raise UserError("--preset, --set and --rule are for one BLOCK: name it")
+    if counterexamples and counterexamples.exists():
+        raise UserError(f"{counterexamples} exists: name another folder for the counterexamples")
+    chosen = list(names) or proved_names()
+    for name in chosen:
+        formal_module(name)
+    spec = spec_of(chosen[0], settings, preset) if preset or settings else None
+    found = []
+    for name in chosen:
+        keep = counterexamples and counterexamples / name
+        for proof in prove_block(name, spec, rules, seconds, keep):
+            found.append((name, proof))
+            if not as_json:
+                click.echo(f"{name}: {proof.rule}: {proof.status}, {proof.seconds:.1f} s", err=True)
+    if as_json:
+        show_json({"proofs": [{"block": name, **dataclasses.asdict(proof)} for name, proof in found]})
+    else:
+        rows = []
+        for name in chosen:
+            own = [proof for block, proof in found if block == name]
+            count = {status: sum(proof.status == status for proof in own) for status in ("proved", "broken", "open")}
+            failing = ", ".join(proof.rule for proof in own if proof.status != "proved")
+            rows.append((name, *map(str, count.values()), failing, f"{sum(proof.seconds for proof in own):.1f}"))
+        show_table(("block", "proved", "broken", "open", "not proved", "seconds"), rows)
+    sys.exit(0 if all(proof.status == "proved" for _, proof in found) else 1)

@@ -1,0 +1,85 @@
+"""Write the counterexample of a rule: a waveform, the netlist, and a Verilog test bench that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...hw import yosys
+from .checker import BROKEN
+
+
+def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: Path) -> None:
+    """Write the counterexample of a rule.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds ``prepared.il``, ``model.map`` and the witness ``OUTPUT.cex``.
+    top : str
+        Name of the module.
+    output : int
+        Number of the rule's output.
+    rule : str
+        Name of the rule.
+    keep : Path
+        Folder for ``RULE.vcd``, ``RULE.v`` and ``RULE_tb.v``; it is made where it does not exist. The test bench ends
+        with ``$fatal`` in the cycle in which the rule is broken, and without where it is not.
+    """
+    keep.mkdir(parents=True, exist_ok=True)
+    witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()
+    cycles = [line for line in witness[1:] if set(line) <= {"0", "1"} and line]
+    (folder / "witness.aiw").write_text("\n".join(witness) + "\n", encoding="utf-8")
+    yosys.run(
+        [
+            "read_rtlil prepared.il",
+            "write_verilog -noattr netlist.v",
+            "sim -clock clk -r witness.aiw -map model.map -vcd waves.vcd",
+        ],
+        folder,
+    )
+    (folder / "waves.vcd").rename(keep / f"{rule}.vcd")
+    (folder / "netlist.v").rename(keep / f"{rule}.v")
+    inputs = _inputs(folder / "model.map")
+    (keep / f"{rule}_tb.v").write_text(_bench(top, rule, inputs, cycles), encoding="utf-8")
+
+
+def _inputs(wires: Path) -> dict[str, dict[int, int]]:
+    """Bits of each input: by its name, the place in the witness of each of its bits."""
+    found: dict[str, dict[int, int]] = {}
+    for line in wires.read_text(encoding="utf-8").splitlines():
+        kind, place, bit, name = line.split()[:4] if line.startswith("input ") else ("", "0", "0", "")
+        if kind:
+            found.setdefault(name, {})[int(bit)] = int(place)
+    return found
+
+
+def _bench(top: str, rule: str, inputs: dict[str, dict[int, int]], cycles: list[str]) -> str:
+    driven = {name: bits for name, bits in inputs.items() if name != "clk"}
+    lines = [
+        f"// fails: rule {rule} is broken in cycle {len(cycles) - 1}",
+        "`timescale 1ns/1ps",
+        "module bench;",
+        "  reg clk = 0;",
+        f"  wire {BROKEN}{rule};",
+        *(f"  reg [{max(bits)}:0] {_escaped(name)};" for name, bits in driven.items()),
+        f"  {top} dut(",
+        *(f"    .{_escaped(name)}({_escaped(name)})," for name in driven),
+        f"    .{BROKEN}{rule}({BROKEN}{rule}),",
+        "    .clk(clk)",
+        "  );",
+        "  initial begin",
+    ]
+    for number, cycle in enumerate(cycles):
+        for name, bits in driven.items():
+            value = "".join(cycle[bits[bit]] if bit in bits else "0" for bit in range(max(bits), -1, -1))
+            lines.append(f"    {_escaped(name)}= {len(value)}'b{value};")
+        lines += [
+            f'    #1 if ({BROKEN}{rule}) $fatal(1, "rule {rule} is broken in cycle {number}");',
+            "    clk = 1; #1 clk = 0;",
+        ]
+    return "\n".join([*lines, "    $finish;", "  end", "endmodule", ""])
+
+
+def _escaped(name: str) -> str:
+    """Write a name as Verilog has it whatever its characters: escaped, with the space that ends it."""
+    return f"\\{name} "

@@ -1,0 +1,81 @@
+"""Find what is proved: the formal modules, ``sim/<area>/formal_<name>.py``, one for each block and for some parts.
+
+A formal module has
+
+- ``SPEC``: parameters for which the block is proved by default, small ones with all of the block's control; or, for a
+  part that is not a block, ``part()``, which makes the component;
+- ``CUT`` (optional): parts whose results are taken to be anything, see `prover.CUTS`;
+- ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to its checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from ...golden.block import Spec
+from ...golden.errors import UserError
+from ...golden.registry import BLOCKS
+from ...hw.verilog import component
+from .checker import Checker
+from .prover import Proof, prove
+
+_PREFIX = "formal_"
+
+
+def proved_names() -> list[str]:
+    """List the names of the blocks and parts that have a proof: the blocks in the registry's order, then the parts."""
+    found = [path.stem.removeprefix(_PREFIX) for path in sorted(_modules())]
+    return [name for name in BLOCKS if name in found] + [name for name in found if name not in BLOCKS]
+
+
+def formal_module(name: str) -> ModuleType:
+    """Import the formal module of a block or part.
+
+    Raises
+    ------
+    UserError
+        If there is none, with the names of those that there are.
+    """
+    for path in _modules():
+        if path.stem == f"{_PREFIX}{name}":
+            return import_module(f"...{path.parent.name}.{path.stem}", __name__)
+    raise UserError(f"no proof of {name!r}: choose from {', '.join(proved_names())}")
+
+
+def checker_of(name: str, spec: Spec | None = None) -> Checker:
+    """Make the checker of a block or part, with the rules of its formal module.
+
+    Parameters
+    ----------
+    name : str
+        The block or part.
+    spec : Spec, optional
+        Parameters of the block, by default those of its formal module.
+    """
+    module = formal_module(name)
+    if not hasattr(module, "SPEC"):
+        if spec:
+            raise UserError(f"{name} is proved with fixed parameters: leave them out")
+        part = module.part()
+        checker = Checker(part)
+        module.check(checker, part)
+        return checker
+    chosen = spec or module.SPEC
+    checker = Checker(component(chosen))
+    module.check(checker, chosen)
+    return checker
+
+
+def prove_block(
+    name: str, spec: Spec | None = None, rules: tuple[str, ...] = (), seconds: int = 120, keep: Path | None = None
+) -> Iterator[Proof]:
+    """Prove the rules of a block or part, see `checker_of` and `prover.prove`."""
+    cut = getattr(formal_module(name), "CUT", ())
+    return prove(checker_of(name, spec), cut, rules, seconds, keep)
+
+
+def _modules() -> Iterator[Path]:
+    return Path(__file__).parent.parent.glob(f"*/{_PREFIX}*.py")

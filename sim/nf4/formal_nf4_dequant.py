@@ -1,0 +1,15 @@
+"""Rules of `nf4_dequant`: one word out for each word in, at most as many inside as it has stages."""
+
+from __future__ import annotations
+
+from ...golden.nf4.nf4_dequant import Nf4DequantSpec
+from ..formal.checker import Checker
+
+SPEC = Nf4DequantSpec(lanes=8, scales=2, tag=1)
+CUT = ("multipliers",)
+
+
+def check(checker: Checker, spec: Nf4DequantSpec) -> None:
+    """Add the rules."""
+    checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
+    checker.progress(1)

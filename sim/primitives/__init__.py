@@ -1,0 +1,1 @@
+"""Rules of the parts that all blocks are made of."""
