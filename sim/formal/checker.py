@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from amaranth.hdl import Assume, Module, Mux, Signal, Value
+from amaranth.hdl import Assume, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -116,6 +116,7 @@ class Checker:
         spends: Iterable[tuple[Value, Value, int]],
         capacity: int,
         drained: int = 0,
+        also: Value | int = 1,
     ) -> Signal:
         """Prove that no word is lost, and none made: what goes in, less what comes out, is within bounds.
 
@@ -135,6 +136,8 @@ class Checker:
             Most words owed at a time.
         drained : int
             Cycles without a gain and with all outputs ready, after which nothing is owed.
+        also : Value
+            High in cycles that count for it: where the block waits for another input too, that this one is valid.
 
         Returns
         -------
@@ -153,56 +156,92 @@ class Checker:
             busy = Value.cast(0)
             for event, _ in gains:
                 busy = busy | event
-            self.rule(f"{name}_stuck", ~self._for(f"{name}_quiet", self.all_ready & ~busy, drained) | (owed == 0))
+            self.rule(
+                f"{name}_stuck", ~self._for(f"{name}_quiet", self.all_ready & ~busy & also, drained) | (owed == 0)
+            )
         return owed
 
-    def words(self, given: str, taken: str, capacity: int, drained: int = 0, only: str = "") -> Signal:
+    def words(
+        self,
+        given: str,
+        taken: str,
+        capacity: int,
+        drained: int = 0,
+        also: Value | int = 1,
+        only: str = "",
+        name: str = "",
+    ) -> Signal:
         """Prove that each word of one stream becomes one of another, see `balance`.
 
         Parameters
         ----------
         given, taken : str
             An input and an output.
-        capacity, drained : int
+        capacity, drained, also : int, int, Value
             As `balance` has them.
         only : str
             One-bit field of both payloads: only words in which it is set count, as the last ones of packets.
+        name : str
+            Prefix of the rules, by default made of `taken` and `only`.
         """
         ends = [self.payload(name)[only] if only else 1 for name in (given, taken)]
         return self.balance(
-            f"{taken}_{only or 'words'}",
+            name or f"{taken}_{only or 'words'}",
             [(self.moves(given) & ends[0], 1)],
             [(self.streams[taken].valid & ends[1], self.moves(taken) & ends[1], 1)],
             capacity,
             drained,
+            also,
         )
 
-    def in_order(self, given: str, taken: str, capacity: int) -> None:
-        """Prove that the words of an output are those of an input, unchanged and in order.
+    def in_order(self, given: str, taken: str, capacity: int, fields: Iterable[str] = ()) -> None:
+        """Prove that the words of an output are those of an input, unchanged and in order, see `becomes`.
+
+        Parameters
+        ----------
+        given, taken : str
+            An input and an output.
+        capacity : int
+            Most words inside.
+        fields : iterable of str
+            Fields that both payloads have; by default the payload as a whole.
+        """
+        names = tuple(fields)
+        enters, leaves = (
+            Cat(*(self.payload(port)[field] for field in names)) if names else Value.cast(self.payload(port))
+            for port in (given, taken)
+        )
+        self.becomes(given, taken, capacity, enters, leaves)
+
+    def becomes(self, given: str, taken: str, capacity: int, expected: Value, offered: Value) -> None:
+        """Prove what each word of an input becomes at an output, in order.
 
         One word is followed, which any: a free input chooses it as it goes in. Rule ``TAKEN_in_order``.
 
         Parameters
         ----------
         given, taken : str
-            An input and an output of one payload.
+            An input and an output; a word of one becomes a word of the other.
         capacity : int
             Most words inside.
+        expected : Value
+            What becomes of the word at the input, in the cycle of its transfer.
+        offered : Value
+            What is compared with it, while the word is at the output.
         """
         m, name = self.m, f"{taken}_in_order"
         self.ports[f"{name}_choose"] = choose = Signal(name=f"{name}_choose")
         ahead, inside = Signal(range(capacity + 1), name=f"{name}_ahead"), Signal(name=f"{name}_inside")
         words = Signal(range(capacity + 2), name=f"{name}_words")
-        word = Signal.like(Value.cast(self.payload(given)), name=f"{name}_word")
-        enters, leaves = self.moves(given), self.moves(taken)
-        m.d.sync += words.eq(words + enters - leaves)
+        word = Signal(len(expected), name=f"{name}_word")
+        gain, spend = self.moves(given), self.moves(taken)
+        m.d.sync += words.eq(words + gain - spend)
         due = inside & (ahead == 0)
         with m.If(inside):
-            m.d.sync += [ahead.eq(ahead - (leaves & ~due)), inside.eq(~(leaves & due))]
-        with m.Elif(enters & choose):
-            m.d.sync += [inside.eq(1), ahead.eq(words - leaves), word.eq(Value.cast(self.payload(given)))]
-        offered = Value.cast(self.payload(taken))
-        self.rule(name, ~(due & self.streams[taken].valid) | (offered == word))
+            m.d.sync += [ahead.eq(ahead - (spend & ~due)), inside.eq(~(spend & due))]
+        with m.Elif(gain & choose):
+            m.d.sync += [inside.eq(1), ahead.eq(words - spend), word.eq(expected)]
+        self.rule(name, ~(due & self.streams[taken].valid) | (offered.as_unsigned() == word))
 
     def packets(self, name: str, least: int, most: int) -> Signal:
         """Check the lengths of a stream's packets, whose final word is marked ``last``: an input's are assumed.

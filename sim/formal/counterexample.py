@@ -28,7 +28,10 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     keep.mkdir(parents=True, exist_ok=True)
     witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()
     cycles = [line for line in witness[1:] if set(line) <= {"0", "1"} and line]
-    (folder / "witness.aiw").write_text("\n".join(witness) + "\n", encoding="utf-8")
+    # the engine may have removed registers; all begin at 0
+    registers = (folder / "model.aig").read_bytes().split(maxsplit=4)[3]
+    start = "0" * int(registers)
+    (folder / "witness.aiw").write_text("\n".join(["1", "b0", start, *cycles, "."]) + "\n", encoding="utf-8")
     yosys.run(
         [
             "read_rtlil prepared.il",

@@ -1,4 +1,7 @@
-"""Prove a checker's rules with Yosys and ABC: property-directed reachability finds the inductive invariant itself."""
+"""Prove a checker's rules with Yosys and ABC, by k-induction, or by property-directed reachability.
+
+The latter finds an inductive invariant itself, so that rules need no help.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,15 @@ from ...hw import yosys
 from .checker import BROKEN, Checker
 from .counterexample import write_counterexample
 
+DEPTH = 8
+"""Steps of the induction that is tried before reachability."""
 TOP = "checked"
 """Name of the module that is proved."""
 CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul"}
-"""Parts whose results can be taken to be anything in every cycle, by the cells that they are made of."""
+"""Parts whose results can be taken to be anything in every cycle, by the cells that they are made of.
+
+``memory:PATTERN`` is those memories whose names match.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,14 +45,18 @@ class Proof:
         Its name.
     status : "proved", "broken" or "open"
         Open: neither a proof nor a counterexample within the time.
+    engine : str
+        Method of the proof: ``signal correspondence``, ``8-induction``, or ``reachability``, which finds an inductive
+        invariant and checks it.
     seconds : float
-        Time that the engine took.
+        Time that it took.
     cycles : int
         Cycles of the counterexample; 0 where there is none.
     """
 
     rule: str
     status: Literal["proved", "broken", "open"]
+    engine: str
     seconds: float
     cycles: int = 0
 
@@ -110,7 +122,7 @@ def _write_model(checker: Checker, folder: Path, cut: Collection[str]) -> None:
             "memory_collect",
             # reads become asynchronous, with registers of their own that keep their enables
             "memory_nordff",
-            *(f"delete {CUTS[each]}" for each in cut),
+            *(f"delete {_cells(each)}" for each in cut),
             "setundef -undriven -expose",
             "setundef -init -zero",
             "opt_clean",
@@ -132,6 +144,12 @@ def _write_model(checker: Checker, folder: Path, cut: Collection[str]) -> None:
     )
 
 
+def _cells(cut: str) -> str:
+    """Select, as Yosys has it, the cells of a part that is left open."""
+    kind, _, pattern = cut.partition(":")
+    return f"{CUTS['memories']} r:MEMID=\\{pattern} %i" if kind == "memory" else CUTS[cut]
+
+
 def _outputs(wires: Path) -> dict[str, int]:
     """Numbers of the graph's outputs by the names of their rules."""
     lines = (line.split() for line in wires.read_text(encoding="utf-8").splitlines())
@@ -139,21 +157,45 @@ def _outputs(wires: Path) -> dict[str, int]:
 
 
 def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
-    witness = folder / f"{output}.cex"
+    witness, reduced = folder / f"{output}.cex", folder / f"{output}.aig"
     start = time.monotonic()
-    steps = ["read_aiger model.aig", "fold", f"cone -O {output}", "strash"]
-    script = "; ".join([*steps, f"pdr -T {seconds}", f"write_cex -a {witness}"])
-    said = subprocess.run(
-        [str(_abc()), "-q", script], cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    ).stdout
-    taken = time.monotonic() - start
+
+    def proof(status: Literal["proved", "broken", "open"], engine: str, cycles: int = 0) -> Proof:
+        return Proof(rule, status, engine, time.monotonic() - start, cycles)
+
+    # registers that induction shows to be equal are merged first, which sometimes leaves nothing to prove
+    _abc(folder, ["read_aiger model.aig", "fold", f"cone -O {output}", "strash", "scorr", f"write_aiger {reduced}"])
+    if _constant(reduced.read_bytes()):
+        return proof("proved", "signal correspondence")
+    said = _abc(folder, [f"read_aiger {reduced}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"])
+    if "are equivalent" in said:
+        said = _abc(folder, [f"read_aiger {reduced}", "strash", f"bmc3 -F {DEPTH + 1}", f"write_cex -a {witness}"])
+        if not witness.exists() and "No output" in said:
+            return proof("proved", f"{DEPTH}-induction")
+    else:
+        search = [f"pdr -T {seconds}", f"write_cex -a {witness}"]
+        said = _abc(folder, [f"read_aiger {reduced}", "strash", *search])
     if witness.exists():
-        return Proof(rule, "broken", taken, len(witness.read_text(encoding="utf-8").splitlines()) - 2)
-    return Proof(rule, "proved" if "Property proved" in said else "open", taken)
+        return proof("broken", "", len(witness.read_text(encoding="utf-8").splitlines()) - 2)
+    return proof("proved", "reachability") if "Property proved" in said else proof("open", "")
+
+
+def _constant(graph: bytes) -> bool:
+    """Tell whether an and-inverter graph with one output gives 0 always: it has neither registers nor gates."""
+    header, output = graph.splitlines()[:2]
+    return header.split()[3:] == [b"0", b"1", b"0"] and output == b"0"
+
+
+def _abc(folder: Path, commands: list[str]) -> str:
+    """Run commands of ABC, and give what it prints."""
+    arguments = [str(_abc_program()), "-q", "; ".join(commands)]
+    return subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    ).stdout
 
 
 @cache
-def _abc() -> Path:
+def _abc_program() -> Path:
     package = find_spec("pyosys")
     program = Path(package.origin or "").parent / "yosys-abc" if package else None
     if not program or not program.exists():

@@ -1,0 +1,21 @@
+"""Rules of `coefficient`: one word out, and one rate taken, for each step."""
+
+from __future__ import annotations
+
+from ...golden.zo.coefficient import LARGEST_SHIFT, CoefficientSpec
+from ..formal.checker import Checker
+
+SPEC = CoefficientSpec()
+
+
+def check(checker: Checker, spec: CoefficientSpec) -> None:
+    """Add the rules, for steps of any number of samples."""
+    longest = spec.latency_of(LARGEST_SHIFT)
+    rate = checker.streams["rate"]
+    checker.assume(~rate.valid | (rate.payload.shift <= LARGEST_SHIFT))
+    ends = checker.moves("i") & checker.payload("i").last
+    given = checker.streams["o"]
+    spend = [(given.valid, checker.moves("o"), 1)]
+    checker.balance("steps", [(ends, 1)], spend, 1)
+    checker.balance("rates", [(checker.moves("rate"), 1)], spend, 1, drained=longest)
+    checker.progress(longest)

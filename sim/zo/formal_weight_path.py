@@ -1,0 +1,20 @@
+"""Rules of `weight_path`: one beat out for each beat in, and one word of numbers for each beat that is perturbed."""
+
+from __future__ import annotations
+
+from ...golden.zo.weight_path import WeightPathSpec
+from ..formal.checker import Checker
+
+SPEC = WeightPathSpec(lanes=8, index_bits=4, queue=4)
+CUT = ("multipliers",)
+
+
+def check(checker: Checker, spec: WeightPathSpec) -> None:
+    """Add the rules; that corrections go with their packet is proved of `sparse_add`."""
+    inside = spec.latency + 1
+    checker.words("codes", "o", capacity=inside, drained=inside, also=checker.streams["u"].valid)
+    perturbed = checker.moves("codes") & checker.payload("codes").sign[0]
+    numbers = checker.streams["u"]
+    checker.balance("numbers", [(perturbed, 1)], [(numbers.ready, checker.moves("u"), 1)], capacity=inside)
+    checker.in_order("codes", "o", inside, fields=("last",))
+    checker.progress(spec.latency + 2)
