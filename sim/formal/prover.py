@@ -90,11 +90,12 @@ def prove(
     """
     checker.handshakes()
     names = [name.removeprefix(BROKEN) for name in checker.ports if name.startswith(BROKEN)]
+    text = rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=False)
     if unknown := [name for name in rules if name not in names]:
         raise UserError(f"no rule called {unknown[0]!r}: choose from {', '.join(names)}")
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
-        _write_model(checker, folder, cut)
+        _write_model(text, folder, cut)
         order = _outputs(folder / "model.map")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             chosen = [rule for rule in names if not rules or rule in rules]
@@ -104,12 +105,11 @@ def prove(
                 yield proof
 
 
-def _write_model(checker: Checker, folder: Path, cut: Collection[str]) -> None:
-    """Write a checker as an and-inverter graph, ``model.aig`` with the names in ``model.map``, and as Verilog.
+def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
+    """Write a checker, given as RTLIL, as an and-inverter graph, ``model.aig`` with the names in ``model.map``, and as Verilog.
 
     An output is high where its rule is broken. Registers without an initial value begin at 0, as those of an FPGA do.
     """
-    text = rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=False)
     (folder / "design.il").write_text(text, encoding="utf-8")
     yosys.run(
         [

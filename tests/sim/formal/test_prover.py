@@ -1,0 +1,127 @@
+# amaranth: UnusedElaboratable=no
+"""The prover: faults of a small stage break the right rule, with a waveform and a test bench that fails."""
+
+import os
+import subprocess
+
+import pytest
+from amaranth.hdl import Fragment, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from fabtune.golden.errors import UserError
+from fabtune.sim.formal.checker import Checker
+from fabtune.sim.formal.prover import prove
+from fabtune.sim.simulator import environment, find
+
+FAULTS = {
+    "": None,
+    # words come out of nothing, are lost, wait for ever, fall before they are taken, change on offer
+    "made": "o_words_made",
+    "lost": "o_words_lost",
+    "stuck": "o_words_stuck",
+    "withdrawn": "o_held",
+    "changed": "o_stable",
+    "inverted": "o_in_order",
+    "deaf": "progress",
+}
+
+
+class Stage(wiring.Component):
+    """A register with a handshake, and a fault of choice."""
+
+    def __init__(self, fault):
+        self.fault = fault
+        super().__init__({"i": In(stream.Signature(3)), "o": Out(stream.Signature(3))})
+
+    def elaborate(self, platform):
+        m = Module()
+        full, ticks = Signal(), Signal(3)
+        m.d.sync += ticks.eq(ticks + 1)
+        now = ticks == 0
+        free = (~full | self.o.ready) & ~((self.fault == "deaf") & self.i.valid & (self.i.payload == 5))
+        m.d.comb += [self.o.valid.eq(full), self.i.ready.eq(free)]
+        with m.If(free):
+            m.d.sync += [full.eq(self.i.valid), self.o.payload.eq(self.i.payload)]
+        if self.fault == "made":
+            m.d.sync += full.eq(self.i.valid | (full & ~self.o.ready) | now)
+        elif self.fault == "lost":
+            m.d.comb += self.i.ready.eq(free | now)
+        elif self.fault == "stuck":
+            seen = Signal()
+            m.d.sync += seen.eq(seen | (self.o.valid & self.o.ready))
+            m.d.comb += self.o.valid.eq(full & ~(seen & ~self.i.valid))
+        elif self.fault == "withdrawn":
+            m.d.comb += self.o.valid.eq(full & ~now)
+        elif self.fault == "changed":
+            with m.If(now & self.i.valid):
+                m.d.sync += self.o.payload.eq(self.i.payload)
+        elif self.fault == "inverted":
+            with m.If(free & now):
+                m.d.sync += self.o.payload.eq(~self.i.payload)
+        return m
+
+
+def checker(fault):
+    found = Checker(Stage(fault))
+    found.words("i", "o", capacity=1, drained=2)
+    found.in_order("i", "o", 1)
+    found.progress(2)
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_breaks_its_rule(fault):
+    status = {proof.rule: proof.status for proof in prove(checker(fault))}
+    assert set(status.values()) <= {"proved", "broken"}
+    assert FAULTS[fault] is None or status[FAULTS[fault]] == "broken"
+    assert fault or set(status.values()) == {"proved"}
+
+
+def test_a_counterexample_is_a_waveform_and_a_bench_that_fails(tmp_path):
+    (proof,) = prove(checker("lost"), rules=["o_words_lost"], keep=tmp_path / "new" / "folder")
+    folder = tmp_path / "new" / "folder"
+    assert proof.status == "broken"
+    assert sorted(path.name for path in folder.iterdir()) == [f"o_words_lost{end}" for end in (".v", ".vcd", "_tb.v")]
+    changes = (folder / "o_words_lost.vcd").read_text()
+    assert "broken_o_words_lost" in changes
+    assert f"#{10 * (proof.cycles - 1)}" in changes.split()
+    run = simulated(folder, "o_words_lost", tmp_path)
+    assert run.returncode != 0
+    assert f"rule o_words_lost is broken in cycle {proof.cycles - 1}" in run.stdout + run.stderr
+
+
+def test_the_bench_does_not_fail_without_the_fault(tmp_path):
+    (proof,) = prove(checker("lost"), rules=["o_words_lost"], keep=tmp_path / "bad")
+    bench = tmp_path / "bad" / "o_words_lost_tb.v"
+    sound = tmp_path / "bad" / "o_words_lost.v"
+    # the same stimulus, and the rule's wire never rises
+    text = sound.read_text().replace("broken_o_words_lost = ", "broken_o_words_lost = 1'b0 & ")
+    assert text != sound.read_text()
+    sound.write_text(text)
+    assert simulated(tmp_path / "bad", "o_words_lost", tmp_path).returncode == 0
+    assert proof.cycles == bench.read_text().count("clk = 1;")
+
+
+def simulated(folder, rule, scratch):
+    """Build and run a test bench with Verilator."""
+    env = environment("verilator", scratch)
+    sources = [str(folder / f"{rule}.v"), str(folder / f"{rule}_tb.v")]
+    build = [find("verilator"), "--binary", "-Wno-fatal", "-Wno-lint", "--top-module", "bench", "--Mdir", str(scratch)]
+    done = subprocess.run([*build, *sources], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return subprocess.run(
+        [scratch / "Vbench"], capture_output=True, text=True, check=False, cwd=scratch, env=dict(os.environ)
+    )
+
+
+def test_unknown_rules_are_refused():
+    with pytest.raises(UserError, match="no rule called 'o_word_lost': choose from o_words_made"):
+        list(prove(checker(""), rules=["o_word_lost"]))
+
+
+def test_a_rule_has_one_name():
+    found = checker("")
+    with pytest.raises(ValueError, match="there is a rule progress already"):
+        found.progress(2)
+    Fragment.get(found.m, None)
