@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 from amaranth.hdl import Assume, Module, Mux, Signal, Value
@@ -41,6 +42,7 @@ class Checker:
         self.streams: dict[str, Any] = {}
         self.inputs, self.outputs = list[str](), list[str]()
         self._checked = set[str]()
+        self._lemmas = Value.cast(1)
         self.m.submodules.block = block
         self._connect("", block.signature, block)
 
@@ -58,13 +60,32 @@ class Checker:
                 (self.inputs if member.flow is In else self.outputs).append(name)
             self._connect(f"{name}_", member.signature, inner)
 
+    @cached_property
+    def inside(self) -> Module:
+        """The block's module: rules may read the ports of its parts, ``inside.submodules.NAME``."""
+        inside: Module = self.block.elaborate(None)
+        vars(self.block)["elaborate"] = lambda _: inside
+        return inside
+
+    def inner(self, name: str, port: Any) -> None:
+        """Give a stream between parts of the block a name in `streams`; its handshake is not checked."""
+        self.streams[name] = port
+        self._checked.add(name)
+
     def rule(self, name: str, holds: Value) -> None:
         """Add a rule to prove: `holds` is 1 in every cycle."""
         wire = Signal(name=f"{BROKEN}{name}")
         if wire.name in self.ports:
             raise ValueError(f"there is a rule {name} already")
-        self.m.d.comb += wire.eq(~holds)
+        self.m.d.comb += wire.eq(~holds & self._lemmas)
         self.ports[wire.name] = wire
+
+    def lemma(self, name: str, holds: Value) -> None:
+        """Add a rule on which those that are added later may build: they are about what happens before it is broken."""
+        self.rule(name, holds)
+        kept = Signal(name=f"{name}_kept", init=1)
+        self.m.d.sync += kept.eq(kept & holds)
+        self._lemmas = self._lemmas & kept & holds
 
     def assume(self, holds: Value) -> None:
         """Assume that `holds` is 1 in every cycle up to the one that is looked at."""
@@ -177,7 +198,7 @@ class Checker:
             drained,
         )
 
-    def in_order(self, given: str, taken: str, capacity: int) -> None:
+    def in_order(self, given: str, taken: str, capacity: int, part: Callable[[Any], Value] = Value.cast) -> None:
         """Prove that the words of an output are those of an input, unchanged and in order.
 
         One word is followed, which any: a free input chooses it as it goes in. Rule ``TAKEN_in_order``.
@@ -188,21 +209,23 @@ class Checker:
             An input and an output of one payload.
         capacity : int
             Most words inside.
+        part : callable
+            Gives what to compare of a payload; by default all of it.
         """
         m, name = self.m, f"{taken}_in_order"
+        entering, offered = part(self.payload(given)), part(self.payload(taken))
         self.ports[f"{name}_choose"] = choose = Signal(name=f"{name}_choose")
         ahead, inside = Signal(range(capacity + 1), name=f"{name}_ahead"), Signal(name=f"{name}_inside")
         words = Signal(range(capacity + 2), name=f"{name}_words")
-        word = Signal.like(Value.cast(self.payload(given)), name=f"{name}_word")
+        word = Signal(len(entering), name=f"{name}_word")
         enters, leaves = self.moves(given), self.moves(taken)
         m.d.sync += words.eq(words + enters - leaves)
         due = inside & (ahead == 0)
         with m.If(inside):
             m.d.sync += [ahead.eq(ahead - (leaves & ~due)), inside.eq(~(leaves & due))]
         with m.Elif(enters & choose):
-            m.d.sync += [inside.eq(1), ahead.eq(words - leaves), word.eq(Value.cast(self.payload(given)))]
-        offered = Value.cast(self.payload(taken))
-        self.rule(name, ~(due & self.streams[taken].valid) | (offered == word))
+            m.d.sync += [inside.eq(1), ahead.eq(words - leaves), word.eq(entering)]
+        self.rule(name, ~(due & self.streams[taken].valid) | (offered.as_unsigned() == word))
 
     def packets(self, name: str, least: int, most: int) -> Signal:
         """Check the lengths of a stream's packets, whose final word is marked ``last``: an input's are assumed.
