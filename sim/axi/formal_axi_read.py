@@ -73,7 +73,7 @@ def _ends(checker: Checker, memory: Reads, over: Signal) -> None:
     checker.rule("over_no_burst", ~(over & memory.new))
     checker.rule("over_no_beat", ~((over | block.error.any()) & o.valid))
     checker.rule("over_accepts", ~over | command.ready)
-    checker.rule("idle_true", ~block.idle | memory.quiet)
+    checker.rule("idle_true", ~block.idle | (memory.quiet & checker.inside.submodules.splitter.idle))
     checker.rule("idle_rises", block.idle | ~lasts(checker, "over_quiet", over & memory.quiet, 4))
     willing = ~over & ~block.stop & ar.ready & o.ready & (r.valid | (memory.owed == 0))
     moving = ("command", "bus_ar", "bus_r", "o")

@@ -76,7 +76,7 @@ def _ends(checker: Checker, memory: Writes, over: Signal) -> None:
     checker.rule("over_accepts", ~over | (command.ready & i.ready))
     ready = aw.ready & w.ready
     checker.rule("over_sends", (memory.unsent == 0) | ~lasts(checker, "over_ready", over & ready, 8))
-    checker.rule("idle_true", ~block.idle | memory.quiet)
+    checker.rule("idle_true", ~block.idle | (memory.quiet & checker.inside.submodules.splitter.idle))
     checker.rule("idle_rises", block.idle | ~lasts(checker, "over_quiet", over & memory.quiet, 4))
     willing = ~over & ~block.stop & ready & i.valid & (b.valid | (memory.done == 0) | (memory.taken == 0))
     moving = ("command", "i", "bus_aw", "bus_w", "bus_b")
