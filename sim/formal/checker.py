@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from amaranth.hdl import Assume, Cat, Module, Mux, Signal, Value
@@ -41,6 +42,7 @@ class Checker:
         self.streams: dict[str, Any] = {}
         self.inputs, self.outputs = list[str](), list[str]()
         self._checked = set[str]()
+        self._lemmas = Value.cast(1)
         self.m.submodules.block = block
         self._connect("", block.signature, block)
 
@@ -58,13 +60,32 @@ class Checker:
                 (self.inputs if member.flow is In else self.outputs).append(name)
             self._connect(f"{name}_", member.signature, inner)
 
+    @cached_property
+    def inside(self) -> Module:
+        """The block's module: rules may read the ports of its parts, ``inside.submodules.NAME``."""
+        inside: Module = self.block.elaborate(None)
+        vars(self.block)["elaborate"] = lambda _: inside
+        return inside
+
+    def inner(self, name: str, port: Any) -> None:
+        """Give a stream between parts of the block a name in `streams`; its handshake is not checked."""
+        self.streams[name] = port
+        self._checked.add(name)
+
     def rule(self, name: str, holds: Value) -> None:
         """Add a rule to prove: `holds` is 1 in every cycle."""
         wire = Signal(name=f"{BROKEN}{name}")
         if wire.name in self.ports:
             raise ValueError(f"there is a rule {name} already")
-        self.m.d.comb += wire.eq(~holds)
+        self.m.d.comb += wire.eq(~holds & self._lemmas)
         self.ports[wire.name] = wire
+
+    def lemma(self, name: str, holds: Value) -> None:
+        """Add a rule on which those that are added later may build: they are about what happens before it is broken."""
+        self.rule(name, holds)
+        kept = Signal(name=f"{name}_kept", init=1)
+        self.m.d.sync += kept.eq(kept & holds)
+        self._lemmas = self._lemmas & kept & holds
 
     def assume(self, holds: Value) -> None:
         """Assume that `holds` is 1 in every cycle up to the one that is looked at."""
@@ -79,7 +100,7 @@ class Checker:
         """Give a stream's payload."""
         return self.streams[name].payload
 
-    def handshake(self, name: str, unless: Value | int = 0) -> None:
+    def handshake(self, name: str, unless: Value | int = 0, withdrawn: Value | int = 0) -> None:
         """Check that `valid`, once high, stays high with the same payload until `ready`.
 
         A rule of an output, an assumption about an input. `handshakes` does this for all streams that have no check of
@@ -91,12 +112,15 @@ class Checker:
             The stream.
         unless : Value
             High in a cycle after which the word on offer may be withdrawn or replaced.
+        withdrawn : Value
+            High in a cycle in which the word on offer in the one before may be gone or replaced.
         """
         port, payload = self.streams[name], Value.cast(self.streams[name].payload)
         self._checked.add(name)
         waits, before = Signal(name=f"{name}_waits"), Signal(len(payload), name=f"{name}_before")
         self.m.d.sync += [waits.eq(port.valid & ~port.ready & ~Value.cast(unless)), before.eq(payload)]
-        held, stable = ~waits | port.valid, ~waits | (payload.as_unsigned() == before)
+        free = ~waits | Value.cast(withdrawn)
+        held, stable = free | port.valid, free | (payload.as_unsigned() == before)
         if name in self.inputs:
             self.assume(held & stable)
         else:

@@ -26,6 +26,11 @@ from .counterexample import write_counterexample
 
 DEPTH = 8
 """Steps of the induction that is tried before reachability."""
+_REDUCE = ("strash", "scleanup", "scorr")
+"""Leave out what a rule does not depend on, and merge what is equal by induction, as a register and its model in a rule.
+
+Sometimes that leaves nothing to prove.
+"""
 TOP = "checked"
 """Name of the module that is proved."""
 CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul"}
@@ -96,7 +101,7 @@ def prove(
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
         _write_model(text, folder, cut)
-        order = _outputs(folder / "model.map")
+        order = _outputs(folder / "model.map", names)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             chosen = [rule for rule in names if not rules or rule in rules]
             for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), chosen):
@@ -150,10 +155,15 @@ def _cells(cut: str) -> str:
     return f"{CUTS['memories']} r:MEMID=\\{pattern} %i" if kind == "memory" else CUTS[cut]
 
 
-def _outputs(wires: Path) -> dict[str, int]:
-    """Numbers of the graph's outputs by the names of their rules."""
+def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
+    """Numbers of the graph's outputs by the names of their rules; Yosys does not name those that are constant."""
     lines = (line.split() for line in wires.read_text(encoding="utf-8").splitlines())
-    return {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
+    found = {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
+    constant = [name for name in names if name not in found]
+    found |= zip(constant, sorted(set(range(len(names))) - set(found.values())), strict=True)
+    if [found[name] for name in names] != sorted(found.values()):
+        raise RuntimeError("the outputs of the graph are not in the order of the rules")
+    return found
 
 
 def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
@@ -163,8 +173,9 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     def proof(status: Literal["proved", "broken", "open"], engine: str, cycles: int = 0) -> Proof:
         return Proof(rule, status, engine, time.monotonic() - start, cycles)
 
-    # registers that induction shows to be equal are merged first, which sometimes leaves nothing to prove
-    _abc(folder, ["read_aiger model.aig", "fold", f"cone -O {output}", "strash", "scorr", f"write_aiger {reduced}"])
+    _abc(folder, ["read_aiger model.aig", "fold", f"cone -O {output}", *_REDUCE, f"write_aiger {reduced}"])
+    if not reduced.exists():
+        raise UserError(f"yosys-abc could not read the model of rule {rule}")
     if _constant(reduced.read_bytes()):
         return proof("proved", "signal correspondence")
     said = _abc(folder, [f"read_aiger {reduced}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"])

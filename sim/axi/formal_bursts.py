@@ -1,0 +1,55 @@
+"""Rules of `BurstSplitter`: its bursts are the beats of the commands, each once and in order, as long as can be.
+
+The bursts are compared with what a command asks for, counted beat by beat: a burst begins where the one before it
+ended, goes up to the next multiple of the longest burst or to the end of the command, and is marked if it is the last.
+Commands may have any number of beats; `drop` comes at any time.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Mux, Signal
+
+from ...golden.axi.bus import BEAT_COUNT_BITS
+from ...hw.axi.bursts import BurstSplitter
+from ..formal.axi import Bus, lasts, legal_bursts, legal_command
+from ..formal.checker import Checker
+
+# wide beats, so that a page has few of them: nine bits of address count
+BUS = Bus(address=16, data=1024, burst=4)
+
+
+def part() -> BurstSplitter:
+    """Make a splitter with few address bits."""
+    return BurstSplitter(*BUS)
+
+
+def check(checker: Checker, part: BurstSplitter) -> None:
+    """Add the rules."""
+    m, o, command = checker.m, part.o, part.command
+    legal_command(checker, "command", BUS)
+    checker.handshake("o", unless=part.drop)
+    # the command in progress: its next beat, the beats left less one; and the burst that is on offer
+    place, left = Signal(BUS.address - BUS.low, name="place"), Signal(BEAT_COUNT_BITS, name="left")
+    busy, offers, dropped = Signal(name="busy"), Signal(name="offers"), Signal(name="dropped")
+    first, length, last = Signal.like(place, name="first"), Signal(8, name="length"), Signal(name="last")
+    to_end = BUS.burst - 1 - place % BUS.burst
+    final = left <= to_end
+    beats = Mux(final, left, to_end)
+    free = ~offers | o.ready
+    m.d.sync += [offers.eq((offers & ~o.ready | busy & free) & ~part.drop), dropped.eq(part.drop)]
+    with m.If(busy & free):
+        m.d.sync += [place.eq(place + beats + 1), left.eq(left - beats - 1), busy.eq(~final)]
+        m.d.sync += [first.eq(place), length.eq(beats), last.eq(final)]
+    with m.If(checker.moves("command")):
+        m.d.sync += [place.eq(command.payload.address[BUS.low :]), left.eq(command.payload.beats - 1), busy.eq(1)]
+    with m.If(part.drop):
+        m.d.sync += busy.eq(0)
+    burst = o.payload
+    same = (burst.address[BUS.low :] == first) & (burst.length == length) & (burst.last == last)
+    checker.lemma("bursts", (o.valid == offers) & (~offers | same))
+    legal_bursts(checker, "o", BUS)
+    checker.rule("idle", part.idle == ~(busy | offers))
+    checker.rule("accepts", command.ready == (~busy | part.drop))
+    checker.rule("dropped", ~dropped | ~o.valid)
+    willing = ~part.drop & o.ready & command.valid & ~checker.moves("o") & ~checker.moves("command")
+    checker.rule("progress", ~lasts(checker, "still", willing, 2))

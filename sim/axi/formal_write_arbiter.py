@@ -1,0 +1,36 @@
+"""Rules of `WriteArbiter`: each command once, the highest rank first, then exactly its beats from its requester."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Mux, Signal
+
+from ...golden.axi.bus import BEAT_COUNT_BITS
+from ...hw.axi.arbiter import WriteArbiter
+from ..formal.checker import Checker
+from .formal_read_arbiter import NAMES, grants
+
+
+def part() -> WriteArbiter:
+    """Make an arbiter of three requesters: one above, one below, one between."""
+    return WriteArbiter(NAMES)
+
+
+def check(checker: Checker, part: WriteArbiter) -> None:
+    """Add the rules. Commands may have any number of beats from 1 up."""
+    m, o = checker.m, part.o
+    for name in NAMES:
+        command = getattr(part, f"{name}_write").command
+        checker.assume(~command.valid | (command.payload.beats != 0))
+    # the command whose beats are missing, and how many are
+    left, owner = Signal(BEAT_COUNT_BITS, name="missing"), Signal(range(len(NAMES)), name="owner")
+    number = grants(checker, [f"{name}_write_command" for name in NAMES], left == 0)
+    with m.If(checker.moves("command")):
+        m.d.sync += [left.eq(part.command.payload.beats), owner.eq(number)]
+    with m.Elif(checker.moves("o")):
+        m.d.sync += left.eq(left - 1)
+    checker.rule("idle", part.idle == (left == 0))
+    for at, name in enumerate(NAMES):
+        beats, owns = getattr(part, f"{name}_write").beats, (left != 0) & (owner == at)
+        checker.rule(f"{name}_beats", beats.ready == (owns & o.ready))
+        checker.rule(f"{name}_passed", ~owns | ((o.valid == beats.valid) & (~o.valid | (o.payload == beats.payload))))
+    checker.rule("none_made", ~o.valid | (left != 0))
