@@ -6,7 +6,7 @@ DOCS_INSTALLED := .venv/docs-installed
 # a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
 
-.PHONY: demo test test-full bench lint docs clean
+.PHONY: demo test test-full prove bench lint docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/fabtune demo
@@ -16,6 +16,10 @@ test: lint
 
 test-full: lint
 	$(PYTEST)
+
+# every rule of every block, for all inputs
+prove: $(INSTALLED)
+	$(BIN)/fabtune prove --seconds 600
 
 bench: $(INSTALLED)
 	$(BIN)/pytest tests/bench

@@ -45,7 +45,7 @@ def check(checker: Checker, spec: AxiReadSpec) -> None:
     checker.lemma("beats_kept", over | (parts.beats.empty == (waiting == 0)))
 
     checker.words("bursts", "bus_ar", capacity=1, drained=2)
-    checker.in_order("bursts", "bus_ar", 1, lambda burst: Cat(burst.address, burst.length))
+    checker.in_order("bursts", "bus_ar", 1, ("address", "length"))
     kept, answered = checker.payload("kept"), checker.payload("answered")
     same = (kept.beat_address == checker.payload("bursts").address[bus.low :]) & (
         kept.last == checker.payload("bursts").last

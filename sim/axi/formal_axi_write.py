@@ -56,7 +56,7 @@ def check(checker: Checker, spec: AxiWriteSpec) -> None:
     checker.lemma("beats_claimed", (claimed <= stored) & (stored <= spec.depth + 1))
 
     checker.words("bursts", "bus_aw", capacity=1, drained=2)
-    checker.in_order("bursts", "bus_aw", 1, lambda burst: Cat(burst.address, burst.length))
+    checker.in_order("bursts", "bus_aw", 1, ("address", "length"))
     same = checker.payload("kept") == checker.payload("bursts").address[bus.low :]
     checker.rule("kept", (checker.moves("kept") == checker.moves("bursts")) & (~checker.moves("kept") | same))
     checker.rule("answered", (checker.moves("answered") == memory.ends) & (~b.valid | outstanding.o.valid))

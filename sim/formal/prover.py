@@ -27,7 +27,7 @@ from .counterexample import write_counterexample
 DEPTH = 8
 """Steps of the induction that is tried before reachability."""
 _REDUCE = ("strash", "scleanup", "scorr")
-"""Leave out what a rule does not depend on, and merge what is equal by induction, as a register and its model in a rule.
+"""Leave out what a rule does not depend on, and merge registers that are equal by induction.
 
 Sometimes that leaves nothing to prove.
 """
@@ -111,7 +111,7 @@ def prove(
 
 
 def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
-    """Write a checker, given as RTLIL, as an and-inverter graph, ``model.aig`` with the names in ``model.map``, and as Verilog.
+    """Write a checker, given as RTLIL, as an and-inverter graph: ``model.aig``, with the names in ``model.map``.
 
     An output is high where its rule is broken. Registers without an initial value begin at 0, as those of an FPGA do.
     """
