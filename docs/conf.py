@@ -74,7 +74,7 @@ ONLY_HERE = {
         "CHANGELOG",
     )
     + toctree("Fine-tuning", *(f"docs/{name}" for name in FINE_TUNING))
-    + toctree("Hardware", "docs/blocks/index", "docs/estimate", "docs/captures")
+    + toctree("Hardware", "docs/blocks/index", "docs/estimate", "docs/captures", "docs/verification")
     + toctree("Reference", "docs/api"),
     "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),
     "docs/examples/index": "".join(

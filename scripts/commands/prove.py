@@ -47,6 +47,8 @@ def command(
         raise UserError("--preset, --set and --rule are for one BLOCK: name it")
     if counterexamples and counterexamples.exists():
         raise UserError(f"{counterexamples} exists: name another folder for the counterexamples")
+    if counterexamples and not counterexamples.parent.is_dir():
+        raise UserError(f"there is no folder {counterexamples.parent} for the counterexamples: make it first")
     chosen = list(names) or proved_names()
     for name in chosen:
         formal_module(name)

@@ -46,6 +46,9 @@ VALUES = {
     "mask": ("generic", "task", "random"),
     "precision": ("float32", "bfloat16"),
     "block": ("urng", "scale", "pezo", "fifo", "tile", "nf4_quant"),
+    "names": ("perturb", "fifo", "coefficient"),
+    "rules": ("progress", "o_held"),
+    "counterexamples": ("new", "gone/new", "folder"),
     "preset": ("tiny", "small", "otf8", "pool"),
     "board": ("zcu102", "kv260"),
     "simulator": ("icarus", "verilator"),
@@ -83,7 +86,7 @@ def _no_work():
             *("scripts.tables.instantft.run_trials", "scripts.tables.fedspzo.run_trials", "scripts.tables.pezo.pezo_6"),
             *("scripts.tables.skip2.run_trials", "scripts.tables.skip2.skip2_6", "scripts.tables.pezo_core.pezo_core"),
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
-            *("sim.verify.simulate", "scripts.doctor.checks"),
+            *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
         ):
             patch.setattr(f"fabtune.{place}", begin)
         yield
