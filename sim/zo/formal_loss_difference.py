@@ -13,25 +13,16 @@ CUT = ("multipliers", "memory:*exponentials*", "memory:*reciprocals*", "memory:*
 
 
 def check(checker: Checker, spec: LossDifferenceSpec) -> None:
-    """Add the rules; both sides of a pair are assumed to have as many logits."""
+    """Add the rules; every side is assumed to have all classes, as in a core."""
     m, end = checker.m, checker.moves("i") & checker.payload("i").last
-    count = checker.packets("i", 1, spec.classes)
-    side, length = Signal(name="side"), Signal(range(spec.classes), name="length")
+    checker.packets("i", spec.classes, spec.classes)
+    side = Signal(name="side")
     with m.If(end):
-        m.d.sync += [side.eq(~side), length.eq(count)]
-    port = checker.streams["i"]
-    checker.assume(~(port.valid & side) | (port.payload.last == (count == length)))
+        m.d.sync += side.eq(~side)
 
     given = checker.streams["o"]
     spend = [(given.valid, checker.moves("o"), 1)]
     # two pairs in the memories, and a word on offer
-    checker.balance(
-        "pairs",
-        [(end & side, 1)],
-        spend,
-        spec.pairs + 1,
-        drained=2 * spec.latency_of(spec.classes),
-        also=checker.streams["label"].valid,
-    )
+    checker.balance("pairs", [(end & side, 1)], spend, spec.pairs + 1)
     checker.balance("labels", [(checker.moves("label"), 1)], spend, 1, drained=spec.product + 1)
     checker.progress(spec.period(spec.classes) + spec.latency_of(spec.classes))
