@@ -11,7 +11,8 @@ SPEC = SparseAddSpec(lanes=8, index_bits=5, queue=4, tag=1)
 def check(checker: Checker, spec: SparseAddSpec) -> None:
     """Add the rules.
 
-    The two inputs are independent: nothing is assumed of the order of indices, or of how many corrections a packet has.
+    Nothing is assumed of the order of indices, or of how many corrections a packet has. The corrections of a third
+    packet are assumed to wait until the first packet has left: without a limit the engine finds no proof in its time.
     """
     checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.words("i", "o", capacity=spec.latency, only="last")
