@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...golden.errors import UserError
 from ..display import show_json, show_table
 from ..options import PATH, SectionedCommand, as_json, option, section, spec_of
+
+if TYPE_CHECKING:
+    from ...sim.formal.prover import Proof
 
 
 @click.command(cls=SectionedCommand)
@@ -59,7 +63,7 @@ def command(
         for proof in prove_block(name, spec, rules, seconds, keep):
             found.append((name, proof))
             if not as_json:
-                click.echo(f"{name}: {proof.rule}: {proof.status}, {proof.seconds:.1f} s", err=True)
+                click.echo(f"{name}: {proof.rule}: {_told(proof)}, {proof.seconds:.1f} s", err=True)
     if as_json:
         show_json({"proofs": [{"block": name, **dataclasses.asdict(proof)} for name, proof in found]})
     else:
@@ -71,3 +75,9 @@ def command(
             rows.append((name, *map(str, count.values()), failing, f"{sum(proof.seconds for proof in own):.1f}"))
         show_table(("block", "proved", "broken", "open", "not proved", "seconds"), rows)
     sys.exit(0 if all(proof.status == "proved" for _, proof in found) else 1)
+
+
+def _told(proof: Proof) -> str:
+    """Say how a rule was proved, or when it breaks."""
+    how = {"proved": f" by {proof.engine}", "broken": f" in cycle {proof.cycles - 1}", "open": ""}
+    return proof.status + how[proof.status]

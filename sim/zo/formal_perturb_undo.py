@@ -15,7 +15,7 @@ _NUMBER, _SCALE = 8, 4
 SPEC_OF_EACH = PerturbSpec(number="Q1.7", odd=True, scale="U2.2", overflow="wrap", tag=_NUMBER + _SCALE)
 
 
-class Undone(wiring.Component):
+class Undone(wiring.Component):  # type: ignore[misc]  # Amaranth has no types
     """A perturbation and its opposite, in a row.
 
     Attributes

@@ -1,9 +1,14 @@
 """Proofs of the blocks: each has one, some are made here, all by `make prove`; a fault in a block's RTL is seen."""
 
 import pytest
+from amaranth.hdl import Cat
 
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q4_12
+from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.registry import BLOCKS
-from fabtune.sim.formal.proofs import formal_module, prove_block, proved_names
+from fabtune.hw.zo.perturb import Perturb, _extended
+from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, proved_names
 
 QUICK = ("fifo", "rounding", "perturb", "perturb_undo", "nf4_dequant", "bursts", "axi_registers", "read_arbiter")
 """Proofs of a few seconds."""
@@ -31,3 +36,32 @@ def test_rules_and_parameters_are_there(name):
     module = formal_module(name)
     assert module.__doc__.startswith(("Rules of", "Rule of"))
     assert hasattr(module, "SPEC") != hasattr(module, "part")
+
+
+def broken(name):
+    return {proof.rule for proof in prove_block(name) if proof.status == "broken"}
+
+
+def test_a_carry_that_is_forgotten_is_seen(monkeypatch):
+    def add(self, weight, step, up, minus, active):
+        operand = Cat(*(active & (bit ^ minus) for bit in _extended(step, Q4_12.width + 1)))
+        return _extended(weight, Q4_12.width + 1) + operand + (active & up)
+
+    monkeypatch.setattr(Perturb, "_add", add)
+    assert broken("perturb") == {"o_in_order"}
+    assert broken("perturb_undo") == {"identity"}
+
+
+def test_a_weight_that_wraps_is_seen(monkeypatch):
+    monkeypatch.setattr(Perturb, "_fit", lambda self, total: total[: Q4_12.width])
+    assert broken("perturb") == {"o_in_order"}
+
+
+def test_rounding_that_never_goes_up_is_seen(monkeypatch):
+    monkeypatch.setattr("fabtune.hw.primitives.rounding.Cat", lambda up, *others: Cat(up & ~up, *others))
+    assert broken("rounding") >= {"o"}
+
+
+def test_fixed_parts_take_no_parameters():
+    with pytest.raises(UserError, match="fifo is proved with fixed parameters"):
+        checker_of("fifo", Nf4DequantSpec())
