@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Signal
 
 from ...golden.axi.bus import BEAT_COUNT_BITS
 from ...hw.axi.arbiter import WriteArbiter

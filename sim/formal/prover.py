@@ -146,7 +146,8 @@ def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
 def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     witness = folder / f"{output}.cex"
     start = time.monotonic()
-    # scleanup leaves out what the rule does not depend on; scorr merges what it finds equal by induction, such as a register of the block and its model in a rule
+    # scleanup leaves out what the rule does not depend on; scorr merges what it finds equal by induction, such as a
+    # register of the block and its model in a rule
     steps = ["read_aiger model.aig", "fold", f"cone -O {output}", "strash", "scleanup", "scorr"]
     script = "; ".join([*steps, f"pdr -T {seconds}", f"write_cex -a {witness}"])
     said = subprocess.run(
