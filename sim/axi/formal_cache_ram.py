@@ -12,6 +12,7 @@ from amaranth.hdl import Array, Const, Mux, Signal, Value
 from ...golden.axi.bus import BEAT_COUNT_BITS
 from ...hw.axi.cache_ram import CacheRam
 from ..formal.checker import Checker
+from ..formal.inside import parts_of
 
 ROWS, FIFO_DEPTH, BITS = 4, 8, 2
 
@@ -49,7 +50,7 @@ def _write(checker: Checker, part: CacheRam) -> tuple[Value, Signal]:
 
 def _read(checker: Checker, part: CacheRam, rows: Array[Signal], written: Value, write_row: Signal) -> None:
     """Rules of the reading half."""
-    m, beats = checker.m, checker.inside.submodules.beats_read
+    m, beats = checker.m, parts_of(checker.block).beats_read
     checker.inner("stored", beats.i)
     row, left = Signal(range(ROWS), name="read_row"), Signal(BEAT_COUNT_BITS, name="read_left")
     room = Signal(range(FIFO_DEPTH + 1), name="room", init=FIFO_DEPTH)

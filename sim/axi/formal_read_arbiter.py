@@ -13,6 +13,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 from ...hw.axi.arbiter import ReadArbiter
 from ..formal.axi import lasts
 from ..formal.checker import Checker
+from ..formal.inside import parts_of
 
 NAMES = ("first", "second", "third")
 
@@ -25,7 +26,7 @@ def part() -> ReadArbiter:
 def check(checker: Checker, part: ReadArbiter) -> None:
     """Add the rules."""
     m, i = checker.m, part.i
-    requesters = checker.inside.submodules.requesters
+    requesters = parts_of(checker.block).requesters
     checker.inner("kept", requesters.i)
     checker.inner("answered", requesters.o)
     number = grants(checker, [f"{name}_read_command" for name in NAMES], requesters.i.ready)
@@ -56,8 +57,8 @@ def grants(checker: Checker, names: Sequence[str], free: Value) -> Value:
     """Prove that commands are passed on once, by rank, and as soon as can be; give the number of the one passed on.
 
     Rules ``command_rank`` (the highest of those that ask, with its payload), ``command_once`` (what it moves, the other
-    side takes), ``command_served`` (it waits for nothing but ranks above, the other side, and `free`), ``command_held``,
-    ``command_stable`` (as long as the same requesters ask).
+    side takes), ``command_served`` (it waits for nothing but ranks above, the other side, and `free`),
+    ``command_held``, ``command_stable`` (as long as the same requesters ask).
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def legal_bursts(checker: Checker, name: str, bus: Bus) -> Value:
     page = PAGE // (bus.data // 8)
     fits = [first[: (limit - 1).bit_length()] + burst.length < limit for limit in (page, bus.burst)]
     legal = (burst.address[: bus.low] == 0) & (burst.length < bus.burst) & fits[0] & fits[1]
-    checker.rule(f"{name}_legal", ~port.valid | legal)
+    checker.lemma(f"{name}_legal", ~port.valid | legal)
     waited = Signal(name=f"{name}_waited")
     checker.m.d.sync += waited.eq(port.valid & ~port.ready)
     return port.valid & ~waited
@@ -116,7 +116,7 @@ class Reads:
             self.owed.eq(left + Mux(asked, length + 1, 0)),
         ]
         checker.assume(~r.valid | ((self.owed != 0) & (r.payload.last == marks[0])))
-        checker.rule(f"{name}_r_room", r.ready & (self.owed <= most))
+        checker.lemma(f"{name}_r_room", r.ready & (self.owed <= most))
         shaped = [(self.owed == count) & ~marks[count:].any() & marks[count - 1] for count in range(1, len(marks) + 1)]
         checker.lemma(f"{name}_r_marks", Cat((self.owed == 0) & ~marks.any(), *shaped).any())
         self.bursts = sum(marks, Value.cast(0))
@@ -181,10 +181,10 @@ class Writes:
         length = Mux(unsent == 0, aw.payload.length, lengths[0])
         due = (unsent != 0) | self.new
         fits = due & (w.payload.last == (at == length)) & w.payload.strobe.all()
-        checker.rule(f"{name}_w_last", ~w.valid | fits)
+        checker.lemma(f"{name}_w_last", ~w.valid | fits)
         checker.rule(f"{name}_w_whole", (at == 0) | w.valid)
         checker.assume(~b.valid | ((done != 0) & (taken != 0)))
-        checker.rule(f"{name}_b_room", b.ready & (unsent + done <= most))
+        checker.lemma(f"{name}_b_room", b.ready & (unsent + done <= most))
         self.ends, self.bad = answered, answered & b.payload.response[1]
         self.quiet = ~aw.valid & (unsent == 0) & (done == 0) & (taken == 0)
 

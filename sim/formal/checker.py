@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from amaranth.hdl import Assume, Cat, Module, Mux, Signal, Value
@@ -60,12 +60,12 @@ class Checker:
                 (self.inputs if member.flow is In else self.outputs).append(name)
             self._connect(f"{name}_", member.signature, inner)
 
-    @cached_property
-    def inside(self) -> Module:
-        """The block's module: rules may read the ports of its parts, ``inside.submodules.NAME``."""
-        inside: Module = self.block.elaborate(None)
-        vars(self.block)["elaborate"] = lambda _: inside
-        return inside
+    @contextmanager
+    def lemmas_end(self) -> Iterator[None]:
+        """Leave lemmas that are added within to the rules within: what does not need them is proved faster without."""
+        before = self._lemmas
+        yield
+        self._lemmas = before
 
     def inner(self, name: str, port: Any) -> None:
         """Give a stream between parts of the block a name in `streams`; its handshake is not checked."""

@@ -1,0 +1,115 @@
+"""Rules of `MemorySystem`: its AXI4 ports, its signs of rest, and its faults, whatever its requesters do.
+
+Nothing is assumed of the requesters: commands of any address and length, beats at any time, not even held. So the rules
+hold in each core. That each requester gets its own beats, in order, is put together from the proofs of the parts:
+`formal_read_arbiter`, `formal_write_arbiter`, `formal_axi_read`, `formal_axi_write`, `formal_fifo`; here a beat that a
+reader gives goes to one requester, and is not lost in between.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Mux, Signal
+
+from ...golden.axi.axi_read import AxiReadSpec
+from ...golden.axi.axi_write import AxiWriteSpec
+from ...hw.cores.memory_system import MemorySystem
+from ..formal.checker import Checker
+from ..formal.inside import parts_of
+from ..formal.managers import ReadEdge, WriteEdge
+
+READER, WRITER = AxiReadSpec(burst=2, depth=4), AxiWriteSpec(burst=2, depth=4, outstanding=2)
+CUT = ("memories",)
+READS, WRITES = ("order", "bulk", "samples"), ("bulk", "logits")
+
+
+class Error(IntEnum):
+    """Error codes."""
+
+    BAD_COMMAND = 1
+    READ_SLVERR = 2
+    READ_DECERR = 3
+    WRITE_SLVERR = 4
+    WRITE_DECERR = 5
+
+
+def part() -> MemorySystem:
+    """Make a memory system of one port and a RAM."""
+    return MemorySystem(
+        READS, WRITES, Error, bulk=("bulk",), buffered=("order", "bulk"), ram_beats=4, reader=READER, writer=WRITER
+    )
+
+
+def check(checker: Checker, part: MemorySystem) -> None:
+    """Add the rules."""
+    for name in checker.inputs:
+        if name.endswith(("command", "write_beats")):
+            checker.inner(name, checker.streams[name])
+    edges(checker, part)
+    with checker.lemmas_end():
+        _settled(checker, part)
+    _faults(checker, part)
+    # what a fault or `stop` leaves is not given to a requester without a FIFO: its beats are those of the reader
+    checker.handshake("samples_read_beats", unless=part.stop | _bad(checker, "reader0"))
+
+
+def edges(checker: Checker, part: MemorySystem) -> None:
+    """Add the rules of the AXI4 ports, and of `quiet`."""
+    parts, idle = parts_of(part), []
+    for port in range(part.ports):
+        read, write = getattr(parts, f"read{port}"), getattr(parts, f"write{port}")
+        with checker.lemmas_end():
+            ReadEdge(checker, f"reader{port}", read)
+        with checker.lemmas_end():
+            WriteEdge(checker, f"writer{port}", write).stored(checker, f"writer{port}", write)
+        idle += [read.idle, write.idle]
+    # a manager that is idle has nothing on offer and nothing outstanding, as the rules above have it
+    checker.rule("quiet", ~part.quiet | Cat(idle).all())
+
+
+def _bad(checker: Checker, name: str) -> Signal:
+    """High a cycle after a bad response to a read."""
+    bad = Signal(name=f"{name}_bad")
+    checker.m.d.sync += bad.eq(checker.moves(f"{name}_r") & checker.payload(f"{name}_r").response[1])
+    return bad
+
+
+def _settled(checker: Checker, part: MemorySystem) -> None:
+    """Every command accepted in time was passed on, split, and each of its bursts answered; a cycle late."""
+    m, parts = checker.m, parts_of(checker.block)
+    write, commands = parts.write0, parts.commands0
+    passed = write.command.valid & write.command.ready
+    waiting, opened = (Signal(range(8), name=name) for name in ("commands_waiting", "bursts_open"))
+    split, inside = parts_of(write).splitter, parts_of(write)
+    m.d.sync += [
+        waiting.eq(waiting + checker.moves("logits_write_command") - passed),
+        opened.eq(opened + (split.o.valid & split.o.ready) - checker.moves("writer0_b")),
+    ]
+    checker.lemma("commands", (commands.empty == (waiting == 0)) & (waiting <= 5))
+    checker.lemma("bursts", inside.outstanding.empty == (opened == 0))
+    rests = [waiting == 0, split.idle, opened == 0, parts.writers0.idle, parts.ram.idle, parts.ram_writers.idle]
+    rested = Signal(name="rested")
+    m.d.sync += rested.eq(Cat(rests).all())
+    checker.rule("settled", ~part.settled | rested)
+
+
+def _faults(checker: Checker, part: MemorySystem) -> None:
+    """A manager's error is a fault in the next cycle, with its code and address, and the first one stays."""
+    m, parts, fault = checker.m, parts_of(checker.block), part.fault
+    found = Signal(name="found")
+    errors, true = [], []
+    for half in ("read", "write"):
+        manager = getattr(parts, f"{half}0")
+        code, address = (Signal.like(each) for each in (manager.error, manager.error_address))
+        m.d.sync += [code.eq(manager.error), address.eq(manager.error_address)]
+        errors.append(manager.error)
+        names = (Error[f"{half.upper()}_{kind}"] for kind in ("DECERR", "SLVERR"))
+        expected = Mux(code[0], *names)
+        true.append((code != 0) & (fault.error == expected) & (fault.address == address))
+    m.d.sync += found.eq(found | Cat(errors).any())
+    before, held = Signal(name="failed_before"), Signal.like(Cat(fault.error, fault.address), name="fault_held")
+    m.d.sync += [before.eq(fault.failed), held.eq(Cat(fault.error, fault.address))]
+    checker.rule("fault_failed", fault.failed == found)
+    checker.rule("fault_first", ~fault.failed | before | Cat(true).any())
+    checker.rule("fault_held", ~before | (fault.failed & (Cat(fault.error, fault.address) == held)))

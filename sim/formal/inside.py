@@ -1,0 +1,59 @@
+"""Insides of what is proved: parts whose ports rules read, parts that are left out, parts with a reset of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal, Value
+from amaranth.lib.wiring import Out
+
+from .checker import Checker
+
+
+def parts_of(component: Any) -> Any:
+    """Give the parts of a component by name, as attributes: a rule may read their ports."""
+    return _elaborated(component).submodules
+
+
+def leave_out(checker: Checker, whole: Any, keep: str) -> None:
+    """Leave out all parts of a component but one, and make what they drive free inputs of its checker."""
+    for name, (part, _) in _elaborated(whole)._named_submodules.items():
+        if name == keep:
+            continue
+        _silence(part)
+        empty = Module()
+        vars(part)["elaborate"] = lambda _, empty=empty: empty
+        for path, member, value in part.signature.flatten(part):
+            if member.flow is Out:
+                signal = Value.cast(value)
+                assert isinstance(signal, Signal)
+                checker.ports["_".join(["free", name, *map(str, path)])] = signal
+
+
+@contextmanager
+def cleared_by(checker: Checker, clear: Value) -> Iterator[None]:
+    """Reset what rules added within count and follow, too: they are about a part with a reset of its own."""
+    outer, checker.m = checker.m, Module()
+    try:
+        yield
+    finally:
+        outer.submodules += ResetInserter(clear)(checker.m)
+        checker.m = outer
+
+
+def _elaborated(component: Any) -> Any:
+    """Elaborate a component at once, and for good: what is inside is at hand before the whole is converted."""
+    if "elaborate" not in vars(component):
+        inside = component.elaborate(None)
+        vars(component)["elaborate"] = lambda _: inside
+    return component.elaborate(None)
+
+
+def _silence(part: Any) -> None:
+    """Keep Amaranth from warning that what a part left out is made of is not used."""
+    for each in vars(part).values():
+        if isinstance(each, Elaboratable):
+            vars(each)["_MustUse__used"] = True
+            _silence(each)

@@ -1,0 +1,138 @@
+"""Edges of the AXI4 managers: what `AxiRead` and `AxiWrite` do at their buses, whatever asks them.
+
+The rules of a bus are those of `Reads` and `Writes`; here are lemmas about what a manager keeps of its bursts, on which
+others build, and the rules of `stop`, faults and `idle`. They assume nothing about commands and beats inside, so that
+they hold for a manager alone, in a memory system, and in a core.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Mux, Signal, Value
+
+from .axi import Bus, Reads, Writes, lasts
+from .checker import Checker
+from .inside import parts_of
+
+
+class ReadEdge:
+    """Edge of an `AxiRead`.
+
+    Rules, beside those of `Reads`: ``NAME_room`` (no more beats are asked for or kept than the FIFO holds),
+    ``NAME_bursts_open`` and ``NAME_bursts_kept`` (the bursts that are kept are those on offer and outstanding),
+    ``NAME_r_over`` (no burst after `stop` or an error), ``NAME_r_idle`` (`idle` only where nothing is on offer or
+    outstanding), ``NAME_r_idle_rises`` (and, after `stop` or an error, soon when nothing is).
+
+    Parameters
+    ----------
+    checker : Checker
+        Of the whole.
+    name : str
+        Path of the bus.
+    manager : AxiRead
+        The block or a part of it.
+
+    Attributes
+    ----------
+    memory : Reads
+        What answers.
+    over : Signal
+        High from the cycle after `stop`, or after `error` is seen.
+    arrived, ends, bad : Value
+        A beat that came in the cycle before, when the manager looks at it: whether one did, whether it is a burst's
+        last, and an error.
+    beat : Signal
+        The beat.
+    waiting : Signal
+        Beats that were looked at and not taken at `o`.
+    """
+
+    def __init__(self, checker: Checker, name: str, manager: Any) -> None:
+        m, spec, parts, ar = checker.m, manager.spec, parts_of(manager), checker.streams[f"{name}_ar"]
+        self.memory = memory = Reads(checker, name, Bus(spec.address, spec.data, spec.burst), spec.depth)
+        checker.handshake(f"{name}_ar")
+        self.over, self.arrived = (Signal(name=f"{name}_r_{each}") for each in ("over", "arrived"))
+        self.beat = beat = Signal.like(checker.payload(f"{name}_r"), name=f"{name}_r_beat")
+        self.ends, self.bad = self.arrived & beat.last, self.arrived & beat.response[1]
+        taken = manager.o.valid & manager.o.ready
+        self.waiting, opened = (Signal(range(spec.depth + 2), name=f"{name}_r_{each}") for each in ("waiting", "open"))
+        m.d.sync += [
+            self.over.eq(self.over | manager.stop | manager.error.any()),
+            self.arrived.eq(checker.moves(f"{name}_r")),
+            beat.eq(checker.payload(f"{name}_r")),
+            self.waiting.eq(self.waiting + (self.arrived & ~self.over) - taken),
+            opened.eq(opened + _issued(parts) - self.ends),
+        ]
+        pending = Mux(ar.valid, ar.payload.length[:4] + 1, 0)
+        reserved = memory.owed + pending + self.arrived + Mux(self.over, 0, self.waiting)
+        checker.lemma(f"{name}_room", reserved <= spec.depth)
+        checker.lemma(f"{name}_bursts_open", opened == memory.bursts + ar.valid + self.ends)
+        checker.lemma(f"{name}_bursts_kept", parts.outstanding.empty == (opened == 0))
+        _over(checker, f"{name}_r", manager, memory, self.over)
+
+
+class WriteEdge:
+    """Edge of an `AxiWrite`.
+
+    Rules, beside those of `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (the bursts
+    that are kept are those on offer and outstanding), ``NAME_w_over``, ``NAME_w_idle``, ``NAME_w_idle_rises`` as
+    `ReadEdge` has them, ``NAME_w_sends`` (the beats of a burst that was announced come on offer, `stop` or not).
+
+    Parameters
+    ----------
+    checker, name, manager
+        As `ReadEdge` has them, of an `AxiWrite`.
+
+    Attributes
+    ----------
+    memory, over
+        As `ReadEdge` has them.
+    """
+
+    def __init__(self, checker: Checker, name: str, manager: Any) -> None:
+        m, spec, parts = checker.m, manager.spec, parts_of(manager)
+        aw, w = (checker.streams[f"{name}_{each}"] for each in ("aw", "w"))
+        # one more than the FIFO of addresses holds: another waits in its output register
+        most = spec.outstanding + 1
+        self.memory = memory = Writes(checker, name, Bus(spec.address, spec.data, spec.burst), most)
+        checker.handshake(f"{name}_aw")
+        self.over, opened = Signal(name=f"{name}_w_over"), Signal(range(most + 2), name=f"{name}_w_open")
+        m.d.sync += [
+            self.over.eq(self.over | manager.stop | manager.error.any()),
+            opened.eq(opened + _issued(parts) - memory.ends),
+        ]
+        checker.lemma(f"{name}_bursts_open", opened == memory.unsent + memory.new + memory.done)
+        checker.lemma(f"{name}_bursts_taken", opened == memory.taken + aw.valid)
+        checker.lemma(f"{name}_bursts_kept", parts.outstanding.empty == (opened == 0))
+        silent = lasts(checker, f"{name}_w_silent", (memory.unsent != 0) & ~w.valid, 2)
+        checker.rule(f"{name}_w_sends", ~silent)
+        _over(checker, f"{name}_w", manager, memory, self.over)
+
+    def stored(self, checker: Checker, name: str, manager: Any) -> None:
+        """Prove that the beats of a burst are in the FIFO when it is announced, so that what is sent is there.
+
+        Rules ``NAME_beats_stored``, ``NAME_beats_claimed``, ``NAME_w_held``, ``NAME_w_stable``.
+        """
+        m, depth, parts = checker.m, manager.spec.depth, parts_of(manager)
+        beats, burst = parts.beats, parts.splitter.o.payload
+        stored, claimed = (Signal(range(depth + 3), name=f"{name}_beats_{each}") for each in ("stored", "claimed"))
+        m.d.sync += [
+            stored.eq(stored + (beats.i.valid & beats.i.ready) - (beats.o.valid & beats.o.ready)),
+            claimed.eq(claimed + Mux(_issued(parts), burst.length[:4] + 1, 0) - checker.moves(f"{name}_w")),
+        ]
+        checker.lemma(f"{name}_beats_stored", (beats.empty == (stored == 0)) & (beats.i.ready | (stored >= depth)))
+        checker.lemma(f"{name}_beats_claimed", (claimed <= stored) & (stored <= depth + 1))
+        checker.handshake(f"{name}_w")
+
+
+def _issued(parts: Any) -> Value:
+    return parts.splitter.o.valid & parts.splitter.o.ready
+
+
+def _over(checker: Checker, name: str, manager: Any, memory: Reads | Writes, over: Signal) -> None:
+    """Rules of `stop`, errors and `idle`."""
+    checker.rule(f"{name}_over", ~(over & memory.new))
+    checker.rule(f"{name}_idle", ~manager.idle | (memory.quiet & parts_of(manager).splitter.idle))
+    quiet = lasts(checker, f"{name}_over_quiet", over & memory.quiet, 4)
+    checker.rule(f"{name}_idle_rises", manager.idle | ~quiet)
