@@ -19,8 +19,8 @@ _SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)
 _CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
 _CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
 """Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
-_CONTENTS = ("$meminit", "$meminit_v2")
-"""Cells without faults: the initial contents of memories, whose many bits are constants."""
+_CELLS = "* t:$meminit* %d"
+"""Selection of the cells with faults: all but the initial contents of memories, whose many bits are constants."""
 _MODES = {
     "inv": "inverted",
     "const0": "stuck at 0",
@@ -115,6 +115,9 @@ def prepared(text: str, top: str) -> str:
                 "opt",
                 "wreduce",
                 "opt",
+                # all registers begin at 0, so that a fault at a register's output need not move an initial value
+                "zinit -all",
+                "setattr -unset init w:*",
                 "opt_clean",
                 "setattr -unset hdlname",
                 "write_rtlil netlist.il",
@@ -149,10 +152,11 @@ def list_faults(made: Netlist, count: int, seed: int) -> list[Fault]:
         folder = Path(name)
         (folder / "netlist.il").write_text(made.text, encoding="utf-8")
         while True:
-            yosys.run(["read_rtlil netlist.il", f"mutate -list {asked} -seed {seed % (1 << 31)} -o list"], folder)
+            command = f"mutate -list {asked} -seed {seed % (1 << 31)} -o list {_CELLS}"
+            yosys.run(["read_rtlil netlist.il", command], folder)
             lines = (folder / "list").read_text(encoding="utf-8").splitlines()
             listed = dict.fromkeys(_parse(line, kinds) for line in lines)
-            found = [fault for fault in listed if fault.port not in _CLOCKS and fault.kind not in _CONTENTS]
+            found = [fault for fault in listed if fault.port not in _CLOCKS]
             if len(found) >= count or len(lines) < asked:
                 return found[:count]
             asked *= 2
@@ -196,6 +200,7 @@ def mutant(made: Netlist, fault: Fault | None) -> Emitted:
             [
                 "read_rtlil netlist.il",
                 *([fault.command(top)] if fault else []),
+                "setundef -init -zero",
                 "setattr -unset src",
                 "opt_clean",
                 "write_rtlil mutant.il",
