@@ -33,8 +33,8 @@ def chosen(made, count, seed):
     """One fault of each fate: at the output, in the redundant register, in the saturation."""
     found = list_faults(made, 100_000, seed)
     killed = next(one for one in found if one.wire == "o_valid[0]" and one.port == "Q" and one.mode == "const0")
-    # without its reset the counter goes on; the lines of this file are not fabtune's
-    hidden = next(one for one in found if not one.source and one.port == "SRST" and one.mode == "const0")
+    # always reset, the counter stays at 0; the lines of this file are not fabtune's
+    hidden = next(one for one in found if not one.source and one.port == "SRST" and one.mode == "const1")
     upper = next(one for one in found if one.kind == "$reduce_or" and one.port == "Y" and one.mode == "const0")
     return [killed, hidden, upper][:count]
 
