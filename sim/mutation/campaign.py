@@ -19,7 +19,7 @@ from ...golden.block import Spec
 from ...golden.cache import digest_of, package_version, source_digest
 from ...golden.errors import UserError
 from ...golden.registry import BLOCKS
-from ...hw.verilog import Emitted, emit
+from ...hw.verilog import Emitted
 from ..bench.plan import bench_plan
 from ..phase import Phase
 from ..scenario import scenario
@@ -115,20 +115,20 @@ class Campaign:
         self._stages = [
             _Stage(scenario(spec, np.random.default_rng(settings.seed), words)) for words in (*sizes, settings.words)
         ]
+        self._made = netlist(spec)
         self.record = Record(path, self._header(), force)
 
     def _header(self) -> dict[str, Any]:
         """What the results depend on: a file with another is not continued."""
-        emitted = emit(self._spec)
         phases = self._stages[-1].phases
         bench = source_digest(Path(__file__).parent.parent / "bench")
-        plan = json.dumps(bench_plan(self._spec, emitted, phases, self._settings.seed))
+        plan = json.dumps(bench_plan(self._spec, self._made.emitted, phases, self._settings.seed))
         told = (field.tobytes() for one in phases for words in one.expected.values() for field in words.values())
         return {
             "block": self._spec.name,
             "parameters": json.loads(json.dumps(dataclasses.asdict(self._spec))),
             **dataclasses.asdict(self._settings),
-            "version of the RTL": digest_of(emitted.rtlil, package_version("pyosys"), __version__),
+            "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
             "version of the bench": digest_of(bench, plan, *told),
         }
 
@@ -150,7 +150,7 @@ class Campaign:
         UserError
             If the block itself does not pass its bench.
         """
-        made = netlist(self._spec)
+        made = self._made
         original = mutant(made, None)
         faults = list_faults(made, self._settings.faults, self._settings.seed)
         left = [number for number in range(len(faults)) if number not in self.record.results]

@@ -78,7 +78,7 @@ def test_another_campaign_is_not_continued(settings, tmp_path, monkeypatch):
         Campaign(SPEC, other, path)
     with pytest.raises(UserError, match="another parameters and version of the RTL"):
         Campaign(PerturbSpec(rounding="truncate"), settings, path)
-    monkeypatch.setattr(module, "__version__", "0")
+    monkeypatch.setattr(faults_module, "component", Perturb)
     with pytest.raises(UserError, match="another version of the RTL: --force"):
         Campaign(SPEC, settings, path)
     Campaign(SPEC, settings, path, force=True)
