@@ -17,6 +17,11 @@ SIGN_PRODUCTS = "sign_products"
 
 The operands keep their widths, which are those of a DSP.
 """
+OPEN_MEMORIES = "open_memories"
+"""Pass: take the memories out of the top module, each a ``$mem_v2`` with asynchronous reads.
+
+What it gives becomes an input, and what it is given outputs: addresses, and what is written, where it is.
+"""
 UNUSED_INPUTS = "unused_inputs"
 """Pass: connect the bits of the top module's inputs that nothing reads to a wire called ``unused``.
 
@@ -49,7 +54,7 @@ def run(commands: Iterable[str], folder: Path) -> None:
     Parameters
     ----------
     commands : iterable of str
-        Commands of Yosys, and passes of this module: `WIDEN`, `SIGN_PRODUCTS`, `ORDER`, `UNUSED_INPUTS`.
+        Commands of Yosys, and passes of this module: constants that stand above.
     folder : Path
         Working directory, in which the commands read and write files.
 
@@ -179,7 +184,56 @@ def _unused_inputs(design: Any, _: list[str]) -> None:
         top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
 
 
+def _open_memories(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    top = design.top_module()
+    found = [cell for cell in top.cells_.values() if cell.type.str() == "$mem_v2"]
+    for number, cell in enumerate(
+        sorted(found, key=lambda cell: cell.getParam(ys.IdString("\\MEMID")).decode_string())
+    ):
+
+        def port(name: str, cell: Any = cell) -> Any:
+            return cell.getPort(ys.IdString(f"\\{name}"))
+
+        def new(name: str, width: int, number: int = number) -> Any:
+            return top.addWire(ys.IdString(f"\\memory{number}_{name}"), width)
+
+        width, address = (cell.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "ABITS"))
+        enable, data, where = port("WR_EN"), port("WR_DATA"), port("WR_ADDR")
+        written = ys.SigSpec()
+        for one in range(where.size() // address):
+            enables = enable.extract(one * width, width)
+            any_enabled = top.ReduceOr(ys.IdString(f"$any{number}_{one}"), enables)
+            written.append(
+                top.Mux(
+                    ys.IdString(f"$where{number}_{one}"),
+                    ys.SigSpec(ys.Const(0, address)),
+                    where.extract(one * address, address),
+                    any_enabled,
+                )
+            )
+        given = {
+            "enable": enable,
+            "data": top.And(ys.IdString(f"$data{number}"), data, enable),
+            "written": written,
+            "read": port("RD_ADDR"),
+        }
+        reads = port("RD_DATA")
+        top.remove(cell)
+        for name, signal in given.items():
+            if signal.size():
+                wire = new(name, signal.size())
+                wire.port_output = True
+                top.connect(ys.SigSpec(wire), signal)
+        wire = new("gives", reads.size())
+        wire.port_input = True
+        top.connect(reads, ys.SigSpec(wire))
+    top.fixup_ports()
+
+
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
+    OPEN_MEMORIES: _open_memories,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_INPUTS: _unused_inputs,

@@ -17,7 +17,7 @@ from .. import __version__
 from ..golden.errors import UserError
 
 SECTIONS = {
-    "Hardware blocks": ("list", "emit", "verify", "prove", "estimate", "utilisation", "compare"),
+    "Hardware blocks": ("list", "emit", "verify", "prove", "mutate", "estimate", "utilisation", "compare"),
     "Fine-tuning": ("tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,7 +96,14 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
     return env
 
 
-def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:
+def simulate(
+    emitted: Emitted,
+    plan: dict[str, Any],
+    simulator: str,
+    waves: Path | None = None,
+    keep: bool = True,
+    seconds: float | None = None,
+) -> Run:
     """Run the bench on a design.
 
     Parameters
@@ -107,10 +115,17 @@ def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path
     simulator : "verilator" or "icarus"
     waves : Path, optional
         Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
+    keep : bool
+        Whether the compiled model goes into the cache; a mutant's, of which there are hundreds, does not.
+    seconds : float, optional
+        Time after which the run is ended, which is a failure.
     """
     require(simulator)
-    build = _build(emitted, simulator, waves is not None)
     with tempfile.TemporaryDirectory() as folder:
+        if keep:
+            build = _build(emitted, simulator, waves is not None)
+        else:
+            _build_in(emitted, simulator, waves is not None, build := Path(folder, "build"))
         plan_file, results_file = Path(folder, "plan.json"), Path(folder, "results.json")
         plan_file.write_text(json.dumps(plan))
         job = {
@@ -121,7 +136,7 @@ def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path
             "waves": waves is not None,
             "env": {"FABTUNE_PLAN": str(plan_file), "FABTUNE_RESULTS": str(results_file)},
         }
-        done = _child("test", job, environment(simulator, Path(folder)))
+        done = _child("test", job, environment(simulator, Path(folder)), seconds)
         tests = json.loads(results_file.read_text()) if results_file.exists() else {}
         failures = _failures(Path(folder, "results.xml"), done)
         if waves:
@@ -131,32 +146,38 @@ def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path
 
 def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
     """Folder with the compiled model, made once for each text, simulator and version of it."""
-    control = "" if waves or simulator != "verilator" else _ports_only(emitted)
     tools = (simulator, find(simulator), tool_version(simulator), sys.version, package_version("cocotb"), _OWN_SOURCE)
-    key = digest_of(*tools, waves, control, emitted.top, emitted.verilog)
+    key = digest_of(*tools, waves, _control(emitted, simulator, waves), emitted.top, emitted.verilog)
+    return cached("sim", f"{emitted.top}-{key}", lambda folder: _build_in(emitted, simulator, waves, folder))
 
-    def make(folder: Path) -> None:
-        folder.mkdir()
-        source = folder / f"{emitted.top}.v"
-        source.write_text(emitted.verilog)
-        (folder / "ports.vlt").write_text(control)
-        job = {
-            "simulator": simulator,
-            "build_dir": str(folder),
-            "sources": [str(source), *([str(folder / "ports.vlt")] if control else [])],
-            "top": emitted.top,
-            "waves": waves,
-        }
-        done = _child("build", job, environment(simulator, folder.parent))
-        if done.returncode:
-            said = [line for line in done.stdout.splitlines() if "rror" in line] or ["no message"]
-            raise UserError(f"{simulator} could not build {emitted.top}: {said[0].strip()}")
-        # objects and headers are some 6 MB a build, the program a tenth of it
-        for path in folder.iterdir():
-            if simulator == "verilator" and path.is_file() and path.name not in (emitted.top, source.name):
-                path.unlink()
 
-    return cached("sim", f"{emitted.top}-{key}", make)
+def _control(emitted: Emitted, simulator: str, waves: bool) -> str:
+    """Verilator's configuration for a run without waveforms; empty where there is none."""
+    return "" if waves or simulator != "verilator" else _ports_only(emitted)
+
+
+def _build_in(emitted: Emitted, simulator: str, waves: bool, folder: Path) -> None:
+    """Compile the model in a new folder."""
+    folder.mkdir()
+    control = _control(emitted, simulator, waves)
+    source = folder / f"{emitted.top}.v"
+    source.write_text(emitted.verilog)
+    (folder / "ports.vlt").write_text(control)
+    job = {
+        "simulator": simulator,
+        "build_dir": str(folder),
+        "sources": [str(source), *([str(folder / "ports.vlt")] if control else [])],
+        "top": emitted.top,
+        "waves": waves,
+    }
+    done = _child("build", job, environment(simulator, folder.parent))
+    if done.returncode:
+        said = [line for line in done.stdout.splitlines() if "rror" in line] or ["no message"]
+        raise UserError(f"{simulator} could not build {emitted.top}: {said[0].strip()}")
+    # objects and headers are some 6 MB a build, the program a tenth of it
+    for path in folder.iterdir():
+        if simulator == "verilator" and path.is_file() and path.name not in (emitted.top, source.name):
+            path.unlink()
 
 
 @cache
@@ -174,21 +195,36 @@ def _ports_only(emitted: Emitted) -> str:
     return "\n".join(["`verilator_config", *lines, ""])
 
 
-def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _child(
+    step: str, job: dict[str, Any], env: dict[str, str], seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a step of cocotb's runner in a process of its own: it prints, changes folders and exits."""
-    return subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, step, json.dumps(job)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        check=False,
-    )
+        # where there is a limit, the simulator below the runner must end too
+        start_new_session=seconds is not None,
+    ) as child:
+        try:
+            said, _ = child.communicate(timeout=seconds)
+        except BaseException as error:
+            if seconds is None:
+                child.kill()
+            else:
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            said = f"Error: no end after {error.timeout:.0f} s"
+    return subprocess.CompletedProcess(child.args, child.returncode, said)
 
 
 def _failures(results: Path, done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
-    if not results.exists():
+    if done.returncode < 0 or not results.exists():
         said = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
         return (f"the simulator ended without results: {said[0].strip() if said else done.returncode}",)
     cases = ElementTree.parse(results).iter("testcase")

@@ -98,13 +98,34 @@ def prove(
     text = rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=False)
     if unknown := [name for name in rules if name not in names]:
         raise UserError(f"no rule called {unknown[0]!r}: choose from {', '.join(names)}")
+    yield from prove_text(text, [name for name in names if not rules or name in rules], names, cut, seconds, keep)
+
+
+def prove_text(
+    text: str,
+    rules: list[str],
+    among: list[str],
+    cut: Collection[str] = (),
+    seconds: int = 120,
+    keep: Path | None = None,
+) -> Iterator[Proof]:
+    """Prove rules of a design given as RTLIL.
+
+    Parameters
+    ----------
+    text : str
+        A design whose top module is called `TOP`, with an output ``broken_RULE`` for each rule.
+    rules, among : list of str
+        Names of the rules to prove, and of all rules in the order of the outputs.
+    cut, seconds, keep
+        See `prove`.
+    """
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
         _write_model(text, folder, cut)
-        order = _outputs(folder / "model.map", names)
+        order = _outputs(folder / "model.map", among)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            chosen = [rule for rule in names if not rules or rule in rules]
-            for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), chosen):
+            for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), rules):
                 if proof.status == "broken" and keep:
                     write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep)
                 yield proof

@@ -19,9 +19,9 @@ def built(tmp_path, monkeypatch, fast_simulator):
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
     real, steps = module._child, []
 
-    def child(step, job, env):
+    def child(step, job, env, *rest):
         steps.append((step, job["simulator"]))
-        return real(step, job, env)
+        return real(step, job, env, *rest)
 
     monkeypatch.setattr(module, "_child", child)
 

@@ -1,0 +1,88 @@
+"""`fabtune mutate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import click
+
+from ..display import show_json, show_table
+from ..options import FILE, SectionedCommand, as_json, block, option, section, spec_of
+
+RECORDS = Path("build/mutation")
+
+
+@click.command(cls=SectionedCommand)
+@section("Block", block())
+@section(
+    "Faults",
+    option("--faults", type=click.IntRange(1, 100_000), default=40, show_default=True, help="How many, sampled."),
+    option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True, help="Of sample and bench."),
+)
+@section(
+    "What is to see them",
+    option("--simulator", default="icarus", show_default=True, metavar="verilator|icarus"),
+    option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job."),
+    option(
+        "--seconds", type=click.IntRange(1, 86400), default=60, show_default=True, help="For a proof that none can."
+    ),
+)
+@section(
+    "Output",
+    option(
+        "-o", "output", type=FILE, help="File of the results, which is continued; default build/mutation/BLOCK.jsonl."
+    ),
+    option("--force", is_flag=True, help="Start again where the file is there."),
+    as_json,
+)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    faults: int,
+    seed: int,
+    simulator: str,
+    words: int,
+    seconds: int,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Put single faults into a block's RTL and count those that its bench sees.
+
+    Each fault changes one bit at one cell. Mutants that pass the bench are compared with the block by a proof, for all
+    inputs; those that are equivalent do not count. Results are kept as they come, and a second run goes on where the
+    first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
+    """
+    from ...sim.mutation.campaign import Campaign, Settings, refuse_unfit
+    from ...sim.mutation.record import Result, score_of
+
+    spec = spec_of(block, settings, preset)
+    refuse_unfit(spec, simulator)
+    path = output or RECORDS / f"{block}.jsonl"
+    campaign = Campaign(spec, Settings(faults, seed, words, seconds, simulator), path, force)
+
+    def tell(result: Result) -> None:
+        if not as_json:
+            by = f" by {result.by}" if result.by else ""
+            click.echo(f"{block} {result.number}: {result.status}{by}, {result.seconds:.1f} s", err=True)
+
+    results = campaign.run(tell)
+    score = score_of(results)
+    if as_json:
+        told = [{**dataclasses.asdict(one), "description": str(one.fault)} for one in results]
+        show_json({"block": block, **dataclasses.asdict(score), "score": score.score, "results": told})
+    else:
+        by = ", ".join(f"{count} {name}" for name, count in score.by.items())
+        counts = (score.faults, score.killed, score.equivalent, score.undecided, score.survived)
+        show_table(
+            ("block", "faults", "killed", "equivalent", "undecided", "survived", "score", "killed by"),
+            [(block, *map(str, counts), f"{score.score:.1%}", by)],
+        )
+        for one in results:
+            if one.status in ("survived", "undecided"):
+                shown = f", shown in {one.cycles} cycles" if one.cycles else ""
+                click.echo(f"{one.status}: {one.number}: {one.fault}, cell {one.fault.cell}{shown}")
+    sys.exit(1 if score.survived or score.undecided else 0)

@@ -1,0 +1,151 @@
+"""Sequential equivalence of a block and a mutant, for all inputs and all times: by a miter, which the prover proves.
+
+A difference that no neighbour of the block can see is none: a payload is compared while its `valid` is high, and what
+drives the block keeps the rules of a handshake. Memories too large to be mapped to registers are left out of both:
+what they give is the same free word on both sides, and what they are given is compared. That is sound, because two
+memories that have always been given the same give the same; a difference may be one that the whole does not have.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ...hw import yosys
+from ...hw.verilog import Emitted
+from ..formal.checker import BROKEN
+from ..formal.prover import TOP, prove_text
+
+MAPPED_BITS = 4096
+"""Bits of a block's memories up to which they are mapped to registers."""
+_RULE = "difference"
+_PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", re.MULTILINE)
+_MEMORY = re.compile(r"^  memory width (\d+) size (\d+)", re.MULTILINE)
+_AXI_CHANNEL = re.compile(r"(\w+_(?:aw|w|b|ar|r))valid")
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Result of a proof of equivalence.
+
+    Parameters
+    ----------
+    status : "equivalent", "different" or "open"
+        Open: neither a proof nor a counterexample within the time, or a counterexample that depends on what memories
+        give.
+    engine : str
+        Method of the proof, see `prover.Proof`.
+    cycles : int
+        Cycles of the shortest input that was found to tell the two apart; 0 where there is none.
+    """
+
+    status: Literal["equivalent", "different", "open"]
+    engine: str = ""
+    cycles: int = 0
+
+
+@dataclass(frozen=True)
+class _Channel:
+    """A stream or AXI channel: its `valid` and `ready`, its payload, and whether its words go into the block."""
+
+    valid: str
+    ready: str
+    payload: tuple[str, ...]
+    inward: bool
+
+
+def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence:
+    """Prove that a mutant gives what the original gives, or find inputs that tell them apart.
+
+    Parameters
+    ----------
+    original, mutant : Emitted
+        From `faults.mutant`, with the same ports.
+    seconds : int
+        Time for the proof.
+    """
+    cut = sum(int(width) * int(size) for width, size in _MEMORY.findall(original.rtlil)) > MAPPED_BITS
+    with tempfile.TemporaryDirectory(prefix="fabtune-miter-") as name:
+        folder = Path(name)
+        for role, design in (("gate", mutant), ("gold", original)):
+            (folder / f"{role}.il").write_text(design.rtlil, encoding="utf-8")
+        top = original.top
+        opened = ["memory_collect", "memory_nordff", "opt_clean", yosys.OPEN_MEMORIES] if cut else []
+        found = []
+        for role in ("gold", "gate"):  # one at a time: both have the same name until they are renamed
+            read = [f"read_rtlil {role}.il", f"hierarchy -top {top}"]
+            write = [f"rename {top} {role}", f"write_verilog -noattr {role}.v", f"write_rtlil {role}.il"]
+            yosys.run([*read, *opened, *write], folder)
+            found.append(_PORT.findall((folder / f"{role}.v").read_text(encoding="utf-8")))
+        ports, others = found
+        if sorted(ports) != sorted(others):  # a fault that leaves a memory without a use
+            return Equivalence("open")
+        (folder / "miter.v").write_text(_miter(original, ports), encoding="utf-8")
+        yosys.run(
+            [
+                "read_rtlil gold.il",
+                "read_rtlil gate.il",
+                "read_verilog -sv -formal miter.v",
+                f"hierarchy -top {TOP}",
+                "proc",
+                "write_rtlil miter.il",
+            ],
+            folder,
+        )
+        text = (folder / "miter.il").read_text(encoding="utf-8")
+    proof = next(prove_text(text, [_RULE], [_RULE], seconds=seconds))
+    if proof.status == "proved":
+        return Equivalence("equivalent", proof.engine)
+    return Equivalence("different", "", proof.cycles) if proof.status == "broken" and not cut else Equivalence("open")
+
+
+def _channels(design: Emitted, ports: list[tuple[str, str, str]]) -> list[_Channel]:
+    """Streams, and channels of AXI buses, of a block."""
+    ways = {name: way for way, _, name in ports}
+    found = [
+        _Channel(port.valid, port.ready, tuple(wire.name for wire in port.wires), ways[port.valid] == "input")
+        for port in design.ports.values()
+        if port.valid
+    ]
+    for match in filter(None, map(_AXI_CHANNEL.fullmatch, ways)):
+        valid, ready = match[0], f"{match[1]}ready"
+        rest = (name for name in ways if name.startswith(match[1]) and name not in (valid, ready))
+        if ready in ways:
+            found.append(_Channel(valid, ready, tuple(rest), ways[valid] == "input"))
+    return found
+
+
+def _miter(design: Emitted, ports: list[tuple[str, str, str]]) -> str:
+    """Write the miter: both designs with the same inputs, and an output that is high while they differ."""
+    inputs = [(f"[{high or 0}:0]", name) for way, high, name in ports if way == "input"]
+    outputs = [(f"[{high or 0}:0]", name) for way, high, name in ports if way == "output"]
+    channels = _channels(design, ports)
+    seen_while = {name: one.valid for one in channels if not one.inward for name in one.payload}
+    body = [f"  input {width} {name};" for width, name in inputs]
+    body += [f"  wire {width} {side}_{name};" for side in ("gold", "gate") for width, name in outputs]
+    for side in ("gold", "gate"):
+        pins = [f".{name}({name})" for _, name in inputs] + [f".{name}({side}_{name})" for _, name in outputs]
+        body.append(f"  {side} the_{side} ({', '.join(pins)});")
+    differ = [
+        f"gold_{name} != gate_{name}" + (f" && gold_{seen_while[name]}" if name in seen_while else "")
+        for _, name in outputs
+    ]
+    body += [f"  output {BROKEN}{_RULE};", f"  assign {BROKEN}{_RULE} = {' || '.join(f'({one})' for one in differ)};"]
+    resets = f"{design.reset} == {design.reset_level}"
+    for number, one in enumerate(channel for channel in channels if channel.inward):
+        offer = ", ".join((one.valid, *one.payload))
+        width = "+".join(["1", *(f"$bits({name})" for name in one.payload)])
+        body += [
+            f"  reg [{width}-1:0] before{number} = 0;",
+            f"  reg waits{number} = 0;",
+            f"  always @(posedge {design.clock}) begin",
+            f"    before{number} <= {{{offer}}};",
+            f"    waits{number} <= {one.valid} && !gold_{one.ready} && !({resets});",
+            "  end",
+            f"  always @* assume (!waits{number} || {resets} || before{number} == {{{offer}}});",
+        ]
+    names = ", ".join([*(name for _, name in inputs), f"{BROKEN}{_RULE}"])
+    return "\n".join([f"module {TOP} ({names});", *body, "endmodule", ""])

@@ -1,0 +1,212 @@
+"""Single faults of a block's netlist, as Yosys's `mutate` pass lists and applies them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from amaranth.back import rtlil
+
+from ...golden.block import Spec
+from ...hw import yosys
+from ...hw.top import TopWrapper
+from ...hw.verilog import Emitted, component, emit
+
+_ROOT = Path(__file__).parents[2]
+_SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)
+_CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
+_CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
+"""Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
+_CELLS = "* t:$meminit* %d"
+"""Selection of the cells with faults: all but the initial contents of memories, whose many bits are constants."""
+_MODES = {
+    "inv": "inverted",
+    "const0": "stuck at 0",
+    "const1": "stuck at 1",
+    "cnot0": "inverted where bit {} is 0",
+    "cnot1": "inverted where bit {} is 1",
+}
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """Netlist of a block, flat and of word-level cells, in which single faults are made.
+
+    Parameters
+    ----------
+    emitted : Emitted
+        The same block as it is emitted: names of the top module and its ports.
+    text : str
+        RTLIL.
+    """
+
+    emitted: Emitted
+    text: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Single fault: one bit of one port of one cell.
+
+    Parameters
+    ----------
+    mode : "inv", "const0", "const1", "cnot0" or "cnot1"
+        What becomes of the bit; with ``cnot0`` and ``cnot1`` it is inverted where another bit of the port, `control`,
+        is 0 or 1.
+    cell, kind : str
+        The cell's name and type, for instance ``$add``.
+    port : str
+        The cell's port.
+    bit, control : int
+        Bits of the port; `control` is -1 where the mode has none.
+    wire : str
+        Named wire and bit of it to which the port is connected, ``o_valid[0]``; empty where there is none.
+    source : str
+        Lines of Python that made the cell: ``hw/zo/perturb.py:63``, several with ``|`` between them.
+    """
+
+    mode: str
+    cell: str
+    kind: str
+    port: str
+    bit: int
+    control: int
+    wire: str
+    source: str
+
+    def command(self, module: str) -> str:
+        """Write the pass that makes the fault."""
+        control = f" -ctrlbit {self.control}" if self.control >= 0 else ""
+        place = f"-module {module} -cell {self.cell} -port {self.port} -portbit {self.bit}"
+        return f"mutate -mode {self.mode} {place}{control}"
+
+    def __str__(self) -> str:
+        what = _MODES[self.mode].format(self.control)
+        wire = f" ({self.wire})" if self.wire else ""
+        place = f" at {self.source}" if self.source else ""
+        return f"{self.port}[{self.bit}] of {self.kind}{wire} {what}{place}"
+
+
+def netlist(spec: Spec) -> Netlist:
+    """Make the netlist of a block.
+
+    It is that of `hw.verilog.emit` with the lines of Python that made each cell, and without the steps that only adapt
+    the text to its readers.
+    """
+    emitted = emit(spec)
+    text = rtlil.convert(TopWrapper(component(spec), spec), name=emitted.top)
+    return Netlist(emitted, prepared(text, emitted.top))
+
+
+def prepared(text: str, top: str) -> str:
+    """Prepare RTLIL for faults: flat, without processes and without logic that nothing depends on."""
+    with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
+        folder = Path(name)
+        (folder / "design.il").write_text(_SOURCE.sub(_short, text), encoding="utf-8")
+        yosys.run(
+            [
+                "read_rtlil design.il",
+                f"hierarchy -top {top}",
+                "proc",
+                "flatten -separator _ -noscopeinfo",
+                "pmuxtree",
+                "opt",
+                "wreduce",
+                "opt",
+                # all registers begin at 0, so that a fault at a register's output need not move an initial value
+                "zinit -all",
+                "setattr -unset init w:*",
+                "opt_clean",
+                "setattr -unset hdlname",
+                "write_rtlil netlist.il",
+            ],
+            folder,
+        )
+        return (folder / "netlist.il").read_text(encoding="utf-8")
+
+
+def _short(match: re.Match[str]) -> str:
+    """Leave of an attribute with source lines those of fabtune, relative to its root: the sample depends on them."""
+    places = match[2].split("|")
+    own = dict.fromkeys(place.removeprefix(f"{_ROOT}/") for place in places if place.startswith(f"{_ROOT}/"))
+    return f'{match[1]}"{"|".join(own)}"'
+
+
+def list_faults(made: Netlist, count: int, seed: int) -> list[Fault]:
+    """List faults, sampled evenly over the cells; the same for the same netlist, count and seed.
+
+    Parameters
+    ----------
+    made : Netlist
+        The netlist.
+    count : int
+        How many; fewer where there are no more.
+    seed : int
+        Seed of the sample; Yosys takes 31 bits of it.
+    """
+    kinds = {cell: kind for kind, cell in _CELL.findall(made.text)}
+    asked = 2 * count
+    with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
+        folder = Path(name)
+        (folder / "netlist.il").write_text(made.text, encoding="utf-8")
+        while True:
+            command = f"mutate -list {asked} -seed {seed % (1 << 31)} -o list {_CELLS}"
+            yosys.run(["read_rtlil netlist.il", command], folder)
+            lines = (folder / "list").read_text(encoding="utf-8").splitlines()
+            listed = dict.fromkeys(_parse(line, kinds) for line in lines)
+            found = [fault for fault in listed if fault.port not in _CLOCKS]
+            if len(found) >= count or len(lines) < asked:
+                return found[:count]
+            asked *= 2
+
+
+def _parse(line: str, kinds: dict[str, str]) -> Fault:
+    words = line.split()[1:]
+    told: dict[str, str] = {}
+    sources = []
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        if option == "-src":
+            sources += value.split("|")
+        else:
+            told[option.removeprefix("-")] = value
+    return Fault(
+        mode=told["mode"],
+        cell=told["cell"],
+        kind=kinds.get(told["cell"]) or kinds[f"\\{told['cell']}"],
+        port=told["port"],
+        bit=int(told["portbit"]),
+        control=int(told.get("ctrlbit", -1)),
+        wire=f"{told['wire']}[{told['wirebit']}]" if "wire" in told else "",
+        # what the top module instantiates is marked with its line too
+        source="|".join(dict.fromkeys(one for one in sources if not one.startswith("hw/top.py"))),
+    )
+
+
+def mutant(made: Netlist, fault: Fault | None) -> Emitted:
+    """Make the block with a fault in it; without one, the block as its mutants are made from it.
+
+    Returns
+    -------
+    Emitted
+        Verilog and RTLIL with the ports of the block as it is emitted.
+    """
+    top = made.emitted.top
+    with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
+        folder = Path(name)
+        (folder / "netlist.il").write_text(made.text, encoding="utf-8")
+        yosys.run(
+            [
+                "read_rtlil netlist.il",
+                *([fault.command(top)] if fault else []),
+                "setundef -init -zero",
+                "setattr -unset src",
+                "opt_clean",
+                "write_rtlil mutant.il",
+                "write_verilog -noattr mutant.v",
+            ],
+            folder,
+        )
+        verilog, text = ((folder / f"mutant.{kind}").read_text(encoding="utf-8") for kind in ("v", "il"))
+    return replace(made.emitted, verilog=verilog, rtlil=text)

@@ -1,0 +1,102 @@
+"""Campaigns: a fault is killed, equivalent or survives; what is known is not found out again."""
+
+import json
+
+import pytest
+from amaranth.hdl import Mux, Signal
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.zo.perturb import PerturbSpec
+from fabtune.hw.zo.perturb import Perturb
+from fabtune.sim.mutation import campaign as module
+from fabtune.sim.mutation import faults as faults_module
+from fabtune.sim.mutation.campaign import Campaign, Settings
+from fabtune.sim.mutation.faults import list_faults
+from fabtune.sim.mutation.record import score_of
+
+SPEC = PerturbSpec()
+
+
+class Redundant(Perturb):
+    """The block, and beside it a counter that never comes to where it would change a word."""
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        count = Signal(2)
+        m.d.sync += count.eq(Mux(count == 2, 0, count + 1))
+        with m.If(count == 3):
+            m.d.comb += self.o.payload.weight.eq(1)
+        return m
+
+
+def chosen(made, count, seed):
+    """One fault of each fate: at the output, in the redundant register, in the saturation."""
+    found = list_faults(made, 100_000, seed)
+    killed = next(one for one in found if one.wire == "o_valid[0]" and one.port == "Q" and one.mode == "const0")
+    # always reset, the counter stays at 0; the lines of this file are not fabtune's
+    hidden = next(one for one in found if not one.source and one.port == "SRST" and one.mode == "const1")
+    upper = next(one for one in found if one.kind == "$reduce_or" and one.port == "Y" and one.mode == "const0")
+    return [killed, hidden, upper][:count]
+
+
+@pytest.fixture
+def settings(fast_simulator, monkeypatch):
+    monkeypatch.setattr(faults_module, "component", Redundant)
+    monkeypatch.setattr(module, "list_faults", chosen)
+    return Settings(faults=3, words=2, simulator=fast_simulator)
+
+
+def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path):
+    path = tmp_path / "deep" / "perturb.jsonl"
+    results = Campaign(SPEC, settings, path).run()
+    assert [one.status for one in results] == ["killed", "equivalent", "survived"]
+    assert results[0].by == "objection"
+    assert "nothing moved" in results[0].detail
+    assert results[2].cycles > 0
+    score = score_of(results)
+    assert (score.faults, score.killed, score.equivalent, score.survived, score.score) == (3, 1, 1, 1, 0.5)
+
+    again = []
+    assert Campaign(SPEC, settings, path).run(again.append) == results
+    assert again == []
+
+    whole = path.read_text()
+    path.write_text(whole[:-20])  # ended in the middle of a line
+    results = Campaign(SPEC, settings, path).run(again.append)
+    assert len(again) == 1
+    assert [one.status for one in results] == ["killed", "equivalent", "survived"]
+    assert sorted(json.loads(line).get("number", -1) for line in path.read_text().splitlines()) == [-1, 0, 1, 2]
+
+
+def test_another_campaign_is_not_continued(settings, tmp_path, monkeypatch):
+    path = tmp_path / "perturb.jsonl"
+    campaign = Campaign(SPEC, settings, path)
+    campaign.record.begin()
+    Campaign(SPEC, settings, path)
+    other = Settings(faults=4, words=3, simulator=settings.simulator)
+    with pytest.raises(UserError, match="another faults and words and version of the bench: --force"):
+        Campaign(SPEC, other, path)
+    with pytest.raises(UserError, match="another parameters and version of the RTL"):
+        Campaign(PerturbSpec(rounding="truncate"), settings, path)
+    monkeypatch.setattr(faults_module, "component", Perturb)
+    with pytest.raises(UserError, match="another version of the RTL: --force"):
+        Campaign(SPEC, settings, path)
+    Campaign(SPEC, settings, path, force=True)
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "3\n", "no JSON\n", '{"campaign": {}}\n'])
+def test_another_file_is_not_continued(text, settings, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"mine\.txt is not the record of a campaign"):
+        Campaign(SPEC, settings, path)
+    assert path.read_text() == text
+
+
+def test_a_block_that_fails_without_a_fault_is_refused(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(faults_module, "component", lambda _: Perturb(PerturbSpec(overflow="wrap", eps_shift=9)))
+    monkeypatch.setattr(module, "list_faults", list_faults)
+    path = tmp_path / "perturb.jsonl"
+    with pytest.raises(UserError, match="perturb without a fault does not pass its bench"):
+        Campaign(SPEC, Settings(faults=1, words=50, simulator=settings.simulator), path).run()
+    assert not path.exists()
