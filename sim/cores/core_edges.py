@@ -1,9 +1,19 @@
 """Edges of a core: its AXI4 ports and its registers' bus, proved on its own netlist without the engine.
 
 Kept are the core, its shell with the registers, its trainer's own logic, and the memory system, with small bursts and
-FIFOs. All other parts of the trainer are left out: what they drive is anything in every cycle. What is proved holds for
-whatever they do, so for the core as it is; it holds for small bursts and FIFOs only, as all proofs of the managers do.
-What the ports give the engine is not looked at here, see `formal_memory_system`.
+FIFOs. All other parts of the trainer are left out: what they drive is anything in every cycle, and so is what memories
+give. A behaviour of the whole core is one of what is left, with those signals as the parts drive them; so a rule that
+is proved here holds for the whole core, whatever network it is generated for. It is proved for small bursts and FIFOs,
+as all rules of the managers are.
+
+Proved of each port: bursts are legal, held until they are taken, and no more are outstanding than there is room for;
+beats of a write are exactly those announced; after a fault no burst begins and those that have begun end; all of that
+with a memory that answers in any legal way, after any delay, with errors. Proved of the whole: the reset after a fault
+comes only when all ports are at rest. Proved of the registers' bus: one answer for each access, held until it is taken.
+
+Not looked at here, because it is proved of the parts with nothing assumed that a core could break: which beats a
+requester is given (`formal_memory_system` and the parts it names), and what the registers hold and answer
+(`formal_axi_registers`, which holds for the map of any core).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from amaranth.hdl import Cat, Mux, Signal
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
-from ...hw.cores.memory_system import MemorySystem
+from ...hw.cores.memory_system import FIFO_DEPTH, MemorySystem
 from ..formal.checker import Checker
 from ..formal.inside import parts_of
 from ..formal.managers import ReadEdge, WriteEdge
@@ -50,8 +50,24 @@ def check(checker: Checker, part: MemorySystem) -> None:
     with checker.lemmas_end():
         _settled(checker, part)
     _faults(checker, part)
+    _beats(checker)
     # what a fault or `stop` leaves is not given to a requester without a FIFO: its beats are those of the reader
     checker.handshake("samples_read_beats", unless=part.stop | _bad(checker, "reader0"))
+
+
+def _beats(checker: Checker) -> None:
+    """A beat that a reader gives goes to one requester's port, at once or through its FIFO."""
+    parts = parts_of(checker.block)
+    arbiters = {"order": parts.readers0, "samples": parts.readers0, "bulk": parts.ram_readers}
+    for name, arbiter in arbiters.items():
+        checker.inner(f"{name}_given", getattr(arbiter, f"{name}_read").beats)
+        if name != "samples":
+            checker.words(f"{name}_given", f"{name}_read_beats", capacity=FIFO_DEPTH + 1, drained=FIFO_DEPTH + 3)
+    checker.rule("samples_passed", checker.moves("samples_given") == checker.moves("samples_read_beats"))
+    order, samples, bulk = (checker.moves(f"{name}_given") for name in arbiters)
+    for name, reader, given in (("reader0", parts.read0, order | samples), ("ram", parts.ram, bulk)):
+        checker.rule(f"{name}_beats", (reader.o.valid & reader.o.ready) == given)
+    checker.rule("reader0_beat_once", ~(order & samples))
 
 
 def edges(checker: Checker, part: MemorySystem) -> None:

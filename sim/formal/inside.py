@@ -53,7 +53,8 @@ def _elaborated(component: Any) -> Any:
 
 def _silence(part: Any) -> None:
     """Keep Amaranth from warning that what a part left out is made of is not used."""
-    for each in vars(part).values():
-        if isinstance(each, Elaboratable):
-            vars(each)["_MustUse__used"] = True
-            _silence(each)
+    for value in vars(part).values():
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, Elaboratable):
+                each.__dict__["_MustUse__used"] = True
+                _silence(each)
