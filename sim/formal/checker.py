@@ -297,6 +297,19 @@ class Checker:
         """Whether every output's receiver is ready."""
         return _all(self.streams[name].ready for name in self.outputs)
 
+    def takes(self, name: str, when: Value) -> None:
+        """Prove that a word of an input is taken, whatever the outputs' receivers do. Rule ``NAME_taken``.
+
+        Parameters
+        ----------
+        name : str
+            The input.
+        when : Value
+            High in cycles in which the block has room, for instance while it is empty.
+        """
+        port = self.streams[name]
+        self.rule(f"{name}_taken", ~(port.valid & when) | port.ready)
+
     def progress(self, within: int, also: Value | int = 1) -> None:
         """Prove that the block cannot hang: with all inputs valid and all outputs ready, a word moves before long.
 

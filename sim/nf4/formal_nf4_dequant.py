@@ -11,5 +11,6 @@ CUT = ("multipliers",)
 
 def check(checker: Checker, spec: Nf4DequantSpec) -> None:
     """Add the rules."""
-    checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
+    inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
+    checker.takes("i", inside == 0)
     checker.progress(1)

@@ -14,7 +14,8 @@ SPEC = PerturbSpec(tag=1)
 
 def check(checker: Checker, spec: PerturbSpec) -> None:
     """Add the rules; the description is that of the first lane, with rounding half to even."""
-    checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
+    inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
+    checker.takes("i", inside == 0)
     checker.progress(1)
     if (spec.lanes, spec.rounding) != (1, "half-even"):
         return
