@@ -79,7 +79,7 @@ class Checker:
         """Give a stream's payload."""
         return self.streams[name].payload
 
-    def handshake(self, name: str, unless: Value | int = 0) -> None:
+    def handshake(self, name: str, unless: Value | int = 0, withdrawn: Value | int = 0) -> None:
         """Check that `valid`, once high, stays high with the same payload until `ready`.
 
         A rule of an output, an assumption about an input. `handshakes` does this for all streams that have no check of
@@ -91,12 +91,15 @@ class Checker:
             The stream.
         unless : Value
             High in a cycle after which the word on offer may be withdrawn or replaced.
+        withdrawn : Value
+            High in a cycle in which the word on offer in the one before may be gone or replaced.
         """
         port, payload = self.streams[name], Value.cast(self.streams[name].payload)
         self._checked.add(name)
         waits, before = Signal(name=f"{name}_waits"), Signal(len(payload), name=f"{name}_before")
         self.m.d.sync += [waits.eq(port.valid & ~port.ready & ~Value.cast(unless)), before.eq(payload)]
-        held, stable = ~waits | port.valid, ~waits | (payload.as_unsigned() == before)
+        free = ~waits | Value.cast(withdrawn)
+        held, stable = free | port.valid, free | (payload.as_unsigned() == before)
         if name in self.inputs:
             self.assume(held & stable)
         else:

@@ -83,7 +83,7 @@ def prove(
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
         _write_model(checker, folder, cut)
-        order = _outputs(folder / "model.map")
+        order = _outputs(folder / "model.map", names)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             chosen = [rule for rule in names if not rules or rule in rules]
             for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), chosen):
@@ -132,16 +132,22 @@ def _write_model(checker: Checker, folder: Path, cut: Collection[str]) -> None:
     )
 
 
-def _outputs(wires: Path) -> dict[str, int]:
-    """Numbers of the graph's outputs by the names of their rules."""
+def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
+    """Numbers of the graph's outputs by the names of their rules; Yosys does not name those that are constant."""
     lines = (line.split() for line in wires.read_text(encoding="utf-8").splitlines())
-    return {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
+    found = {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
+    constant = [name for name in names if name not in found]
+    found |= zip(constant, sorted(set(range(len(names))) - set(found.values())), strict=True)
+    if [found[name] for name in names] != sorted(found.values()):
+        raise RuntimeError("the outputs of the graph are not in the order of the rules")
+    return found
 
 
 def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     witness = folder / f"{output}.cex"
     start = time.monotonic()
-    steps = ["read_aiger model.aig", "fold", f"cone -O {output}", "strash"]
+    # scorr merges what it finds equal by induction, such as a register of the block and its model in a rule
+    steps = ["read_aiger model.aig", "fold", f"cone -O {output}", "strash", "scorr"]
     script = "; ".join([*steps, f"pdr -T {seconds}", f"write_cex -a {witness}"])
     said = subprocess.run(
         [str(_abc()), "-q", script], cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
@@ -149,7 +155,9 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     taken = time.monotonic() - start
     if witness.exists():
         return Proof(rule, "broken", taken, len(witness.read_text(encoding="utf-8").splitlines()) - 2)
-    return Proof(rule, "proved" if "Property proved" in said else "open", taken)
+    # an output that is constant 0 leaves nothing to solve
+    proved = "Property proved" in said or "All outputs solved" in said
+    return Proof(rule, "proved" if proved else "open", taken)
 
 
 @cache
