@@ -14,7 +14,7 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     Parameters
     ----------
     folder : Path
-        Holds ``prepared.il``, ``model.map`` and the witness ``OUTPUT.cex``.
+        Holds ``prepared.il``, ``model.aig``, ``model.map`` and the witness ``OUTPUT.cex``.
     top : str
         Name of the module.
     output : int
@@ -28,6 +28,9 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     keep.mkdir(parents=True, exist_ok=True)
     witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()
     cycles = [line for line in witness[1:] if set(line) <= {"0", "1"} and line]
+    # registers begin at 0; the witness has only those that are left where signals were merged
+    header = (folder / "model.aig").read_bytes().split(b"\n", 1)[0].split()
+    witness[0] = "0" * int(header[3])
     (folder / "witness.aiw").write_text("\n".join(witness) + "\n", encoding="utf-8")
     yosys.run(
         [

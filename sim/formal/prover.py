@@ -23,7 +23,7 @@ from .counterexample import write_counterexample
 
 TOP = "checked"
 """Name of the module that is proved."""
-CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul"}
+CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul r:A_SIGNED=1 %i"}
 """Parts whose results can be taken to be anything in every cycle, by the cells that they are made of."""
 
 
