@@ -326,6 +326,20 @@ class Checker:
         still = _all(~self.moves(name) for name in (*self.inputs, *self.outputs))
         self.rule("progress", ~self._for("still", willing & still, within))
 
+    def passes(self, name: str, condition: Value, cycles: int) -> None:
+        """Prove that a condition does not hold in so many cycles in succession.
+
+        Parameters
+        ----------
+        name : str
+            The rule.
+        condition : Value
+            For instance: words are owed and wanted, and none comes.
+        cycles : int
+            Cycles that are too many.
+        """
+        self.rule(name, ~self._for(f"{name}_cycles", condition, cycles))
+
     def _for(self, name: str, condition: Value, cycles: int) -> Value:
         """Tell whether a condition held in all of the last cycles."""
         count = Signal(range(cycles + 1), name=name)

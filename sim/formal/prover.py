@@ -33,8 +33,10 @@ Sometimes that leaves nothing to prove.
 """
 TOP = "checked"
 """Name of the module that is proved."""
-CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul"}
+CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul r:A_SIGNED=1 %i"}
 """Parts whose results can be taken to be anything in every cycle, by the cells that they are made of.
+
+Multipliers of data are signed; those of addresses, which are not, stay.
 
 ``memory:PATTERN`` is those memories whose names match.
 """

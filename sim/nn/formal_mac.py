@@ -1,0 +1,28 @@
+"""Rules of `mac` across the lanes: a sum for each word marked last, at the documented latency; nothing is lost or made.
+
+Two lanes and one column have all of the control; a wider array only delays it by more levels of the adder tree.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Signal
+
+from ...golden.nn.mac import MacSpec
+from ..formal.checker import Checker
+
+SPEC = MacSpec(lanes=2, columns=1, terms=4, batch=2)
+CUT = ("multipliers",)
+
+
+def check(checker: Checker, spec: MacSpec) -> None:
+    """Add the rules."""
+    m, port = checker.m, checker.streams["o"]
+    ends = checker.moves("i") & checker.payload("i").last
+    checker.balance("o_words", [(ends, 1)], [(port.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
+    checker.progress(1)
+    # all of it moves together, and waits only while a sum is on offer and not taken
+    moves, under_way = ~port.valid | port.ready, Signal(spec.latency, name="under_way")
+    checker.rule("i_taken", checker.streams["i"].ready == moves)
+    with m.If(moves):
+        m.d.sync += under_way.eq(Cat(ends, under_way[:-1]))
+    checker.rule("o_latency", port.valid == under_way[-1])

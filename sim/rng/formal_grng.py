@@ -1,0 +1,35 @@
+"""Rules of `grng`: a number in every cycle, that of golden's registers, none of which ever freezes.
+
+The registers have one width only. Numbers of the form "tree" are compared with the logic of "select", and the other
+way round, which golden says are equal.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Signal, Value
+
+from ...golden.rng.grng import WIDTHS, GrngSpec
+from ...hw.rng.grng import number_of
+from ..formal.checker import Checker
+
+SPEC = GrngSpec()
+EQUAL = {"tree": "select", "select": "tree"}
+"""The other form with the same numbers."""
+
+
+def check(checker: Checker, spec: GrngSpec) -> None:
+    """Add the rules."""
+    m, moves = checker.m, checker.moves("o")
+    checker.rule("offered", checker.streams["o"].valid)
+    alive = []
+    contents = [Signal(bits, name=f"contents_{k}") for k, bits in enumerate(WIDTHS)]
+    for k, (content, seed, lfsr) in enumerate(zip(contents, spec.seeds, spec.lfsrs, strict=True)):
+        # golden's register has the complement, and is frozen at 0
+        state = Signal(lfsr.bits, init=seed ^ lfsr.period, name=f"state_{k}")
+        with m.If(moves):
+            m.d.sync += state.eq(Cat((state & row).xor() for row in lfsr.transition()))
+        m.d.comb += content.eq(~state)
+        alive.append(state.any())
+    checker.rule("alive", Cat(alive).all())
+    given = Value.cast(checker.payload("o"))
+    checker.rule("number", given == number_of(m, contents, EQUAL.get(spec.form, spec.form))[: len(given)].as_unsigned())

@@ -1,0 +1,136 @@
+"""Rules of a source of numbers: the words, loads, marks and replays of golden, position by position.
+
+A source is proved with so few positions that golden's whole sequence is a table in the checker.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Cat, Const, Mux, Signal, Value
+
+from ...golden.fixed import Integers
+from ...golden.rng.pezo import PezoSpec
+from ...golden.rng.pool import PoolSpec
+from ...golden.rng.scale import ScaleSpec
+from ...golden.rng.urng import UrngSpec
+from ..formal.checker import Checker
+
+Source = UrngSpec | ScaleSpec | PoolSpec | PezoSpec
+
+
+def withholding(checker: Checker) -> Value:
+    """Tell whether a load withholds the words: from its first bit to the one marked last, gaps included."""
+    load, under_way = checker.streams["load"], Signal(name="under_way")
+    with checker.m.If(checker.moves("load")):
+        checker.m.d.sync += under_way.eq(~load.payload.last)
+    return checker.moves("load") | under_way
+
+
+def turning(checker: Checker, cycles: int) -> Value:
+    """Tell whether no word is to be expected as a mark or a replay takes its cycles, as the reset does."""
+    m, left = checker.m, Signal(range(cycles + 1), init=cycles, name="turns_left")
+    with m.If(left != 0):
+        m.d.sync += left.eq(left - 1)
+    with m.Elif(checker.moves("o") & (checker.ports["replay"] | checker.ports["mark"]).any()):
+        m.d.sync += left.eq(cycles)
+    return left != 0
+
+
+def offers(checker: Checker, cycles: int = 0) -> None:
+    """Check that there is a word in every cycle but those of a load, a mark or a replay.
+
+    Rules ``offered`` and ``load_taken`` and those of the handshake: only a load withdraws a word.
+
+    Parameters
+    ----------
+    checker : Checker
+        Of a block with streams `load` and `o`.
+    cycles : int
+        Cycles of a mark or a replay.
+    """
+    away = withholding(checker)
+    turns = turning(checker, cycles) if cycles else Const(0, 1)
+    checker.handshake("o", withdrawn=checker.moves("load"))
+    checker.rule("offered", checker.streams["o"].valid == ~(turns | away))
+    checker.rule("load_taken", checker.streams["load"].ready == ~turns)
+
+
+def sequence(checker: Checker, spec: Source, replays: bool) -> None:
+    """Check the words against golden's, wherever a load, a mark or a replay leads.
+
+    Rules ``sequence`` (a word is that of its position), ``scan`` (a load reads the old state). A load of fewer bits
+    than the state has leads nowhere that golden knows: there they hold from the next whole one on.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : Source
+        The block's; `spec.period` positions become a table.
+    replays : bool
+        The block has `replay` and `mark`.
+    """
+    m, port, load = checker.m, checker.streams["o"], checker.streams["load"]
+    words = spec.run({}, spec.period)["o"]
+    table = Array(spec.streams()["o"].pack(words, words))
+    serial = [_number(spec.serial(position)) for position in range(spec.period)]
+    size = len(spec.serial(0))
+    position, mark = (Signal(range(spec.period), name=name) for name in ("position", "marked"))
+    known, loading = Signal(init=1, name="known"), Signal(name="loading")
+    # what the shift chain holds: the state of the position, and in a load the bits that have entered
+    chain, entered = Signal(size, name="chain"), Signal(range(size + 1), name="entered")
+    now = Signal(size, name="chain_now")
+    m.d.comb += now.eq(Mux(loading, chain, Array(serial)[position]))
+    word = Value.cast(port.payload)
+    checker.rule("sequence", ~(port.valid & known) | (word == table[position]))
+    whole = known | (entered == size)
+    scan = checker.ports["scan"][0]
+    if not size:
+        checker.rule("scan", scan == load.payload.bit)
+        whole = Const(1, 1)
+    else:
+        checker.rule("scan", ~(checker.moves("load") & whole) | (scan == now[-1]))
+    upcoming = Cat(load.payload.bit, now[:-1])[:size]
+    following = Signal.like(position, name="following")
+    m.d.comb += following.eq(Mux(position == spec.period - 1, 0, position + 1))
+    if replays:
+        with m.If(checker.ports["replay"][0]):
+            m.d.comb += following.eq(mark)
+    with m.If(checker.moves("load")):
+        m.d.sync += [loading.eq(~load.payload.last), chain.eq(upcoming)]
+        m.d.sync += entered.eq(Mux(load.payload.last, 0, Mux(entered == size, size, entered + 1)))
+        with m.If(load.payload.last):
+            if size:
+                m.d.sync += known.eq(0)
+                for number, state in enumerate(serial):
+                    with m.If((upcoming == state) & (entered + 1 >= size)):
+                        m.d.sync += [known.eq(1), position.eq(number), mark.eq(number)]
+    with m.Elif(checker.moves("o")):
+        m.d.sync += position.eq(following)
+        if replays:
+            with m.If(checker.ports["mark"][0] | checker.ports["replay"][0]):
+                m.d.sync += mark.eq(following)
+
+
+def frozen(checker: Checker, bits: int, word: int) -> None:
+    """Check that a loaded state of 0 stays 0: rule ``frozen``, all words are that of state 0 up to the next load.
+
+    Parameters
+    ----------
+    checker : Checker
+    bits : int
+        Bits of the state.
+    word : int
+        Word of state 0.
+    """
+    m, load = checker.m, checker.streams["load"]
+    zeros, stands = Signal(range(bits + 1), name="zeros_loaded"), Signal(name="stands_at_zero")
+    with m.If(checker.moves("load")):
+        more = Mux(load.payload.bit, 0, Mux(zeros == bits, bits, zeros + 1))
+        m.d.sync += [zeros.eq(more), stands.eq(load.payload.last & (more == bits))]
+        with m.If(load.payload.last):
+            m.d.sync += zeros.eq(0)
+    port = checker.streams["o"]
+    checker.rule("frozen", ~(port.valid & stands) | (Value.cast(port.payload) == word))
+
+
+def _number(bits: Integers) -> int:
+    return sum(int(bit) << place for place, bit in enumerate(reversed(bits.tolist())))
