@@ -130,7 +130,8 @@ def prepared(text: str, top: str) -> str:
 def _short(match: re.Match[str]) -> str:
     """Leave of an attribute with source lines those of fabtune, relative to its root: the sample depends on them."""
     places = match[2].split("|")
-    own = dict.fromkeys(place.removeprefix(f"{_ROOT}/") for place in places if place.startswith(f"{_ROOT}/"))
+    # not all of the root: an environment with Amaranth may lie in it
+    own = dict.fromkeys(place.removeprefix(f"{_ROOT}/") for place in places if place.startswith(f"{_ROOT}/hw/"))
     return f'{match[1]}"{"|".join(own)}"'
 
 

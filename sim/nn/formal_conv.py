@@ -1,0 +1,15 @@
+"""Rules of `conv`: parameters between samples, and inputs that are taken; see `layer_rules`."""
+
+from __future__ import annotations
+
+from ...golden.nn.conv import ConvSpec
+from ..formal.checker import Checker
+from . import layer_rules
+
+SPEC = ConvSpec(channels=1, height=2, width=2, outputs=1, kernel=1, padding=0, pool=2, lanes=16, columns=2)
+CUT = layer_rules.CUT
+
+
+def check(checker: Checker, spec: ConvSpec) -> None:
+    """Add the rules."""
+    layer_rules.layer_rules(checker, spec)
