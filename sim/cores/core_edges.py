@@ -11,9 +11,9 @@ beats of a write are exactly those announced; after a fault no burst begins and 
 with a memory that answers in any legal way, after any delay, with errors. Proved of the whole: the reset after a fault
 comes only when all ports are at rest. Proved of the registers' bus: one answer for each access, held until it is taken.
 
-Not looked at here, because it is proved of the parts with nothing assumed that a core could break: which beats a
-requester is given (`formal_memory_system` and the parts it names), and what the registers hold and answer
-(`formal_axi_registers`, which holds for the map of any core).
+Not looked at here, because it is proved of the parts: which beats a requester is given, if it asks as documented
+(`formal_memory_system` and the parts it names), and what the registers hold and answer (`formal_axi_registers`, which
+holds for the map of any core).
 """
 
 from __future__ import annotations
