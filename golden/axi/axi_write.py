@@ -23,7 +23,8 @@ class AxiWriteSpec(ManagerSpec):
     depth : int
         Depth of the FIFO in beats, a power of two, at least two bursts.
     outstanding : int
-        Most bursts without a response, a power of two.
+        Depth of the FIFO of bursts without a response, a power of two. With its output register one more: at most
+        ``outstanding + 1`` bursts are outstanding.
     """
 
     name: ClassVar[str] = "axi_write"

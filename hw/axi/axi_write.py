@@ -24,7 +24,7 @@ class AxiWrite(wiring.Component):
     Parameters
     ----------
     spec : AxiWriteSpec
-        Widths of the bus, longest burst, depth of the FIFO, bursts outstanding.
+        Widths of the bus, longest burst, depths of the FIFOs. At most ``outstanding + 1`` bursts have no response.
 
     Attributes
     ----------

@@ -22,7 +22,8 @@ class ReadPort(wiring.Signature):
     command : Out stream of ``address`` (32 bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, from 1 up)
         The place to read. Commands may be given ahead of their beats.
     beats : In stream of 128 bits
-        The beats of all commands, in order.
+        The beats of all commands, in order. After a bad response or a stop a beat on offer may be withdrawn, where no
+        FIFO is between.
     """
 
     def __init__(self) -> None:

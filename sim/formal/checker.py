@@ -34,6 +34,8 @@ class Checker:
         The block's streams by path, for instance ``bus_ar``.
     inputs, outputs : list of str
         Names of the streams into and out of the block.
+    lemmas : list of str
+        Names of the rules on which others build.
     """
 
     def __init__(self, block: wiring.Component) -> None:
@@ -43,6 +45,7 @@ class Checker:
         self.inputs, self.outputs = list[str](), list[str]()
         self._checked = set[str]()
         self._lemmas = Value.cast(1)
+        self.lemmas = list[str]()
         self.m.submodules.block = block
         self._connect("", block.signature, block)
 
@@ -83,6 +86,7 @@ class Checker:
     def lemma(self, name: str, holds: Value) -> None:
         """Add a rule on which those that are added later may build: they are about what happens before it is broken."""
         self.rule(name, holds)
+        self.lemmas.append(name)
         kept = Signal(name=f"{name}_kept", init=1)
         self.m.d.sync += kept.eq(kept & holds)
         self._lemmas = self._lemmas & kept & holds

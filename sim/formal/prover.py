@@ -26,6 +26,8 @@ from .counterexample import write_counterexample
 
 DEPTH = 8
 """Steps of the induction that is tried before reachability."""
+DEEP = 200
+"""Cycles up to which a counterexample is looked for where no proof is found."""
 _REDUCE = ("strash", "scleanup", "scorr")
 """Leave out what a rule does not depend on, and merge registers that are equal by induction.
 
@@ -84,7 +86,7 @@ def prove(
     cut : collection of str
         Names from `CUTS`. What is proved holds for the whole; a counterexample may be one that the whole does not have.
     rules : collection of str
-        Names of the rules to prove; by default all.
+        Names of the rules to prove, beside the lemmas on which rules build; by default all.
     seconds : int
         Time for each rule.
     keep : Path, optional
@@ -100,7 +102,8 @@ def prove(
     text = rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=False)
     if unknown := [name for name in rules if name not in names]:
         raise UserError(f"no rule called {unknown[0]!r}: choose from {', '.join(names)}")
-    yield from prove_text(text, [name for name in names if not rules or name in rules], names, cut, seconds, keep)
+    chosen = [name for name in names if not rules or name in rules or name in checker.lemmas]
+    yield from prove_text(text, chosen, names, cut, seconds, keep)
 
 
 def prove_text(
@@ -209,6 +212,10 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     else:
         search = [f"pdr -T {seconds}", f"write_cex -a {witness}"]
         said = _abc(folder, [f"read_aiger {reduced}", "strash", *search])
+        if "Property proved" not in said and not witness.exists():
+            # a rule that breaks after many cycles is found sooner by looking for no more than that
+            deep = [f"bmc3 -F {DEEP} -T {seconds}", f"write_cex -a {witness}"]
+            _abc(folder, [f"read_aiger {reduced}", "strash", *deep])
     if witness.exists():
         return proof("broken", "", len(witness.read_text(encoding="utf-8").splitlines()) - 2)
     return proof("proved", "reachability") if "Property proved" in said else proof("open", "")
