@@ -13,8 +13,9 @@ from .output_memory import OutputReader
 class LayerBlock(wiring.Component):
     """Take an activation a cycle, put a word a cycle through the array, and give an activation a cycle.
 
-    While a sample is computed, the next one comes in; its outputs are computed once those before have left. Parameters
-    are taken between samples, a whole image at a time; before the first since reset nothing else is taken.
+    While a sample is computed, the next one comes in; its outputs are computed once those before have left, or
+    the last of them is on offer. Parameters are taken between samples, a whole image at a time; before the first since
+    reset nothing else is taken.
 
     Attributes
     ----------

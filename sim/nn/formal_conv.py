@@ -1,4 +1,4 @@
-"""Rules of `conv`: parameters between samples, and inputs that are taken; see `layer_rules`."""
+"""Rules of `conv`: parameters are taken whole, and between samples; see `layer_rules`."""
 
 from __future__ import annotations
 

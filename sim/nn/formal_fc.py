@@ -1,4 +1,4 @@
-"""Rules of `fc`: parameters between samples, and inputs that are taken; see `layer_rules`.
+"""Rules of `fc`: parameters are taken whole, and between samples; see `layer_rules`.
 
 Five inputs are two beats, of which the second is not full, and three outputs two groups of columns.
 """

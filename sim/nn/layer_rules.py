@@ -14,9 +14,9 @@ CUT = ("memories", "multipliers")
 def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     """Add the rules of `fc` and `conv`.
 
-    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer), ``load_between``
-    (parameters are taken between samples) and ``i_taken`` (an input is taken before long). How many outputs a sample
-    has is left to the bench: the engine finds no proof of it in its time.
+    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer) and ``load_between``
+    (parameters are taken between samples). How many outputs a sample has, and that inputs are taken before long, are
+    left to the bench: the engine finds no proof in its time.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     spec : LayerBlockSpec
         Small parameters.
     """
-    m, load, i, o = checker.m, *(checker.streams[name] for name in ("load", "i", "o"))
+    m, load = checker.m, checker.streams["load"]
     beats, inputs = spec.mapping.frozen_beats, spec.sample_inputs
     beat, value = Signal(range(beats), name="beat"), Signal(range(inputs), name="value")
     loaded, asked = Signal(name="loaded"), Signal(name="asked")
@@ -36,5 +36,3 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     begins = checker.moves("i") & (value == 0)
     checker.rule("i_begins", ~begins | (loaded & ~asked))
     checker.rule("load_between", ~checker.moves("load") | (value == 0))
-    waits = loaded & i.valid & ~i.ready & (~load.valid | (value != 0)) & o.ready
-    checker.passes("i_taken", waits, spec.latency)
