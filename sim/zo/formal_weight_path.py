@@ -12,7 +12,7 @@ CUT = ("multipliers",)
 def check(checker: Checker, spec: WeightPathSpec) -> None:
     """Add the rules; that corrections go with their packet is proved of `sparse_add`."""
     inside = spec.latency + 1
-    checker.words("codes", "o", capacity=inside, drained=inside, also=checker.streams["u"].valid)
+    checker.words("codes", "o", capacity=inside)
     perturbed = checker.moves("codes") & checker.payload("codes").sign[0]
     numbers = checker.streams["u"]
     checker.balance("numbers", [(perturbed, 1)], [(numbers.ready, checker.moves("u"), 1)], capacity=inside)
