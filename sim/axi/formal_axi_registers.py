@@ -66,7 +66,7 @@ def check(checker: Checker, spec: AxiRegistersSpec) -> None:
 
 
 def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: Value) -> Value:
-    """What a register holds, for a write that hits it; rules ``NAME_value``, ``NAME_locked`` and ``NAME_strobe``."""
+    """Give what a register holds, for a write to it; rules ``NAME_value``, ``NAME_locked`` and ``NAME_strobe``."""
     m, block = checker.m, checker.block
     if item.access == "R":
         return Value.cast(getattr(block, item.name))

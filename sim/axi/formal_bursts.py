@@ -11,7 +11,7 @@ from amaranth.hdl import Mux, Signal
 
 from ...golden.axi.bus import BEAT_COUNT_BITS
 from ...hw.axi.bursts import BurstSplitter
-from ..formal.axi import Bus, lasts, legal_bursts, legal_command
+from ..formal.axi import Bus, legal_bursts, legal_command
 from ..formal.checker import Checker
 
 # wide beats, so that a page has few of them: nine bits of address count
@@ -52,4 +52,4 @@ def check(checker: Checker, part: BurstSplitter) -> None:
     checker.rule("accepts", command.ready == (~busy | part.drop))
     checker.rule("dropped", ~dropped | ~o.valid)
     willing = ~part.drop & o.ready & command.valid & ~checker.moves("o") & ~checker.moves("command")
-    checker.rule("progress", ~lasts(checker, "still", willing, 2))
+    checker.passes("progress", willing, 2)

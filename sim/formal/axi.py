@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -39,19 +38,6 @@ def legal_command(checker: Checker, name: str, bus: Bus) -> None:
     """Assume of a stream of transfer commands what its documentation asks: an aligned address, at least one beat."""
     port = checker.streams[name]
     checker.assume(~port.valid | ((port.payload.address[: bus.low] == 0) & (port.payload.beats != 0)))
-
-
-def lasts(checker: Checker, name: str, condition: Value, cycles: int) -> Value:
-    """Tell whether a condition held in all of the last cycles."""
-    count = Signal(range(cycles + 1), name=name)
-    checker.m.d.sync += count.eq(Mux(condition, Mux(count == cycles, cycles, count + 1), 0))
-    return count == cycles
-
-
-def progress(checker: Checker, name: str, willing: Value, words: Iterable[str], within: int) -> None:
-    """Prove that one of some streams moves before long while all around is willing."""
-    moves = Cat(checker.moves(each) for each in words)
-    checker.rule(name, ~lasts(checker, f"{name}_still", willing & ~moves.any(), within))
 
 
 def legal_bursts(checker: Checker, name: str, bus: Bus) -> Value:

@@ -181,11 +181,9 @@ class Checker:
             self.rule(f"{name}_made" + (f"_{number}" if number else ""), ~offer | (owed >= words))
         self.rule(f"{name}_lost", owed <= capacity)
         if drained:
-            busy = Value.cast(0)
-            for event, _ in gains:
-                busy = busy | event
+            busy = Cat(event for event, _ in gains).any()
             self.rule(
-                f"{name}_stuck", ~self._for(f"{name}_quiet", self.all_ready & ~busy & also, drained) | (owed == 0)
+                f"{name}_stuck", ~self.lasts(f"{name}_quiet", self.all_ready & ~busy & also, drained) | (owed == 0)
             )
         return owed
 
@@ -328,7 +326,7 @@ class Checker:
         """
         willing = _all(self.streams[name].valid for name in self.inputs) & self.all_ready & also
         still = _all(~self.moves(name) for name in (*self.inputs, *self.outputs))
-        self.rule("progress", ~self._for("still", willing & still, within))
+        self.passes("progress", willing & still, within)
 
     def passes(self, name: str, condition: Value, cycles: int) -> None:
         """Prove that a condition does not hold in so many cycles in succession.
@@ -342,9 +340,9 @@ class Checker:
         cycles : int
             Cycles that are too many.
         """
-        self.rule(name, ~self._for(f"{name}_cycles", condition, cycles))
+        self.rule(name, ~self.lasts(f"{name}_cycles", condition, cycles))
 
-    def _for(self, name: str, condition: Value, cycles: int) -> Value:
+    def lasts(self, name: str, condition: Value, cycles: int) -> Value:
         """Tell whether a condition held in all of the last cycles."""
         count = Signal(range(cycles + 1), name=name)
         self.m.d.sync += count.eq(Mux(condition, Mux(count == cycles, cycles, count + 1), 0))

@@ -11,7 +11,7 @@ from typing import Any
 
 from amaranth.hdl import Mux, Signal, Value
 
-from .axi import Bus, Reads, Writes, lasts
+from .axi import Bus, Reads, Writes
 from .checker import Checker
 from .inside import parts_of
 
@@ -105,8 +105,7 @@ class WriteEdge:
         checker.lemma(f"{name}_bursts_open", opened == memory.unsent + memory.new + memory.done)
         checker.lemma(f"{name}_bursts_taken", opened == memory.taken + aw.valid)
         checker.lemma(f"{name}_bursts_kept", parts.outstanding.empty == (opened == 0))
-        silent = lasts(checker, f"{name}_w_silent", (memory.unsent != 0) & ~w.valid, 2)
-        checker.rule(f"{name}_w_sends", ~silent)
+        checker.passes(f"{name}_w_sends", (memory.unsent != 0) & ~w.valid, 2)
         _over(checker, f"{name}_w", manager, memory, self.over)
 
     def stored(self, checker: Checker, name: str, manager: Any) -> None:
@@ -134,5 +133,5 @@ def _over(checker: Checker, name: str, manager: Any, memory: Reads | Writes, ove
     """Rules of `stop`, errors and `idle`."""
     checker.rule(f"{name}_over", ~(over & memory.new))
     checker.rule(f"{name}_idle", ~manager.idle | (memory.quiet & parts_of(manager).splitter.idle))
-    quiet = lasts(checker, f"{name}_over_quiet", over & memory.quiet, 4)
+    quiet = checker.lasts(f"{name}_over_quiet", over & memory.quiet, 4)
     checker.rule(f"{name}_idle_rises", manager.idle | ~quiet)

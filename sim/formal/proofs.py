@@ -59,13 +59,12 @@ def checker_of(name: str, spec: Spec | None = None) -> Checker:
     if not hasattr(module, "SPEC"):
         if spec:
             raise UserError(f"{name} is proved with fixed parameters: leave them out")
-        part = module.part()
-        checker = Checker(part)
-        module.check(checker, part)
-        return checker
-    chosen = spec or module.SPEC
-    checker = Checker(component(chosen))
-    module.check(checker, chosen)
+        block = subject = module.part()
+    else:
+        subject = spec or module.SPEC
+        block = component(subject)
+    checker = Checker(block)
+    module.check(checker, subject)
     return checker
 
 

@@ -119,7 +119,7 @@ class Campaign:
         self.record = Record(path, self._header(), force)
 
     def _header(self) -> dict[str, Any]:
-        """What the results depend on: a file with another is not continued."""
+        """List what the results depend on: a file with another is not continued."""
         phases = self._stages[-1].phases
         bench = source_digest(Path(__file__).parent.parent / "bench")
         plan = json.dumps(bench_plan(self._spec, self._made.emitted, phases, self._settings.seed))
@@ -180,7 +180,7 @@ class Campaign:
         return _Stage(stage.phases, max(LEAST_SECONDS, PATIENCE * (time.monotonic() - start)))
 
     def _seen(self, design: Emitted, stage: _Stage) -> tuple[str, str] | None:
-        """What of the bench sees a fault of a design, and the first that it says; None if it passes."""
+        """Name the check of the bench that sees a fault of a design, and its first words; None if it passes."""
         simulator, seed = self._settings.simulator, self._settings.seed
         verdict = verify_design(self._spec, design, stage.phases, simulator, seed, keep=False, seconds=stage.seconds)
         if verdict.passed:
