@@ -17,7 +17,7 @@ HARNESS = tuple(Path(__file__).with_name(name) for name in ("harness.cpp", "harn
 
 _VERILATOR_FLAGS = (
     "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-style",
-    "--prefix", "Vtop", "--savable",
+    "--prefix", "Vtop",
 )  # fmt: skip
 # A core's long functions are as fast at -O1 as at -O2 and -O3, whose alias analysis takes minutes: g++ 12 needed 100 s
 # for one file of 0.7 MB at -O3, 3 s at -O1. -march=native gains nothing, and a cache may be copied to another machine.

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import ALIGNMENT, JobMemory
 from .session import Bytes, Dram, Session
 
+MEMORY = 1 << 32
+"""Bytes of the memory: all that an address reaches."""
 LIMIT = 10**10
 """Cycles that a command may take at most, by default."""
+
+
+class DeviceResetError(Exception):
+    """The device was reset during a command."""
 
 
 @dataclass
@@ -51,7 +55,7 @@ class SimulatedDevice:
     """Compiled core with its memory, as the host driver `boards.host.driver.Core` drives one on a board.
 
     It implements the driver's `RegisterAccess` (`read`, `write`), `Memory` (`allocate`) and interrupt. Writes are
-    collected; a read, an interrupt or `get` runs the program, which goes on from the state that the last run saved.
+    collected; a read, an interrupt or `get` carries them out.
 
     Parameters
     ----------
@@ -63,103 +67,150 @@ class SimulatedDevice:
         Seed of the memory's random latencies and of all stalls.
     limit : int
         Cycles that a command may take at most.
+    scattered : bool
+        Buffers lie anywhere in the memory, by `seed`, and not one behind the other.
 
     Attributes
     ----------
-    sessions : list of dict
-        Result of each run of the program, see `Session.run`.
+    results : list of dict
+        Results of the session's runs, see `Session.run`.
+    commands : int
+        Commands whose end was waited for.
+    buffers : list of SimulatedBuffer
+        All that were allocated.
     """
 
-    def __init__(self, program: Path, dram: Dram | None = None, seed: int = 0, limit: int = LIMIT) -> None:
-        self._program, self._dram, self._seed, self._limit = program, dram, seed, limit
-        folder = tempfile.mkdtemp(prefix="fabtune-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._state = Path(folder, "state")
-        self._pending: list[Callable[[Session], None]] = []
+    def __init__(
+        self, program: Path, dram: Dram | None = None, seed: int = 0, limit: int = LIMIT, scattered: bool = False
+    ) -> None:
+        self._limit = limit
         self._memory = JobMemory(base=ALIGNMENT)
+        self._session = Session(program, MEMORY, dram, seed)
+        self._scatter = Random(seed) if scattered else None
+        self._faults: dict[int, tuple[str, int, int, str]] = {}
+        self.buffers: list[SimulatedBuffer] = []
         self._image_bytes = 0
-        self._start: Bytes | None = None
-        self._faults: list[tuple[str, int, int, str]] = []
-        self.sessions: list[dict[str, Any]] = []
+        self._reset_at: tuple[int, int] | None = None
+        self.results: list[dict[str, Any]] = []
+        self.commands = 0
 
     def allocate(self, size: int) -> SimulatedBuffer:
-        """Get a buffer of so many bytes behind the last one; the memory grows with it."""
-        return SimulatedBuffer(self, self._memory.reserve(size), np.zeros(size, np.uint8))
+        """Get a buffer of so many bytes; the core may touch no byte that is in none."""
+        address = self._free(size) if self._scatter else self._memory.reserve(size)
+        # a beat is the least that the core can touch
+        self._session.region(address, -(-size // BEAT) * BEAT)
+        if fault := self._faults.get(len(self.buffers)):
+            kind, offset, count, response = fault
+            self._session.fault(kind, address + offset, count, response)
+        self.buffers.append(SimulatedBuffer(self, address, np.zeros(size, np.uint8)))
+        return self.buffers[-1]
+
+    def _free(self, size: int) -> int:
+        """Draw the address of a buffer, any multiple of a beat at which no other is."""
+        assert self._scatter is not None
+        while True:
+            first = self._scatter.randrange(0, MEMORY - size, BEAT)
+            others = ((one.device_address, one.device_address + one.array.size) for one in self.buffers)
+            if all(first + size + BEAT <= start or end + BEAT <= first for start, end in others):
+                return first
 
     def write(self, offset: int, value: int) -> None:
         """Write a register at a byte offset; carried out before the next read."""
-        self._pending.append(lambda session: session.write(offset, value))
+        self._session.write(offset, value)
 
     def read(self, offset: int) -> int:
         """Read a register at a byte offset."""
-        result = self._run(lambda session: session.read(offset))
-        return int(result["reads"][-1]["value"])
+        self._session.read(offset)
+        return int(self._run()["reads"][-1]["value"])
 
     def interrupt(self) -> None:
-        """Run until the command in progress has ended."""
-        self._run(lambda session: session.wait(self._limit))
+        """Run until the command in progress has ended.
+
+        Raises
+        ------
+        DeviceResetError
+            If it was to be reset; see `reset_in`.
+        """
+        self.commands += 1
+        if self._reset_at is None or self.commands <= self._reset_at[0]:
+            self._session.wait(self._limit)
+            self._run()
+            return
+        self.reset(self._reset_at[1])
+        self._reset_at = None
+        self._run()
+        raise DeviceResetError
+
+    def reset_in(self, commands: int, cycles: int) -> None:
+        """Reset so many cycles after the start of a command, the next one after `commands` others."""
+        self._reset_at = self.commands + commands, cycles
+
+    def no_reset(self) -> None:
+        """Take back `reset_in` where the command has not come."""
+        self._reset_at = None
 
     def put(self, address: int, data: Bytes) -> None:
         """Write bytes to the memory; carried out before the next read."""
-        copied = data.copy()
-        self._pending.append(lambda session: session.load(address, copied))
+        self._session.load(address, data)
 
     def get(self, address: int, size: int) -> Bytes:
         """Read so many bytes of the memory."""
-        result = self._run(lambda session: session.dump(address, size, "memory"))
-        found: Bytes = np.frombuffer(result["dumps"]["memory"], np.uint8).copy()
+        self._session.dump(address, size, "memory")
+        found: Bytes = self._run()["dumps"]["memory"]
         return found
 
     def fault(self, kind: str, address: int, size: int, response: str) -> None:
         """Answer beats that touch these bytes with an error from here on; see `Session.fault`."""
-        self._faults.append((kind, address, size, response))
+        self._session.fault(kind, address, size, response)
+
+    def fault_in(self, kind: str, port: int, beats: int, response: str) -> None:
+        """Answer one beat with an error, after others; see `Session.fault_in`."""
+        self._session.fault_in(kind, port, beats, response)
+
+    def fault_of_buffer(self, number: int, kind: str, offset: int, size: int, response: str) -> None:
+        """Answer beats of a buffer that will be allocated with an error; `number` counts from the device's first."""
+        self._faults[number] = kind, offset, size, response
 
     def no_faults(self) -> None:
         """Answer without errors from here on."""
         self._faults.clear()
+        self._session.no_faults()
 
     def reset(self, after: int = 0) -> None:
         """Run for so many cycles, then hold the reset."""
-        self._pending.append(lambda session: session.cycles(after))
-        self._pending.append(lambda session: session.reset())
+        self._session.cycles(after)
+        self._session.reset()
 
     def trace_image(self, image: NDArray[np.uint8]) -> None:
         """Record the monitor's image after every batch or step from here on; `image` is the present one."""
-        self._image_bytes, self._start = image.nbytes, image.copy()
+        self._session.shadow(image)
+        if not self._image_bytes:
+            self._session.trace()
+        self._image_bytes = image.nbytes
 
     @property
     def traced_images(self) -> Bytes:
         """Recorded images, (batches or steps, bytes)."""
-        traces = [one["trace"] for one in self.sessions if one["trace"] is not None]
+        traces = [one["trace"] for one in self.results if one["trace"] is not None]
         return np.concatenate(traces) if traces else np.empty((0, self._image_bytes), np.uint8)
+
+    @property
+    def bad_responses(self) -> list[dict[str, Any]]:
+        """Error responses that the core has taken so far; see `Session.run`."""
+        return [response for one in self.results for response in one["bad_responses"]]
 
     @property
     def simulated(self) -> int:
         """Cycles simulated so far."""
-        return sum(int(one["simulated"]) for one in self.sessions)
+        return sum(int(one["simulated"]) for one in self.results)
 
     @property
     def seconds(self) -> float:
         """Time that the simulator took for them."""
-        return sum(float(one["seconds"]) for one in self.sessions)
+        return sum(float(one["seconds"]) for one in self.results)
 
-    def _run(self, last: Callable[[Session], None]) -> dict[str, Any]:
-        """Carry out what is pending and a last step, from the saved state to the next."""
-        session = Session(self._program, self._memory.end, self._dram, self._seed)
-        if self._state.exists():
-            session.restore(self._state)
-        if self._start is not None:
-            session.shadow(self._start)
-            self._start = None
-        if self._image_bytes:
-            session.trace(image_bytes=self._image_bytes)
-        for fault in self._faults:
-            session.fault(*fault)
-        for step in self._pending:
-            step(session)
-        last(session)
-        session.save(self._state)
-        self._pending.clear()
-        result = session.run()
-        self.sessions.append(result)
+    def _run(self) -> dict[str, Any]:
+        """Carry out what was collected."""
+        result = self._session.run()
+        self.results.append(result)
         return result

@@ -6,8 +6,6 @@
 
 #include "verilated.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
@@ -15,9 +13,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #if PORTS != 1 && PORTS != 2
@@ -28,6 +28,9 @@ namespace {
 
 constexpr uint64_t BEAT = 16, PAGE = 4096, QUEUE = 64;
 constexpr uint8_t OKAY = 0, SLVERR = 2, DECERR = 3;
+// when the memory takes an address of a write: any time, once W is valid, behind the burst's last W
+constexpr unsigned AW_ANY = 0, AW_WITH_W = 1, AW_BEHIND_W = 2;
+constexpr unsigned CHANNELS = 5;  // AR, AW, W, R, B
 
 std::string format(const char* pattern, ...) {
     char text[512];
@@ -52,7 +55,10 @@ struct Settings {
     uint64_t latency = 100, jitter = 31, outstanding = 16;
     uint32_t duty = 65536;                                      // in 1/65536
     uint32_t ar = 0, aw = 0, w = 0, r = 0, b = 0, control = 0;  // stall probabilities in 1/256
-    bool hazards = true;
+    uint32_t freeze = 0;                                        // probability of a pause of a channel, in 1/65536
+    uint64_t freeze_cycles = 1;                                 // longest pause
+    bool hazards = true, greedy = false, late_answers = false, probe = false;
+    unsigned aw_order = AW_ANY;
     std::vector<Fault> faults;
 } settings;
 
@@ -67,26 +73,35 @@ struct Random {
 };
 
 struct Memory {
-    uint8_t* bytes = nullptr;
+    static constexpr uint64_t PIECE = 1 << 16;
     uint64_t size = 0;
+    std::vector<std::unique_ptr<uint8_t[]>> pieces;  // made when they are first touched, of zeros
 
     void make(uint64_t wanted) {
-        if (bytes) munmap(bytes, size);
         size = wanted;
-        // anonymous pages take no memory until they are written
-        void* made = mmap(nullptr, std::max(size, BEAT), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (made == MAP_FAILED) fail(format("no memory of %" PRIu64 " bytes", size));
-        bytes = static_cast<uint8_t*>(made);
+        pieces.resize((size + PIECE - 1) / PIECE);
+    }
+
+    uint8_t* at(uint64_t address) {  // a beat is within a piece
+        auto& piece = pieces[address / PIECE];
+        if (!piece) piece.reset(new uint8_t[PIECE]());
+        return piece.get() + address % PIECE;
     }
 
     uint8_t response(bool write, uint64_t address) const {
-        uint8_t worst = address + BEAT > size ? DECERR : OKAY;
+        uint8_t worst = address + BEAT > size || !open(address) ? DECERR : OKAY;
         for (const Fault& fault : settings.faults)
             if (fault.write == write && address < fault.end && address + BEAT > fault.first)
                 worst = std::max(worst, fault.response);
         return worst;
     }
+
+    bool open(uint64_t address) const {
+        const auto after = regions.upper_bound(address);  // the first region behind it
+        return regions.empty() || (after != regions.begin() && address + BEAT <= std::prev(after)->second);
+    }
+
+    std::map<uint64_t, uint64_t> regions;  // first byte and end; where there are none, all of it is open
 } memory;
 
 uint64_t now = 0;  // clock cycles since the start
@@ -132,36 +147,59 @@ struct Data {
     uint8_t last;
 };
 
+// a bad response that the core has taken
+struct BadResponse {
+    uint64_t cycle, address;  // of the burst
+    unsigned port;
+    bool write;
+    uint8_t response;
+};
+std::vector<BadResponse> bad_responses;
+
+constexpr uint8_t NONE = 255;
+uint8_t holder = NONE;  // with `greedy`: the port and half (0 reads, 1 writes) that has the memory
+
 struct Port {
     Pins pins;
     unsigned number;
 
-    struct State {  // trivially copyable: a saved state is a copy of its bytes
+    struct State {
         Random random;
         Queue reads, writes, answers;
         // values of the pins in this cycle
         uint8_t arready, awready, wready, rvalid, rlast, rresp, bvalid, bresp;
         uint32_t rdata[4];
+        uint64_t rburst, bburst;  // address of the burst to which the beat or answer belongs
         uint8_t granted;    // the duty allows a write beat, which has not come yet
         uint8_t last_read;  // the last beat was a read: a write goes first next time
         // transfers that the core offered and the memory did not take: they must be unchanged in the next cycle
         uint8_t ar_held, aw_held, w_held;
         Address ar, aw;
         Data w;
+        // with AW_BEHIND_W: the burst on AW is written already; all of it, and its answer waits for AW
+        uint8_t announced, written;
+        Burst behind;
+        uint64_t pause[CHANNELS];
+        struct {
+            uint64_t beats;  // the fault comes with so many beats, 0: none
+            uint8_t response;
+        } coming[2];  // of reads and writes
+        Random noise;  // what the pins show while they are not valid
         uint64_t read_beats, write_beats, reads_made, writes_made, busy, refused;
     } s;
-    static_assert(std::is_trivially_copyable<State>::value, "the state is saved as bytes");
 
     void start(uint64_t seed) {
-        std::memset(static_cast<void*>(&s), 0, sizeof s);
+        s = State{};
         s.random.state = seed * 0x9e3779b97f4a7c15u + number;
         s.random.next();
+        s.noise.state = s.random.state + 1;
     }
 
     void reset() {  // counters and the random sequence continue
         s.reads.count = s.writes.count = s.answers.count = 0;
         s.arready = s.awready = s.wready = s.rvalid = s.bvalid = s.granted = 0;
-        s.ar_held = s.aw_held = s.w_held = 0;
+        s.ar_held = s.aw_held = s.w_held = s.announced = s.written = 0;
+        holder = NONE;
         drive();
     }
 
@@ -184,13 +222,32 @@ struct Port {
         if (a.address % PAGE + (a.length + 1) * BEAT > PAGE) broken(where + "crosses a boundary of 4 KiB");
     }
 
+    uint8_t response(bool write, uint64_t address) {
+        uint8_t worst = memory.response(write, address);
+        if (s.coming[write].beats && !--s.coming[write].beats) worst = std::max(worst, s.coming[write].response);
+        return worst;
+    }
+
     void sample();
+    void answer();
+    void hold(bool& read, bool& write, uint64_t dice);
     void drive() {
         *pins.arready = s.arready, *pins.awready = s.awready, *pins.wready = s.wready;
-        *pins.rvalid = s.rvalid, *pins.rlast = s.rlast, *pins.rresp = s.rresp, *pins.rid = 0;
-        *pins.bvalid = s.bvalid, *pins.bresp = s.bresp, *pins.bid = 0;
-        std::memcpy(pins.rdata, s.rdata, BEAT);
+        *pins.rvalid = s.rvalid, *pins.bvalid = s.bvalid;
+        const uint64_t any = s.noise.next(), other = s.noise.next();
+        if (s.rvalid) {
+            *pins.rlast = s.rlast, *pins.rresp = s.rresp, *pins.rid = 0;
+            std::memcpy(pins.rdata, s.rdata, BEAT);
+        } else {
+            *pins.rlast = any & 1, *pins.rresp = any >> 1 & 3, *pins.rid = any >> 3 & 1;
+            std::memcpy(pins.rdata, &any, BEAT / 2), std::memcpy(pins.rdata + 2, &other, BEAT / 2);
+        }
+        if (s.bvalid)
+            *pins.bresp = s.bresp, *pins.bid = 0;
+        else
+            *pins.bresp = any >> 4 & 3, *pins.bid = any >> 6 & 1;
     }
+    void take_address();
     void read_beat();
     void write_beat(const Data& beat);
 };
@@ -221,9 +278,10 @@ void no_read_in_flight(Port& port, uint64_t address) {
 void Port::read_beat() {
     Burst& read = s.reads.front();
     const uint64_t address = read.address + read.done * BEAT;
-    s.rresp = memory.response(false, address);
+    s.rresp = response(false, address);
+    s.rburst = read.address;
     if (s.rresp == OKAY)
-        std::memcpy(s.rdata, memory.bytes + address, BEAT);
+        std::memcpy(s.rdata, memory.at(address), BEAT);
     else
         std::fill(s.rdata, s.rdata + 4, 0xdeadbeefu);
     if (s.rresp) ++s.refused;
@@ -240,23 +298,32 @@ void Port::write_beat(const Data& beat) {
         broken(format("WLAST is %u in beat %u of %u of the burst at 0x%08" PRIx64, beat.last, write.done, write.beats,
                       write.address));
     if (settings.hazards) no_read_in_flight(*this, address);
-    const uint8_t response = memory.response(true, address);
-    write.response = std::max(write.response, response);
-    if (response) ++s.refused;
-    if (response == OKAY) {
+    const uint8_t answered = response(true, address);
+    write.response = std::max(write.response, answered);
+    if (answered) ++s.refused;
+    if (answered == OKAY) {
         if (beat.strobes == 0xffff)
-            std::memcpy(memory.bytes + address, beat.words, BEAT);
+            std::memcpy(memory.at(address), beat.words, BEAT);
         else
             for (unsigned i = 0; i < BEAT; ++i)
                 if (beat.strobes >> i & 1)
-                    memory.bytes[address + i] = static_cast<uint8_t>(beat.words[i / 4] >> (i % 4 * 8));
+                    memory.at(address)[i] = static_cast<uint8_t>(beat.words[i / 4] >> (i % 4 * 8));
     }
     ++s.write_beats;
-    if (last) {
-        write.due = due();
+    if (!last) return;
+    write.due = due();
+    if (settings.aw_order == AW_BEHIND_W)
+        s.behind = write, s.written = 1;
+    else
         s.answers.push(write);
-        s.writes.pop();
-    }
+    s.writes.pop();
+}
+
+void Port::take_address() {
+    check("AW", s.aw);
+    if (settings.hazards && PORTS > 1) no_write_in_flight(*this, s.aw, true);
+    s.writes.push(Burst{s.aw.address, 0, s.aw.length + 1u, 0, OKAY});
+    ++s.writes_made;
 }
 
 void Port::sample() {
@@ -276,13 +343,16 @@ void Port::sample() {
     if (*pins.awvalid) {
         const Address a{*pins.awaddr, *pins.awid, *pins.awlen, *pins.awsize, *pins.awburst};
         if (s.aw_held && a != s.aw) broken("an AW changed while it waited for ready");
-        if (s.awready) {
-            check("AW", a);
-            if (settings.hazards && PORTS > 1) no_write_in_flight(*this, a, true);
-            s.writes.push(Burst{a.address, 0, a.length + 1u, 0, OKAY});
-            ++s.writes_made;
-        }
         s.aw = a, s.aw_held = !s.awready;
+        if (settings.aw_order != AW_BEHIND_W) {
+            if (s.awready) take_address();
+        } else if (s.awready) {
+            s.answers.push(s.behind);
+            s.announced = s.written = 0;
+        } else if (!s.announced) {
+            take_address();
+            s.announced = 1;
+        }
     } else if (s.aw_held) {
         broken("AWVALID fell before ready");
     }
@@ -300,30 +370,64 @@ void Port::sample() {
     } else if (s.w_held) {
         broken("WVALID fell before ready");
     }
-    if (s.rvalid && *pins.rready) s.rvalid = 0, ++s.read_beats;
-    if (s.bvalid && *pins.bready) s.bvalid = 0;
+    answer();
+}
 
-    // the next cycle's pins; one random number serves all decisions
+// what the core takes in this cycle, and the pins of the next: in reset too, where answers come late
+void Port::answer() {
+    if (s.rvalid && *pins.rready) {
+        if (s.rresp) bad_responses.push_back({now, s.rburst, number, false, s.rresp});
+        s.rvalid = 0, ++s.read_beats;
+    }
+    if (s.bvalid && *pins.bready) {
+        if (s.bresp) bad_responses.push_back({now, s.bburst, number, true, s.bresp});
+        s.bvalid = 0;
+    }
+    // one random number serves all decisions of a run without pauses
     const uint64_t dice = s.random.next();
-    const auto flows = [dice](unsigned shift, uint32_t stall) { return (dice >> shift & 0xff) >= stall; };
-    const bool read = !s.rvalid && s.reads.count && s.reads.front().due <= now + 1;
-    const bool write = !s.granted && s.writes.count;
-    s.busy += read || write;
+    bool flows[CHANNELS];
+    const uint32_t stalls[CHANNELS] = {settings.ar, settings.aw, settings.w, settings.r, settings.b};
+    const unsigned shifts[CHANNELS] = {40, 48, 24, 16, 32};
+    for (unsigned i = 0; i < CHANNELS; ++i) {
+        flows[i] = (dice >> shifts[i] & 0xff) >= stalls[i];
+        if (!settings.freeze) continue;
+        const uint64_t start = s.random.next();
+        if (s.pause[i])
+            --s.pause[i], flows[i] = false;
+        else if ((start & 0xffff) < settings.freeze)
+            s.pause[i] = (start >> 16) % settings.freeze_cycles + 1;
+    }
+    enum { AR, AW, W, R, B };
+    const bool due_read = !s.rvalid && s.reads.count && s.reads.front().due <= now + 1;
+    const bool due_write = !s.granted && s.writes.count;
+    s.busy += due_read || due_write;
+    bool read = due_read, write = due_write;
+    if (settings.greedy) hold(read, write, dice >> 56);
     if ((read || write) && (dice & 0xffff) < settings.duty) {
         const bool take_read = read && (!write || !s.last_read);
         s.last_read = take_read;
         if (!take_read)
             s.granted = 1;
-        else if (flows(16, settings.r))
+        else if (flows[R])
             read_beat();
     }
-    s.wready = s.granted && flows(24, settings.w);
-    if (!s.bvalid && s.answers.count && s.answers.front().due <= now + 1 && flows(32, settings.b)) {
-        s.bvalid = 1, s.bresp = s.answers.front().response;
+    s.wready = s.granted && flows[W];
+    if (!s.bvalid && s.answers.count && s.answers.front().due <= now + 1 && flows[B]) {
+        s.bvalid = 1, s.bresp = s.answers.front().response, s.bburst = s.answers.front().address;
         s.answers.pop();
     }
-    s.arready = s.reads.count < settings.outstanding && flows(40, settings.ar);
-    s.awready = s.writes.count + s.answers.count < settings.outstanding && flows(48, settings.aw);
+    s.arready = s.reads.count < settings.outstanding && flows[AR];
+    s.awready = s.writes.count + s.answers.count < settings.outstanding && flows[AW];
+    if (settings.aw_order == AW_WITH_W) s.awready &= s.w_held;
+    if (settings.aw_order == AW_BEHIND_W) s.awready &= s.written;
+}
+
+// one port and half has the memory as long as it has something to move: the others starve
+void Port::hold(bool& read, bool& write, uint64_t dice) {
+    const uint8_t own = static_cast<uint8_t>(2 * number);
+    if ((holder == own && !read) || (holder == own + 1 && !write)) holder = NONE;
+    if (holder == NONE && (read || write) && dice & 1) holder = own + (write && (!read || dice & 2));
+    read = read && holder == own, write = write && holder == own + 1;
 }
 
 // ------------------------------------------------------------------ files
@@ -354,7 +458,11 @@ void load(uint64_t address, const std::string& name) {
     if (address > memory.size || bytes.size() > memory.size - address)
         fail(format("load: %zu bytes at 0x%" PRIx64 " do not fit a memory of %" PRIu64, bytes.size(), address,
                     memory.size));
-    std::copy(bytes.begin(), bytes.end(), memory.bytes + address);
+    for (size_t done = 0; done < bytes.size();) {
+        const size_t part = std::min<size_t>(bytes.size() - done, Memory::PIECE - (address + done) % Memory::PIECE);
+        std::memcpy(memory.at(address + done), bytes.data() + done, part);
+        done += part;
+    }
 }
 
 void dump(uint64_t address, uint64_t bytes, const std::string& name) {
@@ -362,7 +470,12 @@ void dump(uint64_t address, uint64_t bytes, const std::string& name) {
         fail(format("dump: %" PRIu64 " bytes at 0x%" PRIx64 " leave a memory of %" PRIu64, bytes, address,
                     memory.size));
     File out(name, "wb");
-    const bool good = std::fwrite(memory.bytes + address, 1, bytes, out.file) == bytes;
+    bool good = true;
+    for (uint64_t done = 0; good && done < bytes;) {
+        const uint64_t part = std::min(bytes - done, Memory::PIECE - (address + done) % Memory::PIECE);
+        good = std::fwrite(memory.at(address + done), 1, part, out.file) == part;
+        done += part;
+    }
     std::FILE* file = out.file;
     out.file = nullptr;
     if (std::fclose(file) || !good) fail(name + ": cannot be written");

@@ -1,6 +1,6 @@
-// Simulation of whole jobs on an emitted core: the script that sim/compiled/session.py writes is carried out on the
-// system of harness.h, and a report in JSON is printed. sim/compiled/build.py compiles it with Verilator's model of the
-// core.
+// Simulation of whole jobs on an emitted core: the lines of sim/compiled/session.py on standard input are carried out on
+// the system of harness.h; each line "report" prints what came since the last, a line of JSON. An error is reported, too,
+// and ends the program. sim/compiled/build.py compiles it with Verilator's model of the core.
 
 // the generated model is compiled at -O1, see build.py
 #pragma GCC optimize("O3")
@@ -14,26 +14,36 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace {
 
-// ------------------------------------------------------------------ the script
+// ------------------------------------------------------------------ the commands
 
 void Harness::set(const std::string& name, double value) {
     const std::map<std::string, uint64_t*> numbers{{"latency", &settings.latency},
                                                    {"jitter", &settings.jitter},
+                                                   {"freeze_cycles", &settings.freeze_cycles},
                                                    {"outstanding", &settings.outstanding}};
     const std::map<std::string, uint32_t*> shares{{"stall_ar", &settings.ar}, {"stall_aw", &settings.aw},
                                                   {"stall_w", &settings.w},   {"stall_r", &settings.r},
                                                   {"stall_b", &settings.b},   {"stall_control", &settings.control}};
+    const std::map<std::string, bool*> switches{
+        {"hazards", &settings.hazards},
+        {"greedy", &settings.greedy},
+        {"late_answers", &settings.late_answers},
+        {"probe", &settings.probe}};
     if (name == "duty")
         settings.duty = static_cast<uint32_t>(value * 65536 + 0.5);
-    else if (name == "hazards")
-        settings.hazards = value != 0;
+    else if (name == "freeze")
+        settings.freeze = static_cast<uint32_t>(value * 65536 + 0.5);
+    else if (name == "aw_order")
+        settings.aw_order = static_cast<unsigned>(value);
+    else if (switches.count(name))
+        *switches.at(name) = value != 0;
     else if (name == "seed")
         for (Port& port : ports) {
             port.start(static_cast<uint64_t>(value));
@@ -48,7 +58,7 @@ void Harness::set(const std::string& name, double value) {
     if (settings.outstanding < 1 || settings.outstanding > QUEUE) fail(format("outstanding is 1 to %" PRIu64, QUEUE));
 }
 
-// words of a line of the script; the last word may be a file name, which extends to the end of the line
+// words of a line; the last word may be a file name, which extends to the end of the line
 struct Words {
     std::string rest;
     std::string word() {
@@ -89,16 +99,15 @@ void Harness::command(const std::string& line) {
         reset(words.number());
     } else if (name == "memory") {
         memory.make(words.number());
+    } else if (name == "region") {
+        const uint64_t address = words.number(), bytes = words.number();
+        memory.regions[address] = address + bytes;
     } else if (name == "load") {
         const uint64_t address = words.number();
         load(address, words.file());
     } else if (name == "dump") {
         const uint64_t address = words.number(), bytes = words.number();
         dump(address, bytes, words.file());
-    } else if (name == "save") {
-        save(words.file());
-    } else if (name == "restore") {
-        restore(words.file());
     } else if (name == "shadow") {
         shadow = contents(words.file());
     } else if (name == "trace") {
@@ -116,8 +125,16 @@ void Harness::command(const std::string& line) {
         if ((kind != "read" && kind != "write") || (response != "slverr" && response != "decerr"))
             fail("a fault is: read or write, address, bytes, slverr or decerr");
         settings.faults.push_back({kind == "write", first, first + bytes, response == "slverr" ? SLVERR : DECERR});
+    } else if (name == "fault_in") {
+        const std::string kind = words.word();
+        const uint64_t port = words.number(), beats = words.number();
+        const std::string response = words.word();
+        if (port >= PORTS) fail(format("port %" PRIu64 " of %u", port, PORTS));
+        ports[port].s.coming[kind == "write"] = {beats, response == "slverr" ? SLVERR : DECERR};
     } else if (name == "no_faults") {
         settings.faults.clear();
+        for (Port& port : ports)
+            for (auto& one : port.s.coming) one.beats = 0;
     } else if (name == "waves") {
 #ifdef WAVES
         waves.reset(new VerilatedVcdC);
@@ -132,28 +149,32 @@ void Harness::command(const std::string& line) {
     }
 }
 
-std::string Harness::run() {
-    std::ifstream script(script_name);
-    if (!script) return script_name + ": cannot be read";
+int Harness::run() {
     std::string line, error;
     memory.make(0);
-    for (unsigned number = 1; error.empty() && std::getline(script, line); ++number) {
-        if (line.empty() || line[0] == '#') continue;
+    for (unsigned number = 1; std::getline(std::cin, line); ++number) {
+        if (line == "report") {
+            report(error);
+            if (!error.empty()) break;
+            continue;
+        }
+        if (!error.empty()) continue;
         try {
             command(line);
         } catch (const std::exception& problem) {
             error = format("line %u, %s: ", number, line.substr(0, line.find(' ')).c_str()) + problem.what();
         }
     }
-    if (trace && std::fclose(trace) && error.empty()) error = "the trace cannot be written";
+    if (trace) std::fclose(trace);
 #ifdef WAVES
     if (waves) waves->close();
 #endif
     top->final();
-    return error;
+    return error.empty() ? 0 : 1;
 }
 
-void Harness::report(const std::string& error) {
+void Harness::report(const std::string& problem) {
+    const std::string error = problem.empty() && trace && std::fflush(trace) ? "the trace cannot be written" : problem;
     const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
     const auto accesses = [](const char* name, const std::vector<Access>& all) {
         std::printf("\"%s\": [", name);
@@ -188,23 +209,26 @@ void Harness::report(const std::string& error) {
                     i ? ", " : "", s.read_beats, s.write_beats, s.reads_made, s.writes_made, s.refused,
                     s.busy ? beats / static_cast<double>(s.busy) : 0.0, now ? beats / static_cast<double>(now) : 0.0);
     }
+    std::printf("], \"bad_responses\": [");
+    for (size_t i = 0; i < bad_responses.size(); ++i) {
+        const BadResponse& one = bad_responses[i];
+        std::printf("%s{\"cycle\": %" PRIu64 ", \"port\": %u, \"kind\": \"%s\", \"address\": %" PRIu64
+                    ", \"response\": \"%s\"}",
+                    i ? ", " : "", one.cycle, one.port, one.write ? "write" : "read", one.address,
+                    one.response == SLVERR ? "slverr" : "decerr");
+    }
     std::string escaped;
     for (const char c : error) {
         if (c == '"' || c == '\\') escaped += '\\';
         escaped += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
     }
     std::printf("], \"error\": %s}\n", error.empty() ? "null" : ('"' + escaped + '"').c_str());
+    std::fflush(stdout);
+    simulated = 0;
+    begun = Clock::now();
+    reads.clear(), refused.clear(), waits.clear(), bad_responses.clear();
 }
 
 }  // namespace
 
-int main(int count, char** arguments) {
-    if (count != 2) {
-        std::fprintf(stderr, "usage: %s SCRIPT\n", arguments[0]);
-        return 2;
-    }
-    Harness harness(arguments[1]);
-    const std::string error = harness.run();
-    harness.report(error);
-    return error.empty() ? 0 : 1;
-}
+int main() { return Harness().run(); }

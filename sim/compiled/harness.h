@@ -1,5 +1,5 @@
-// The simulated system: clock, the core's control port, its monitor and its memory ports, and saved states. The script
-// that drives it is in harness.cpp. Macros: PORTS (1 or 2), MONITOR, WAVES.
+// The simulated system: clock, the core's control port, its monitor and its memory ports. The commands
+// that drive it are in harness.cpp. Macros: PORTS (1 or 2), MONITOR, WAVES.
 //
 // A cycle is: inputs settle with the clock low, outputs are sampled, the clock rises, inputs change. Inputs never depend
 // on outputs of the same cycle, so that no combinational path through the core can close a loop.
@@ -10,7 +10,6 @@
 #include "Vtop.h"
 #include "dram.h"
 #include "verilated.h"
-#include "verilated_save.h"
 #ifdef WAVES
 #include "verilated_vcd_c.h"
 #endif
@@ -55,7 +54,7 @@ using Clock = std::chrono::steady_clock;
 
 class Harness {
    public:
-    explicit Harness(const char* script) : script_name(script), top(new Vtop{&context}) {
+    Harness() : top(new Vtop{&context}) {
         const Pins all[] = {
 #define PINS(p)                                                                                                      \
     {&top->p##_awid,    &top->p##_awlen,   &top->p##_awsize, &top->p##_awburst, &top->p##_awvalid, &top->p##_awready, \
@@ -76,11 +75,9 @@ class Harness {
         top->aresetn = 0;
     }
 
-    std::string run();
-    void report(const std::string& error);
+    int run();
 
    private:
-    std::string script_name;
     VerilatedContext context;
     std::unique_ptr<Vtop> top;
 #ifdef WAVES
@@ -108,9 +105,8 @@ class Harness {
     Access read(uint32_t offset);
     void wait(uint64_t limit, bool strict);
     void set(const std::string& name, double value);
-    void save(const std::string& file);
-    void restore(const std::string& file);
     void command(const std::string& line);
+    void report(const std::string& error);
 };
 
 #ifdef MONITOR
@@ -142,6 +138,8 @@ inline void Harness::cycle() {
 #ifdef WAVES
     if (waves) waves->dump(now * 10);
 #endif
+    if (!top->aresetn && settings.late_answers)
+        for (Port& port : ports) port.answer();
     if (top->aresetn) {
         for (Port& port : ports) port.sample();
 #ifdef MONITOR
@@ -164,11 +162,13 @@ inline void Harness::cycle() {
 
 void Harness::reset(uint64_t cycles) {
     top->aresetn = 0;
-    for (Port& port : ports) port.reset();
+    if (!settings.late_answers)
+        for (Port& port : ports) port.reset();
     top->s_axi_control_awvalid = top->s_axi_control_wvalid = top->s_axi_control_arvalid = 0;
     top->s_axi_control_bready = top->s_axi_control_rready = 0;
     for (uint64_t i = 0; i < cycles; ++i) cycle();
     for (Port& port : ports) port.quiet();
+    for (Port& port : ports) port.reset();  // the interconnect, too: what is outstanding does not outlive the reset
     top->aresetn = 1;
 }
 
@@ -231,6 +231,7 @@ void Harness::wait(uint64_t limit, bool strict) {
                 break;
             }
         }
+        if (settings.probe && control_random.next() % 64 == 0) read(static_cast<uint32_t>(control_random.next() & 0xfc));
         cycle();
         if (seen.interrupt) break;
     }
@@ -242,46 +243,6 @@ void Harness::wait(uint64_t limit, bool strict) {
     }
     waits.push_back(result);
     if (strict && result.ended == "timeout") fail(format("still busy after %" PRIu64 " cycles", result.cycles));
-}
-
-// ------------------------------------------------------------------ saved states
-
-constexpr uint64_t PIECE = 1 << 16;
-
-void Harness::save(const std::string& file) {
-    VerilatedSave out;
-    out.open(file);
-    if (!out.isOpen()) fail(file + ": cannot be written");
-    out << *top;
-    for (Port& port : ports) out.write(&port.s, sizeof port.s);
-    uint64_t bytes = shadow.size();
-    out << now << control_random.state << batches << updates << memory.size << bytes;
-    out.write(shadow.data(), shadow.size());
-    for (uint64_t at = 0; at < memory.size; at += PIECE) {  // pieces of zeros are left out
-        const uint64_t length = std::min(PIECE, memory.size - at);
-        const uint8_t* piece = memory.bytes + at;
-        if (!piece[0] && !std::memcmp(piece, piece + 1, length - 1)) continue;
-        out << at;
-        out.write(piece, length);
-    }
-    out << memory.size;
-    out.close();
-}
-
-void Harness::restore(const std::string& file) {
-    VerilatedRestore in;
-    in.open(file);
-    if (!in.isOpen()) fail(file + ": cannot be read");
-    in >> *top;
-    for (Port& port : ports) in.read(&port.s, sizeof port.s);
-    uint64_t size = 0, bytes = 0, at = 0;
-    in >> now >> control_random.state >> batches >> updates >> size >> bytes;
-    shadow.resize(bytes);
-    in.read(shadow.data(), shadow.size());
-    // the script may ask for a larger memory than the saved one
-    memory.make(std::max(size, memory.size));
-    for (in >> at; at < size; in >> at) in.read(memory.bytes + at, std::min(PIECE, size - at));
-    in.close();
 }
 
 }  // namespace

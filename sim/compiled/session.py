@@ -1,22 +1,22 @@
-"""One run of a compiled core: a memory, a list of commands, and their results."""
+"""Runs of a compiled core: a memory, lists of commands, and their results."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.errors import UserError
+from .process import Simulator
 
 Bytes = NDArray[np.uint8]
 
 SMALLEST_MEMORY = 4096
+_AW_ORDERS = ("any", "with_w", "behind_w")
+"""In the order of the harness's codes."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,19 @@ class Dram:
         Probability in each cycle that a channel holds back; `stall_control` is the control port's master.
     hazards : bool
         Whether a burst that overlaps another one in flight, which AXI does not order, ends the run.
+    freeze : float
+        Probability in each cycle that a channel of a port, on its own, begins a pause.
+    freeze_cycles : int
+        Longest pause; each is of 1 to so many cycles, uniformly.
+    greedy : bool
+        One port's reads, or its writes, have the memory as long as they have a beat to move; the others starve.
+    aw_order : "any", "with_w" or "behind_w"
+        When a port takes the address of a write: at any time; once W is valid; behind the burst's last W. AXI allows
+        all of them.
+    late_answers : bool
+        Read data and responses go on to come in a reset, until its end.
+    probe : bool
+        The control port's master reads registers, also where there are none, while it waits.
     """
 
     latency: int = 100
@@ -49,9 +62,15 @@ class Dram:
     stall_b: float = 0.0
     stall_control: float = 0.0
     hazards: bool = True
+    freeze: float = 0.0
+    freeze_cycles: int = 1
+    greedy: bool = False
+    aw_order: Literal["any", "with_w", "behind_w"] = "any"
+    late_answers: bool = False
+    probe: bool = False
 
     def __post_init__(self) -> None:
-        shares = ("duty", "stall_ar", "stall_aw", "stall_w", "stall_r", "stall_b", "stall_control")
+        shares = ("duty", "stall_ar", "stall_aw", "stall_w", "stall_r", "stall_b", "stall_control", "freeze")
         for name in shares:
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"{name} = {getattr(self, name)} is not in 0 to 1")
@@ -59,6 +78,10 @@ class Dram:
             raise UserError(f"latency = {self.latency}, jitter = {self.jitter}: at least 1 and 0 cycles")
         if not 1 <= self.outstanding <= 64:
             raise UserError(f"outstanding = {self.outstanding} is not in 1 to 64")
+        if self.freeze_cycles < 1:
+            raise UserError(f"freeze_cycles = {self.freeze_cycles}: a pause has at least 1 cycle")
+        if self.aw_order not in _AW_ORDERS:
+            raise UserError(f"aw_order = {self.aw_order!r} is none of {', '.join(_AW_ORDERS)}")
 
     @classmethod
     def stressed(cls, share: float = 0.3) -> Dram:
@@ -66,16 +89,23 @@ class Dram:
         stalls: dict[str, Any] = {f"stall_{name}": share for name in ("ar", "aw", "w", "r", "b", "control")}
         return cls(latency=4, jitter=31, duty=0.8, **stalls)
 
+    def lines(self) -> list[str]:
+        """Lines of the harness's script."""
+        values = vars(self) | {"aw_order": _AW_ORDERS.index(self.aw_order)}
+        return [f"set {name} {float(value)}" for name, value in values.items()]
+
 
 class Session:
-    """One run of a compiled core: methods collect commands, `run` carries them out.
+    """Run of a compiled core: methods collect commands, `run` carries them out and goes on where the last run ended.
+
+    The core is a process of its own, which ends with the session, or with the process that made it.
 
     Parameters
     ----------
     program : Path
         Program from `build.build`.
     memory : array of uint8, or int
-        The memory's bytes at the start; or its size, and it is zero. After `restore` a size is the least one.
+        The memory's bytes at the start; or its size, and it is zero. What is never touched takes no space.
     dram : Dram
         Behaviour of the memory, the same for all ports.
     seed : int
@@ -91,17 +121,21 @@ class Session:
     ) -> None:
         self.program = program
         self.commands: list[str] = []
+        self._simulator: Simulator | None = None
         self._inputs: dict[str, Bytes] = {}
         self._dumps: dict[str, str] = {}
-        self._traced: int | None = None
-        self._image = 0
+        self._image = self._rows = 0
+        self._traced = False
         size = memory if isinstance(memory, int) else memory.size
         if not 0 < size <= 1 << 32:
             raise UserError(f"a memory of {size} bytes: a 32-bit address reaches 1 to {1 << 32}")
-        self._settings = [f"set {name} {float(value)}" for name, value in vars(dram or Dram()).items()]
-        self._settings += [f"set seed {seed}", f"memory {size}"]
+        self._settings = [*(dram or Dram()).lines(), f"set seed {seed}", f"memory {size}"]
         if not isinstance(memory, int) and memory.any():
             self.load(0, memory)
+
+    def region(self, address: int, count: int) -> None:
+        """Open bytes to the core: from the first region on, a beat that is in none is answered with a decode error."""
+        self._note(f"region {address} {count}")
 
     def write(self, offset: int, value: int) -> None:
         """Write a register."""
@@ -114,7 +148,7 @@ class Session:
     def wait(self, cycles: int, strict: bool = True) -> None:
         """Run until the interrupt is high or the core is not busy, for at most so many cycles.
 
-        Reaching them is an error that ends the run, unless `strict` is false.
+        Reaching them is an error that ends the session, unless `strict` is false.
         """
         self._note(f"{'wait' if strict else 'try_wait'} {cycles}")
 
@@ -123,7 +157,7 @@ class Session:
         self._note(f"cycles {cycles}")
 
     def reset(self, cycles: int = 16) -> None:
-        """Hold the reset for so many cycles; a run that begins with neither `reset` nor `restore` is reset first."""
+        """Hold the reset for so many cycles; a session that does not begin with it is reset first."""
         self._note(f"reset {cycles}")
 
     def load(self, address: int, data: NDArray[Any]) -> None:
@@ -131,7 +165,7 @@ class Session:
         self._note(f"load {address} {self._input(data)}")
 
     def dump(self, address: int, count: int, name: str) -> None:
-        """Read bytes of the memory as the result's `dumps[name]`."""
+        """Read bytes of the memory as the next result's `dumps[name]`."""
         if name in self._dumps:
             raise UserError(f"two dumps are called {name!r}: the second would replace the first")
         self._dumps[name] = f"dump{len(self._dumps)}.bin"
@@ -139,22 +173,18 @@ class Session:
 
     def shadow(self, image: NDArray[Any]) -> None:
         """Set the image that the monitor shows, as it is now; from here on the monitor's beats update it."""
+        if self._traced and image.nbytes != self._image:
+            raise UserError(f"an image of {image.nbytes} bytes: those of the trace have {self._image}")
         self._image = image.nbytes
         self._note(f"shadow {self._input(image)}")
 
-    def trace(self, image_bytes: int | None = None) -> None:
-        """Record the monitor's image after each batch or step, as the rows of the result's `trace`.
-
-        Parameters
-        ----------
-        image_bytes : int, optional
-            Size of the image, after `restore` without a `shadow` of this session.
-        """
-        if self._traced is not None:
+    def trace(self) -> None:
+        """Record the monitor's image after each batch or step from here on, as the rows of a result's `trace`."""
+        if self._traced:
             raise UserError("a session has one trace: start another session for the second")
-        self._traced = image_bytes or self._image
-        if not self._traced:
-            raise UserError("a trace needs the monitor's image: call shadow first, or give image_bytes after a restore")
+        if not self._image:
+            raise UserError("a trace needs the monitor's image: call shadow first")
+        self._traced = True
         self._note("trace trace.bin")
 
     def fault(self, kind: str, address: int, count: int, response: str) -> None:
@@ -166,96 +196,80 @@ class Session:
         address, count : int
         response : "slverr" or "decerr"
         """
-        if kind not in ("read", "write") or response not in ("slverr", "decerr"):
-            raise UserError(f"fault {kind!r}, {response!r}: 'read' or 'write', 'slverr' or 'decerr'")
+        _check_fault(kind, response)
         self._note(f"fault {kind} {address} {count} {response}")
+
+    def fault_in(self, kind: str, port: int, beats: int, response: str) -> None:
+        """Answer one beat of a port with an error: the one after `beats` - 1 others.
+
+        Parameters
+        ----------
+        kind : "read" or "write"
+        port, beats : int
+        response : "slverr" or "decerr"
+        """
+        _check_fault(kind, response)
+        self._note(f"fault_in {kind} {port} {beats} {response}")
 
     def no_faults(self) -> None:
         """Answer without errors from here on."""
         self._note("no_faults")
-
-    def save(self, path: Path) -> None:
-        """Save the state of core, memory and harness, but neither settings nor faults."""
-        self._note(f"save {Path(path).resolve()}")
-
-    def restore(self, path: Path) -> None:
-        """Continue from a saved state, with settings, faults and trace of this session."""
-        self._note(f"restore {Path(path).resolve()}")
 
     def waves(self, path: Path) -> None:
         """Write waveforms (VCD) from here on; the program must be built with `waves`."""
         self._note(f"waves {Path(path).resolve()}")
 
     def run(self, check: bool = True, timeout: float | None = None) -> dict[str, Any]:
-        """Carry out the commands.
+        """Carry out the commands since the last run.
 
         Parameters
         ----------
         check : bool
-            Raise an error that the harness finds; otherwise it is the result's `error`.
+            Raise an error that the harness finds; otherwise it is the result's `error`. It ends the session.
         timeout : float, optional
-            Seconds after which the run is stopped.
+            Seconds after which the session is ended.
 
         Returns
         -------
         dict
-            ``cycles`` since the start (of the saved run too), ``simulated`` of them here, ``seconds``, ``batches`` (or
-            steps, that the monitor showed), ``updates`` (its beats), ``reads`` and ``refused_writes`` (each ``offset``,
-            ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or timeout, ``read_beats``
-            and ``write_beats``: of each port), ``ports`` (each ``read_beats``, ``write_beats``, ``read_bursts``,
-            ``write_bursts``, ``faulty_beats``, ``duty``: beats a cycle in which one could be moved, ``use``: beats a
-            cycle), ``error``, ``dumps`` (name to bytes), ``trace``: bytes, a row for each batch or step, or nothing.
+            ``cycles`` since the start, ``simulated`` of them in this run, ``seconds`` of this run, ``batches`` (or
+            steps, that the monitor showed since the start), ``updates`` (its beats), ``reads`` and ``refused_writes``
+            (each ``offset``, ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or
+            timeout, ``read_beats`` and ``write_beats``: of each port), ``ports`` (since the start, each
+            ``read_beats``, ``write_beats``, ``read_bursts``, ``write_bursts``, ``faulty_beats``, ``duty``: beats a
+            cycle in which one could be moved, ``use``: beats a cycle), ``bad_responses`` (each ``cycle``, ``port``,
+            ``kind``, ``response``, ``address`` of its burst, as the core took them), ``error``, ``dumps`` (name to
+            bytes), ``trace``: bytes, a row for each batch or step of this run, or nothing.
 
         Raises
         ------
         UserError
             If the core breaks a rule of the protocol, does not finish, or a command is impossible.
         """
-        with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
-            folder = Path(scratch)
-            for name, data in self._inputs.items():
-                data.tofile(folder / name)
+        if self._simulator is None:
             first = next((line for line in self.commands if line.split()[0] != "load"), "")
-            commands = [] if first.startswith(("reset", "restore")) else ["reset 16"]
-            script = [*self._settings, *commands, *self.commands]
-            (folder / "script.txt").write_text("\n".join(script) + "\n", encoding="utf-8")
-            result = self._carry_out(folder, timeout)
-            if check and result["error"]:
-                raise UserError(f"{self.program.name.split('-compiled-')[0]}: {result['error']}")
-            files = {name: folder / file for name, file in self._dumps.items()}
-            result["dumps"] = {name: np.fromfile(file, np.uint8) for name, file in files.items() if file.exists()}
-            result["trace"] = None
-            if self._traced and (folder / "trace.bin").exists():
-                bytes_written = np.fromfile(folder / "trace.bin", np.uint8)
-                rows = bytes_written.size // self._traced
-                result["trace"] = bytes_written[: rows * self._traced].reshape(rows, self._traced)
+            self.commands = [*self._settings, *([] if first.startswith("reset") else ["reset 16"]), *self.commands]
+            self._simulator = Simulator(self.program)
+        folder = self._simulator.folder
+        for name, data in self._inputs.items():
+            data.tofile(folder / name)
+        result = self._simulator.carry_out(self.commands, timeout)
+        for name in self._inputs:
+            (folder / name).unlink()
+        if check and result["error"]:
+            raise UserError(f"{self._simulator.name}: {result['error']}")
+        files = {name: folder / file for name, file in self._dumps.items()}
+        result["dumps"] = {name: np.fromfile(file, np.uint8) for name, file in files.items() if file.exists()}
+        result["trace"] = self._new_rows(folder / "trace.bin") if self._traced else None
+        self.commands, self._inputs, self._dumps = [], {}, {}
         return result
 
-    def _carry_out(self, folder: Path, timeout: float | None) -> dict[str, Any]:
-        try:
-            done = subprocess.run(
-                [self.program, "script.txt"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=timeout,
-            )
-        except subprocess.TimeoutExpired:
-            raise UserError(
-                f"{self.program.name}: not done after {timeout} s: allow more time or fewer cycles"
-            ) from None
-        except OSError as problem:
-            raise UserError(f"{self.program}: cannot be run: {problem.strerror}: build it again") from None
-        # Verilator's library itself ends the program where, for example, a file is no saved state of this model
-        try:
-            result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        except (IndexError, ValueError):
-            printed = (done.stderr or done.stdout or "").strip().splitlines()
-            problems = [line for line in printed if "rror" in line] or printed[-1:] or [f"ended with {done.returncode}"]
-            raise UserError(f"{self.program.name}: {problems[0].strip()}") from None
-        return result
+    def _new_rows(self, file: Path) -> Bytes:
+        """Read the rows of the trace that this run has added."""
+        found = np.fromfile(file, np.uint8, offset=self._rows * self._image) if file.exists() else np.empty(0, np.uint8)
+        rows = found.size // self._image
+        self._rows += rows
+        return found[: rows * self._image].reshape(rows, self._image)
 
     def _input(self, data: NDArray[Any]) -> str:
         name = f"input{len(self._inputs)}.bin"
@@ -265,3 +279,8 @@ class Session:
 
     def _note(self, command: str) -> None:
         self.commands.append(command)
+
+
+def _check_fault(kind: str, response: str) -> None:
+    if kind not in ("read", "write") or response not in ("slverr", "decerr"):
+        raise UserError(f"fault {kind!r}, {response!r}: 'read' or 'write', 'slverr' or 'decerr'")

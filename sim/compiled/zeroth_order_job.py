@@ -153,7 +153,7 @@ def compare_zeroth_order(
         wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
         wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)
     wrong += not np.array_equal(found, golden.rows)
-    wrong += wrong_counts(trained.finished, golden, len(job.steps))
+    wrong += wrong_counts(trained.finished, counts_of(golden, len(job.steps)))
     golden.rows = found
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())
@@ -176,11 +176,15 @@ def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:
     ) and np.array_equal(one.probabilities, other.probabilities)
 
 
-def wrong_counts(finished: Finished, golden: ZerothOrderJob, steps: int) -> int:
-    """Number of counters of a training command that differ from the integer job's."""
-    expected = {
+def counts_of(golden: ZerothOrderJob, steps: int) -> dict[str, int]:
+    """Counters of a training command, as the integer job has them behind its last step."""
+    return {
         "steps_done": steps,
         "saturations": golden.saturations,
         "coefficients_clipped": golden.coefficients_clipped,
     }
+
+
+def wrong_counts(finished: Finished, expected: dict[str, int]) -> int:
+    """Number of counters of a command that are not as expected."""
     return sum(finished.counts[name] != value for name, value in expected.items())

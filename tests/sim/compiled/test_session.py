@@ -148,13 +148,19 @@ def test_outside_the_memory_is_a_decode_error(program, job, code):
     ],
 )
 def test_broken_rules_end_the_run(program, broken, job, message):
-    session = Session(program, MEMORY, Dram.stressed(0.5))
-    copy(session, broken=broken, **job)
-    session.wait(20_000)
-    session.read(STATUS)
+    def wrong():
+        session = Session(program, MEMORY, Dram.stressed(0.5))
+        copy(session, broken=broken, **job)
+        session.wait(20_000)
+        session.read(STATUS)
+        return session
+
+    session = wrong()
     with pytest.raises(UserError, match=f"^memcopy: line [0-9]+, wait: .*{message}"):
         session.run()
-    result = session.run(check=False)
+    with pytest.raises(UserError, match="memcopy: the session has ended, with status 1"):
+        session.run()
+    result = wrong().run(check=False)
     assert result["error"]
     assert result["reads"] == []
 
@@ -172,13 +178,11 @@ def test_only_the_strobed_bytes_change(program):
     np.testing.assert_array_equal(memory, mixed.reshape(-1))
 
 
-def test_a_saved_state_goes_on_as_if_never_stopped(program, tmp_path):
+def test_a_session_in_parts_is_the_same_as_in_one(program):
     dram, image = Dram.stressed(), np.zeros(16 * 700, np.uint8)
-    # pieces of one value are special in the file
-    memory = np.concatenate([MEMORY, np.full(1 << 16, 0xAA, np.uint8), np.zeros(1 << 16, np.uint8), MEMORY[:100]])
 
     def begin():
-        session = Session(program, memory, dram, seed=5)
+        session = Session(program, MEMORY, dram, seed=5)
         session.shadow(image)
         session.trace()
         copy(session, count=700)
@@ -188,33 +192,47 @@ def test_a_saved_state_goes_on_as_if_never_stopped(program, tmp_path):
     def end(session):
         session.wait(100_000)
         session.read(CYCLES)
-        session.dump(0, memory.size, "memory")
+        session.dump(0, MEMORY.size, "memory")
         return session.run()
 
     whole = end(begin())
-    first = begin()
-    first.save(tmp_path / "state")
-    before = first.run()
-    second = Session(program, dram=dram)
-    second.restore(tmp_path / "state")
-    second.trace(image_bytes=image.size)
-    after = end(second)
+    session = begin()
+    before = session.run()
+    after = end(session)
     assert 0 < before["ports"][0]["write_beats"] < 700
     for key in ("cycles", "reads", "ports", "batches", "updates"):
         assert after[key] == whole[key], key
     assert after["simulated"] == whole["simulated"] - before["simulated"]
     np.testing.assert_array_equal(after["dumps"]["memory"], whole["dumps"]["memory"])
-    np.testing.assert_array_equal(after["dumps"]["memory"][MEMORY.size :], memory[MEMORY.size :])
     np.testing.assert_array_equal(np.concatenate([before["trace"], after["trace"]]), whole["trace"])
 
 
-def test_a_file_that_is_no_state_is_refused(program, tmp_path):
-    for contents in (b"not a state at all", b""):
-        (tmp_path / "state").write_bytes(contents)
-        session = Session(program)
-        session.restore(tmp_path / "state")
-        with pytest.raises(UserError, match="memcopy"):
-            session.run()
+def test_only_regions_can_be_touched(program):
+    def ended(*regions):
+        session = Session(program, MEMORY)
+        for region in regions:
+            session.region(*region)
+        copy(session, count=100)
+        session.wait(100_000)
+        session.read(STATUS)
+        return session.run()["reads"][0]["value"] >> 8
+
+    assert ended((0x0100, 1600), (0x8040, 1600)) == 0
+    assert ended((0x8040, 1600), (0x0000, 0x0100 + 1600)) == 0
+    assert ended((0x0100, 1599), (0x8040, 1600)) == 9
+    assert ended((0x0110, 1590), (0x8040, 1600)) == 9
+    assert ended((0x0100, 1600), (0x8040, 1584)) == 11
+    assert ended((0x0100, 1600)) == 11
+
+
+def test_a_memory_may_be_as_large_as_addresses_reach(program):
+    session = Session(program, 1 << 32)
+    high = (1 << 32) - MEMORY.size
+    session.load(high, MEMORY)
+    copy(session, source=high + 0x0100, destination=(1 << 16) - 800, count=100)
+    session.wait(200_000)
+    session.dump((1 << 16) - 800, 1600, "there")
+    np.testing.assert_array_equal(session.run()["dumps"]["there"], MEMORY[0x0100:][:1600])
 
 
 def test_the_trace_holds_the_image_after_every_batch(program):
@@ -231,21 +249,6 @@ def test_the_trace_holds_the_image_after_every_batch(program):
         images[batch, : 256 * (batch + 1)] = MEMORY[0x0400 : 0x0400 + 256 * (batch + 1)]
     np.testing.assert_array_equal(result["trace"], images)
     assert (result["batches"], result["updates"]) == (4, 64)
-
-
-def test_a_restored_memory_can_be_larger(program, tmp_path):
-    first = Session(program, MEMORY)
-    first.save(tmp_path / "state")
-    first.run()
-    second = Session(program, 2 * MEMORY.size)
-    second.restore(tmp_path / "state")
-    copy(second, source=0x0100, destination=MEMORY.size + 0x40)
-    second.wait(200_000)
-    second.dump(0, 2 * MEMORY.size, "memory")
-    memory = second.run()["dumps"]["memory"]
-    np.testing.assert_array_equal(memory[: MEMORY.size], MEMORY)
-    np.testing.assert_array_equal(memory[MEMORY.size + 0x40 :][:16000], MEMORY[0x0100:][:16000])
-    assert not memory[MEMORY.size + 0x40 + 16000 :].any()
 
 
 def test_a_beat_outside_the_image_ends_the_run(program):
@@ -318,11 +321,17 @@ def test_refusals(program, monkeypatch, tmp_path):
         Dram(duty=1.5)
     with pytest.raises(UserError, match="outstanding = 65"):
         Dram(outstanding=65)
+    with pytest.raises(UserError, match="freeze_cycles = 0"):
+        Dram(freeze_cycles=0)
+    with pytest.raises(UserError, match="aw_order = 'last' is none of any, with_w, behind_w"):
+        Dram(aw_order="last")
     session = Session(program)
     with pytest.raises(UserError, match="call shadow first"):
         session.trace()
     with pytest.raises(UserError, match="fault 'both'"):
         session.fault("both", 0, 1, "slverr")
+    with pytest.raises(UserError, match="fault 'both'"):
+        session.fault_in("both", 0, 1, "slverr")
     session.dump(4000, 100, "tail")
     with pytest.raises(UserError, match="two dumps"):
         session.dump(0, 1, "tail")
@@ -342,3 +351,86 @@ def test_a_run_that_takes_too_long_is_given_up(program):
     session.cycles(1 << 40)
     with pytest.raises(UserError, match=r"not done after 0.3 s"):
         session.run(timeout=0.3)
+
+
+def test_a_process_ends_with_its_session(program):
+    session = Session(program)
+    session.run()
+    process, folder = session._simulator._process, session._simulator.folder
+    assert process.poll() is None
+    del session
+    assert process.poll() is not None
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_fault_comes_with_one_beat(program, kind):
+    session = Session(program, MEMORY)
+    session.fault_in(kind, 0, 500, "slverr")
+    copy(session)
+    session.wait(100_000)
+    session.read(STATUS)
+    copy(session)
+    session.wait(100_000)
+    session.read(STATUS)
+    result = session.run()
+    first, second = (read["value"] for read in result["reads"])
+    assert (first >> 8, second) == (8 if kind == "read" else 10, 2)
+    start = 0x0100 if kind == "read" else 0x8040
+    (bad,) = result["bad_responses"]
+    assert (bad["kind"], bad["port"], bad["response"]) == (kind, 0, "slverr")
+    assert bad["address"] <= start + 16 * 499 < bad["address"] + 256
+
+
+def test_a_fault_that_is_taken_back_does_not_come(program):
+    session = Session(program, MEMORY)
+    session.fault_in("read", 0, 500, "slverr")
+    session.no_faults()
+    copy(session)
+    session.wait(100_000)
+    session.read(STATUS)
+    result = session.run()
+    assert (result["reads"][0]["value"], result["bad_responses"]) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "dram",
+    [
+        Dram(4, 0, 1.0, freeze=0.01, freeze_cycles=300),
+        Dram(4, 0, 1.0, greedy=True),
+        Dram(4, 0, 1.0, aw_order="with_w"),
+        Dram(4, 0, 1.0, aw_order="behind_w"),
+        Dram(1000, 1000, 0.1, outstanding=1),
+        Dram(probe=True),
+    ],
+)
+@pytest.mark.parametrize("ports", [1, 2])
+def test_every_byte_arrives_on_a_hostile_bus(dram, ports, request):
+    program = request.getfixturevalue("program_with_two_ports" if ports == 2 else "program")
+    calm = copied(program, Dram(4, 0, 1.0))[0]["cycles"]
+    result, memory = copied(program, dram, seed=1)
+    np.testing.assert_array_equal(memory, expected())
+    assert result["cycles"] > calm
+
+
+def test_a_memory_that_is_held_by_one_moves_one_beat_at_a_time(program_with_two_ports):
+    ports = copied(program_with_two_ports, Dram(4, 0, 1.0, greedy=True))[0]["ports"]
+    assert sum(port["use"] for port in ports) < 1
+
+
+def test_answers_in_a_reset(program):
+    session = Session(program, MEMORY, Dram(latency=30, late_answers=True))
+    copy(session)
+    session.cycles(500)
+    session.run()
+    session.reset(100)
+    before = session.run()["ports"][0]["read_beats"]
+    session.read(STATUS)
+    session.load(0, MEMORY)
+    copy(session)
+    session.wait(100_000)
+    session.dump(0, MEMORY.size, "memory")
+    result = session.run()
+    assert result["reads"][0]["value"] == 0
+    assert result["ports"][0]["read_beats"] == before + 1000
+    np.testing.assert_array_equal(result["dumps"]["memory"], expected())

@@ -1,0 +1,229 @@
+"""Trials of a compiled core on a hostile bus: a short job is right or ends in the right error, and then one is right.
+
+The memory answers late, in any order between channels and ports, holds channels back for long, lets ports starve, and
+gives errors on any beat. Buffers lie anywhere, and what is in none cannot be touched. A reset comes at any time. All of
+it follows from a seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from ...boards.host.driver import CoreError
+from .device import DeviceResetError, SimulatedDevice
+from .session import Dram
+
+LIMIT = 50_000_000
+"""Cycles after which a command hangs."""
+_SAME_TIME = 2
+"""Cycles between two bad responses within which either may be the first that the core sees."""
+Adversity = Literal["none", "fault", "region", "reset"]
+Driver = TypeVar("Driver")
+
+
+class ShortJob(Protocol[Driver]):
+    """A short job on a core, and what golden makes of it."""
+
+    def driver(self, device: SimulatedDevice) -> Driver:
+        """Make a host driver of the core."""
+
+    def load(self, driver: Driver) -> None:
+        """Load the network."""
+
+    def differences(self, driver: Driver, device: SimulatedDevice) -> list[str]:
+        """Run the job on a core that has the network, from its start, and list what differs from golden."""
+
+
+@dataclass(frozen=True)
+class CalmRun:
+    """Figures of a job on a memory without faults, from which places of faults are drawn.
+
+    Parameters
+    ----------
+    buffers : tuple of int
+        Bytes of each.
+    reads, writes : tuple of int
+        Beats of each port.
+    commands : int
+        Commands of the job and of loading the network.
+    cycles : int
+        Clock cycles of all of them.
+    """
+
+    buffers: tuple[int, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    commands: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Result of a trial.
+
+    Parameters
+    ----------
+    seed : int
+    adversity : "none", "fault", "region" or "reset"
+        An error on one beat; on all beats of a region; a reset.
+    ended : str
+        End of the first job: ``right``, the name of an error, or ``reset``.
+    findings : list of str
+        What was wrong; nothing where the core is right.
+    cycles : int
+        Clock cycles simulated.
+    """
+
+    seed: int
+    adversity: Adversity
+    ended: str
+    findings: list[str]
+    cycles: int
+
+
+def hostile_dram(rng: np.random.Generator) -> Dram:
+    """Draw the behaviour of a memory.
+
+    Parameters
+    ----------
+    rng : Generator
+    """
+    latency = int(rng.choice([1, 4, 30, 100, 300, 1000]))
+    stalls: dict[str, Any] = {
+        f"stall_{name}": float(rng.choice([0, 0, 0.3, 0.7, 0.95])) for name in ("ar", "aw", "w", "r", "b", "control")
+    }
+    return Dram(
+        latency=latency,
+        jitter=int(rng.choice([0, 7, latency, 1000 - latency])),
+        duty=float(rng.choice([1, 0.7, 0.3, 0.1])),
+        outstanding=int(rng.choice([1, 2, 3, 8, 64])),
+        **stalls,
+        freeze=float(rng.choice([0, 0, 0.0005, 0.005])),
+        freeze_cycles=int(rng.choice([10, 100, 1000])),
+        greedy=bool(rng.integers(2)),
+        aw_order=rng.choice(np.array(["any", "with_w", "behind_w"])).item(),
+        late_answers=bool(rng.integers(2)),
+        probe=bool(rng.integers(2)),
+    )
+
+
+def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
+    """Run a job on a memory without faults.
+
+    Parameters
+    ----------
+    program : Path
+        The core, from `build.build`.
+    job : ShortJob
+
+    Raises
+    ------
+    AssertionError
+        If the job is not right.
+    """
+    device = SimulatedDevice(program, limit=LIMIT)
+    driver = job.driver(device)
+    before = device.simulated
+    job.load(driver)
+    wrong = job.differences(driver, device)
+    assert not wrong, wrong
+    ports = device.results[-1]["ports"]
+    return CalmRun(
+        buffers=tuple(buffer.array.size for buffer in device.buffers),
+        reads=tuple(port["read_beats"] for port in ports),
+        writes=tuple(port["write_beats"] for port in ports),
+        commands=device.commands,
+        cycles=device.simulated - before,
+    )
+
+
+def run_trial(program: Path, job: ShortJob[Any], calm: CalmRun, seed: int, dram: Dram | None = None) -> Trial:
+    """Run a job on a hostile bus, then again without faults, and list what is wrong.
+
+    Parameters
+    ----------
+    program : Path
+        The core, from `build.build`.
+    job : ShortJob
+    calm : CalmRun
+        From `calm_run`, with the same program and job.
+    seed : int
+        Seed of all that happens.
+    dram : Dram, optional
+        Behaviour of the memory, by default drawn.
+
+    Returns
+    -------
+    Trial
+    """
+    rng = np.random.default_rng(seed)
+    drawn = hostile_dram(rng)
+    device = SimulatedDevice(program, dram or drawn, seed, LIMIT, scattered=True)
+    adversity: Adversity = rng.choice(np.array(["none", "fault", "fault", "region", "reset"])).item()
+    driver = job.driver(device)
+    _prepare(device, adversity, calm, rng)
+    findings: list[str] = []
+    ended, loaded = "right", False
+    try:
+        job.load(driver)
+        loaded = True
+        findings += job.differences(driver, device)
+        if device.bad_responses:
+            findings.append(f"{device.bad_responses[0]} but no error")
+    except CoreError as error:
+        ended = error.name
+        findings += wrong_error(error, device.bad_responses)
+    except DeviceResetError:
+        ended, loaded = "reset", False
+    device.no_faults()
+    device.no_reset()
+    if not loaded or rng.integers(2):
+        job.load(driver)
+    try:
+        findings += [f"then {one}" for one in job.differences(driver, device)]
+    except CoreError as error:
+        findings.append(f"then {error}")
+    return Trial(seed, adversity, ended, findings, device.simulated)
+
+
+def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.random.Generator) -> None:
+    """Draw where it happens, and tell the device."""
+    kind = str(rng.choice(["read", "write"]))
+    response = str(rng.choice(["slverr", "decerr"]))
+    if adversity == "fault":
+        beats = calm.reads if kind == "read" else calm.writes
+        port = int(rng.choice([number for number, count in enumerate(beats) if count]))
+        device.fault_in(kind, port, int(rng.integers(beats[port])) + 1, response)
+    elif adversity == "region":
+        number = int(rng.integers(len(calm.buffers)))
+        offset = int(rng.integers(calm.buffers[number]))
+        device.fault_of_buffer(number, kind, offset, int(rng.choice([1, 16, 256, 4096])), response)
+    elif adversity == "reset":
+        commands = int(rng.integers(calm.commands))
+        device.reset_in(commands, int(rng.integers(2 * calm.cycles // calm.commands)))
+
+
+def wrong_error(error: CoreError, responses: list[dict[str, Any]]) -> list[str]:
+    """Compare an error with the first bad response that the core took.
+
+    Parameters
+    ----------
+    error : CoreError
+    responses : list of dict
+        ``bad_responses`` of a session, see `Session.run`.
+
+    Returns
+    -------
+    list of str
+        What is wrong; nothing where kind, response and the burst's address are right.
+    """
+    if not responses:
+        return [f"{error} without a bad response"]
+    first = [one for one in responses if one["cycle"] <= responses[0]["cycle"] + _SAME_TIME]
+    found = error.name, error.address
+    expected = [(f"{one['kind']}_{one['response']}", one["address"]) for one in first]
+    return [] if found in expected else [f"{error}, not {expected}"]

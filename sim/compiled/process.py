@@ -1,0 +1,115 @@
+"""The process of a compiled core: lines of commands in, results in JSON out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...golden.errors import UserError
+
+
+class Simulator:
+    """Process of a compiled core, in a folder of its own; both end with this object.
+
+    Parameters
+    ----------
+    program : Path
+        Program from `build.build`.
+
+    Attributes
+    ----------
+    name : str
+        Name of the core, for messages.
+    folder : Path
+        The process's folder, for the files that its commands name.
+
+    Raises
+    ------
+    UserError
+        If the program cannot be run.
+    """
+
+    def __init__(self, program: Path) -> None:
+        self.name = program.name.split("-compiled-")[0]
+        self.folder = Path(tempfile.mkdtemp(prefix="fabtune-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._messages = self.folder / "stderr"
+        try:
+            with self._messages.open("w") as messages:
+                self._process = subprocess.Popen(
+                    [program],
+                    cwd=self.folder,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=messages,
+                    text=True,
+                    encoding="utf-8",
+                )
+        except OSError as problem:
+            raise UserError(f"{program}: cannot be run: {problem.strerror}: build it again") from None
+        weakref.finalize(self, _end, self._process)
+
+    def carry_out(self, commands: Sequence[str], timeout: float | None) -> dict[str, Any]:
+        """Send commands and wait for their result.
+
+        Parameters
+        ----------
+        commands : sequence of str
+            Lines, see ``harness.cpp``.
+        timeout : float, optional
+            Seconds after which the process is ended.
+
+        Raises
+        ------
+        UserError
+            If the process takes longer, or has ended.
+        """
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self._process.kill()
+
+        watch = threading.Timer(timeout, give_up) if timeout is not None else None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if watch:
+            watch.start()
+        try:
+            self._process.stdin.write("\n".join([*commands, "report"]) + "\n")
+            self._process.stdin.flush()
+            result: dict[str, Any] = json.loads(self._process.stdout.readline())
+        except (OSError, ValueError):
+            if late.is_set():
+                message = f"not done after {timeout} s: allow more time or fewer cycles"
+            else:
+                message = self._last_words()
+            raise UserError(f"{self.name}: {message}") from None
+        finally:
+            if watch:
+                watch.cancel()
+        return result
+
+    def _last_words(self) -> str:
+        """Read what a process that has ended says: Verilator's library, too, ends it."""
+        code = self._process.wait()
+        printed = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        problems = [line for line in printed if "rror" in line] or printed[-1:]
+        return problems[0].strip() if problems else f"the session has ended, with status {code}: start another"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):  # what was not sent any more
+            if stream:
+                stream.close()
