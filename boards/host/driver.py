@@ -66,8 +66,8 @@ class CoreError(UserError):
 
     Parameters
     ----------
-    command : IntEnum
-        The command.
+    command : int
+        The command, of the core's `IntEnum` where it is one of these.
     code : int
         The code in `status`.
     address : int
@@ -83,12 +83,12 @@ class CoreError(UserError):
         Its name in lower case.
     """
 
-    def __init__(self, command: IntEnum, code: int, address: int, errors: type[IntEnum]) -> None:
+    def __init__(self, command: int, code: int, address: int, errors: type[IntEnum]) -> None:
         self.command, self.address = command, address
         known = code in set(errors)
         self.code: int = errors(code) if known else code
         self.name = errors(code).name.lower() if known else f"unknown error {code}"
-        super().__init__(f"{command.name.lower()} ended with {self.name} at {address:#010x}")
+        super().__init__(f"{_name_of(command)} ended with {self.name} at {address:#010x}")
 
 
 @dataclass(frozen=True)
@@ -216,13 +216,13 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(self, command: IntEnum, /, *, polls: int = POLLS, **values: int) -> Finished:
+    def run(self, command: int, /, *, polls: int = POLLS, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
         ----------
-        command : IntEnum
-            One of the core's commands.
+        command : int
+            One of the core's commands, of their `IntEnum`.
         polls : int
             Number of times to read the status, or to wait for the interrupt, before an error.
         values : int
@@ -253,13 +253,13 @@ class Core:
         cycles = self.read("cycles_high") << 32 | self.read("cycles_low")
         return Finished(cycles, {name: self.read(name) for name in self.core.counter_names})
 
-    def _wait(self, command: IntEnum, polls: int) -> None:
+    def _wait(self, command: int, polls: int) -> None:
         for _ in range(polls):
             if self._interrupt:
                 self._interrupt()
             if self._status("done"):
                 return
-        raise UserError(f"{command.name.lower()} has not ended after {polls} polls: reset the core")
+        raise UserError(f"{_name_of(command)} has not ended after {polls} polls: reset the core")
 
     def _status(self, field: str) -> int:
         return self.core.map["status"].field(field).of(self.read("status"))
@@ -270,6 +270,10 @@ class Core:
         except KeyError:
             known = ", ".join(register.name for register in self.core.map)
             raise UserError(f"no register {name!r}; there are {known}") from None
+
+
+def _name_of(command: int) -> str:
+    return command.name.lower() if isinstance(command, IntEnum) else f"command {command}"
 
 
 class Allocated:

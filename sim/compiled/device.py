@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import ALIGNMENT, JobMemory
+from ...golden.errors import UserError
 from .session import Bytes, Dram, Session
 
 MEMORY = 1 << 32
@@ -69,6 +70,8 @@ class SimulatedDevice:
         Cycles that a command may take at most.
     scattered : bool
         Buffers lie anywhere in the memory, by `seed`, and not one behind the other.
+    mutant : int
+        Number of a fault of a core with faults in it; 0: none.
 
     Attributes
     ----------
@@ -81,11 +84,17 @@ class SimulatedDevice:
     """
 
     def __init__(
-        self, program: Path, dram: Dram | None = None, seed: int = 0, limit: int = LIMIT, scattered: bool = False
+        self,
+        program: Path,
+        dram: Dram | None = None,
+        seed: int = 0,
+        limit: int = LIMIT,
+        scattered: bool = False,
+        mutant: int = 0,
     ) -> None:
         self._limit = limit
         self._memory = JobMemory(base=ALIGNMENT)
-        self._session = Session(program, MEMORY, dram, seed)
+        self._session = Session(program, MEMORY, dram, seed, mutant)
         self._scatter = Random(seed) if scattered else None
         self._faults: dict[int, tuple[str, int, int, str]] = {}
         self.buffers: list[SimulatedBuffer] = []
@@ -212,5 +221,8 @@ class SimulatedDevice:
     def _run(self) -> dict[str, Any]:
         """Carry out what was collected."""
         result = self._session.run()
+        for access in [*result["refused_writes"], *result["reads"]]:
+            if access["response"]:
+                raise UserError(f"register {access['offset']:#04x} answers with response {access['response']}")
         self.results.append(result)
         return result

@@ -40,6 +40,12 @@ void Harness::set(const std::string& name, double value) {
         settings.duty = static_cast<uint32_t>(value * 65536 + 0.5);
     else if (name == "freeze")
         settings.freeze = static_cast<uint32_t>(value * 65536 + 0.5);
+    else if (name == "mutant")
+#ifdef MUTANTS
+        top->fabtune_mutant = static_cast<uint32_t>(value);
+#else
+        fail("there are no faults in this core");
+#endif
     else if (name == "aw_order")
         settings.aw_order = static_cast<unsigned>(value);
     else if (switches.count(name))

@@ -141,7 +141,15 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
     )
 
 
-def run_trial(program: Path, job: ShortJob[Any], calm: CalmRun, seed: int, dram: Dram | None = None) -> Trial:
+def run_trial(
+    program: Path,
+    job: ShortJob[Any],
+    calm: CalmRun,
+    seed: int,
+    dram: Dram | None = None,
+    limit: int = LIMIT,
+    mutant: int = 0,
+) -> Trial:
     """Run a job on a hostile bus, then again without faults, and list what is wrong.
 
     Parameters
@@ -155,6 +163,10 @@ def run_trial(program: Path, job: ShortJob[Any], calm: CalmRun, seed: int, dram:
         Seed of all that happens.
     dram : Dram, optional
         Behaviour of the memory, by default drawn.
+    limit : int
+        Cycles after which a command hangs.
+    mutant : int
+        See `SimulatedDevice`.
 
     Returns
     -------
@@ -162,7 +174,7 @@ def run_trial(program: Path, job: ShortJob[Any], calm: CalmRun, seed: int, dram:
     """
     rng = np.random.default_rng(seed)
     drawn = hostile_dram(rng)
-    device = SimulatedDevice(program, dram or drawn, seed, LIMIT, scattered=True)
+    device = SimulatedDevice(program, dram or drawn, seed, limit, scattered=True, mutant=mutant)
     adversity: Adversity = rng.choice(np.array(["none", "fault", "fault", "region", "reset"])).item()
     driver = job.driver(device)
     _prepare(device, adversity, calm, rng)

@@ -110,6 +110,8 @@ class Session:
         Behaviour of the memory, the same for all ports.
     seed : int
         Seed of latencies and stalls.
+    mutant : int
+        Number of a fault of a core with faults in it; 0: none.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Session:
         memory: Bytes | int = SMALLEST_MEMORY,
         dram: Dram | None = None,
         seed: int = 0,
+        mutant: int = 0,
     ) -> None:
         self.program = program
         self.commands: list[str] = []
@@ -130,6 +133,8 @@ class Session:
         if not 0 < size <= 1 << 32:
             raise UserError(f"a memory of {size} bytes: a 32-bit address reaches 1 to {1 << 32}")
         self._settings = [*(dram or Dram()).lines(), f"set seed {seed}", f"memory {size}"]
+        if mutant:
+            self._settings.append(f"set mutant {mutant}")
         if not isinstance(memory, int) and memory.any():
             self.load(0, memory)
 

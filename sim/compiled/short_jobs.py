@@ -1,6 +1,8 @@
-"""Short random jobs on both cores, with what golden makes of them: for trials of a core on a hostile bus."""
+"""Short random jobs on both cores, with what golden makes of them: for trials on hostile buses or with faults."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_image
 from ...golden.models.network import Network
+from ...golden.rng.perturbation import POSITIONS
+from ...golden.zo.coefficient import LARGEST_BATCH
+from ...golden.zo.deltas import DELTA
 from ...golden.zo.memory_layout import StepOrder
 from ...golden.zo.split import WHOLE, Split
 from ..cores.random_network import random_parameters
@@ -23,48 +28,72 @@ from .device import SimulatedDevice
 from .job import TuningJob
 from .zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
 
-RATE, BATCH = 20_000, 4
-SHIFT, ZEROTH_ORDER_RATE = 24, 40_000
-"""Rates that change the parameters a lot in few steps, without clipping most of them."""
 
-
-class ShortTuning:
-    """Fine-tuning of adapters in two epochs, with logits.
+@dataclass(frozen=True, kw_only=True)
+class TuningVariation:
+    """Settings of a short fine-tuning job.
 
     Parameters
     ----------
-    spec : InstantftSpec
-        The core; its batches have room for 4 samples.
-    seed : int
-        Seed of network, adapters, samples and order.
-    samples : int
+    samples, epochs : int
         How many.
+    batch : int
+        Samples of a batch; 0: as many as the core has room for.
+    gain : float
+        Size of the network's parameters: from about 50 most values are clipped.
+    rate : int
+        Learning rate of a sample, `golden.lora.adapters.rate_of`.
+    start : int
+        Standard deviation of the adapters at the start, in units of 2**-12.
     raw : bool
         The cache holds Q8.16.
     """
 
-    def __init__(self, spec: InstantftSpec, seed: int, samples: int = 7, raw: bool = False) -> None:
-        rng = np.random.default_rng(seed)
-        network, shape = spec.described, spec.mapping.shape
-        flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
-        orders = [rng.permutation(samples) for _ in range(2)]
+    samples: int = 7
+    epochs: int = 2
+    batch: int = 0
+    gain: float = 1.0
+    rate: int = 20_000
+    start: int = 1500
+    raw: bool = False
+
+
+class ShortTuning:
+    """Fine-tuning of adapters, with logits.
+
+    Parameters
+    ----------
+    spec : InstantftSpec
+        The core.
+    seed : int
+        Seed of network, adapters, samples and order.
+    variation : TuningVariation
+    """
+
+    def __init__(self, spec: InstantftSpec, seed: int, variation: TuningVariation | None = None) -> None:
+        rng, wanted = np.random.default_rng(seed), variation or TuningVariation()
+        network, shape, samples = spec.described, spec.mapping.shape, wanted.samples
+        flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
+        orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
         self.spec = spec
         self.job = TuningJob(
-            random_parameters(network, rng),
+            random_parameters(network, rng, wanted.gain),
             Adapters(shape, flat),
             _samples(network, spec.byte_inputs, samples, rng),
             rng.integers(0, network.classes, samples),
-            [[order[at : at + BATCH] for at in range(0, samples, BATCH)] for order in orders],
-            RATE,
-            raw,
+            [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
+            wanted.rate,
+            wanted.raw,
         )
-        self._golden = self.job.golden(spec)
-        batches, self._images = [], []
-        for batch in self.job.run_golden(spec, self._golden):
-            batches.append(batch.logits)
-            self._images.append(adapters_image(spec.mapping, self._golden.adapters))
-        self._logits = np.concatenate(batches)
-        self._outputs = self._golden.logits(values_of(spec, self.job.inputs))
+        golden = self.job.golden(spec)
+        batches, images = [], []
+        for one in self.job.run_golden(spec, golden):
+            batches.append(one.logits)
+            images.append(adapters_image(spec.mapping, golden.adapters))
+        self._images, self._logits = np.stack(images), np.concatenate(batches)
+        self._counts = {"batches": len(images), "misses": samples, "saturations": golden.saturations}
+        self._adapters = golden.adapters.flat.copy()
+        self._outputs = golden.logits(values_of(spec, self.job.inputs))
 
     def driver(self, device: SimulatedDevice) -> FineTuner:
         """Make a host driver of the core."""
@@ -72,27 +101,58 @@ class ShortTuning:
         return FineTuner(core, self.spec, len(self.job.inputs), self.job.raw)
 
     def load(self, driver: FineTuner) -> None:
-        """Load the frozen network."""
+        """Load the frozen network; nothing is in the cache any more."""
         driver.load(self.job.frozen)
+        driver.forget()
 
     def differences(self, driver: FineTuner, device: SimulatedDevice) -> list[str]:
         """Run the job from its adapters, and list what differs from golden."""
         driver.load_adapters(self.job.adapters)
+        before = device.simulated
         tuned, traced = self.job.tune(driver, device, logits=True)
-        counts = tuned.finished.counts
         right = {
-            "adapters of a batch": np.array_equal(traced, np.stack(self._images)),
+            "cycles": 0 < tuned.finished.cycles < device.simulated - before,
+            "adapters of a batch": np.array_equal(traced, self._images),
             "logits": np.array_equal(np.asarray(tuned.logits), self._logits),
-            "batches": counts["batches"] == len(self._images),
-            "saturations": counts["saturations"] == self._golden.saturations,
-            "adapters": np.array_equal(driver.adapters().flat, self._golden.adapters.flat),
+            "counters": not wrong_counts(tuned.finished, self._counts),
+            "adapters": np.array_equal(driver.adapters().flat, self._adapters),
             "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
         }
+        driver.forget()
         return [name for name, one in right.items() if not one]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingVariation:
+    """Settings of a short zeroth-order job.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Samples of each step.
+    gain : float
+        Size of the network's parameters: from about 50 most activations are clipped.
+    rate, shift, eps_shift, split, scalars
+        See `ZerothOrderJob`.
+    start : int
+        Most of the deltas at the start; 0: there are none.
+    late : bool
+        The first perturbation is one of the generator's last, so that it begins again.
+    """
+
+    sizes: tuple[int, ...] = (4, 1, 3)
+    gain: float = 1.0
+    rate: int = 40_000
+    shift: int = 24
+    eps_shift: int = 10
+    split: Split = WHOLE
+    scalars: bool = False
+    start: int = 0
+    late: bool = False
+
+
 class ShortTraining:
-    """Zeroth-order training in three steps.
+    """Zeroth-order training in a few steps.
 
     Parameters
     ----------
@@ -100,28 +160,28 @@ class ShortTraining:
         The core.
     seed : int
         Seed of network, samples, order, position and deltas.
-    samples : int
-        How many.
-    split : Split
-        Perturbations of a step.
+    variation : TrainingVariation
     """
 
-    def __init__(self, spec: ZotrainSpec, seed: int, samples: int = 6, split: Split = WHOLE) -> None:
-        rng = np.random.default_rng(seed)
-        network = spec.described
+    def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
+        rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
+        network, samples, period = spec.described, 6, min(spec.source.period, POSITIONS)
         labels = rng.integers(0, network.classes, samples)
-        drawn = [rng.integers(0, samples, size) for size in (BATCH, 1, BATCH - 1)]
+        drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
+        position = int(rng.integers(1000))
+        settings = {"split": wanted.split, "scalars": wanted.scalars, "eps_shift": wanted.eps_shift}
+        frozen = random_parameters(network, rng, wanted.gain)
+        inputs = _samples(network, spec.byte_inputs, samples, rng)
+        steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
+        position = period - 1 - position % 100 if wanted.late else position
         self.spec = spec
-        self.job = TrainingJob(
-            random_parameters(network, rng),
-            _samples(network, spec.byte_inputs, samples, rng),
-            [StepOrder(one, labels[one], ZEROTH_ORDER_RATE + number) for number, one in enumerate(drawn)],
-            SHIFT,
-            position=int(rng.integers(1000)),
-            split=split,
-        )
-        self._start = self.job.golden(spec).rows
+        self.job = TrainingJob(frozen, inputs, steps, wanted.shift, position=position, **settings)  # type: ignore[arg-type]
+        if wanted.start:
+            total = self.job.golden(spec).total
+            deltas = rng.integers(-wanted.start, wanted.start, total.shape)
+            self.job = TrainingJob(frozen, inputs, steps, wanted.shift, position=position, deltas=deltas, **settings)  # type: ignore[arg-type]
         golden = self.job.golden(spec)
+        self._start = golden.rows
         self._steps, images = [], []
         for step in self.job.run_golden(spec, golden):
             self._steps += step
@@ -142,9 +202,11 @@ class ShortTraining:
     def differences(self, driver: ZerothOrderTrainer, device: SimulatedDevice) -> list[str]:
         """Run the job from its deltas, and list what differs from golden."""
         driver.load_deltas(self._start)
+        before = device.simulated
         trained, traced = self.job.train(driver, device)
         slopes = trained.slopes
         right = {
+            "cycles": 0 < trained.finished.cycles < device.simulated - before,
             "deltas of a step": np.array_equal(traced, self._images),
             "records": len(slopes) == len(self._steps) and all(map(same, slopes, self._steps)),
             "counters": not wrong_counts(trained.finished, self._counts),
@@ -152,6 +214,53 @@ class ShortTraining:
             "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
         }
         return [name for name, one in right.items() if not one]
+
+
+def short_jobs(spec: InstantftSpec | ZotrainSpec, seed: int = 1) -> dict[str, ShortTuning | ShortTraining]:
+    """Make jobs that together reach every part of a core, by name.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+        The core.
+    seed : int
+    """
+    if isinstance(spec, InstantftSpec):
+        return {name: ShortTuning(spec, seed + at, one) for at, (name, one) in enumerate(_tunings(spec).items())}
+    return {name: ShortTraining(spec, seed + at, one) for at, (name, one) in enumerate(_trainings(spec).items())}
+
+
+def _tunings(spec: InstantftSpec) -> dict[str, TuningVariation]:
+    found = {
+        "base": TuningVariation(),
+        "batches of one": TuningVariation(samples=3, batch=1),
+        "clipped": TuningVariation(gain=60.0),
+        "large": TuningVariation(gain=8.0, rate=131_071, start=12_000),
+        "many": TuningVariation(samples=spec.cache_entries, epochs=3)
+        if spec.cache_entries <= 64
+        else TuningVariation(samples=60),
+    }
+    return found | ({} if spec.cache == "chip" else {"raw": TuningVariation(raw=True, gain=4.0)})
+
+
+def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
+    found = {
+        "base": TrainingVariation(),
+        "clipped": TrainingVariation(gain=60.0, shift=14, eps_shift=4),
+        "large": TrainingVariation(gain=4.0, eps_shift=6, shift=20, rate=65_000, start=DELTA.maximum >> 6),
+        "small": TrainingVariation(eps_shift=12, shift=34, rate=1),
+        "full": TrainingVariation(sizes=(LARGEST_BATCH, 2), gain=3.0),
+        "late": TrainingVariation(sizes=(2,) * 6, late=True),
+        "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
+    }
+    stages = len(spec.mapping.forward.stages) if spec.cut_rows else 1
+    for cut in range(1, stages):
+        most = min(spec.kept_samples(cut), 4)
+        if most:
+            sizes = (most, max(most - 1, 1))
+            found[f"cut {cut}"] = TrainingVariation(sizes=sizes, split=Split(cut, 2, 3), gain=4.0, scalars=cut % 2 == 0)
+            found[f"cut {cut}, 16 and 4"] = TrainingVariation(sizes=(1,), split=Split(cut, 16, 4), eps_shift=8)
+    return found
 
 
 def _samples(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:
