@@ -1,25 +1,32 @@
-"""Single faults of a block's netlist, as Yosys's `mutate` pass lists and applies them."""
+"""Single faults of a block's netlist, as Yosys's `mutate` pass lists and applies them, one or many in a design."""
 
 from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from amaranth.back import rtlil
 
 from ...golden.block import Spec
+from ...golden.errors import UserError
 from ...hw import yosys
 from ...hw.top import TopWrapper
 from ...hw.verilog import Emitted, component, emit
 
+PORT = "mutant"
+"""Input of a design with many faults, which chooses one."""
 _ROOT = Path(__file__).parents[2]
 _SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)
+_FILE = re.compile(r"\b(hw/[\w/]+\.py):\d")
+_TOP_FILE = "hw/top.py"
+"""The top module, with whose lines what it instantiates is marked too."""
 _CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
 _CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
 """Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
-_CELLS = "* t:$meminit* %d"
+_CELLS = "{} t:$meminit* %d"
 """Selection of the cells with faults: all but the initial contents of memories, whose many bits are constants."""
 _MODES = {
     "inv": "inverted",
@@ -82,6 +89,11 @@ class Fault:
         place = f"-module {module} -cell {self.cell} -port {self.port} -portbit {self.bit}"
         return f"mutate -mode {self.mode} {place}{control}"
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Python files of `source`: the components to which the cell belongs."""
+        return tuple(dict.fromkeys(place.partition(":")[0] for place in self.source.split("|") if place))
+
     def __str__(self) -> str:
         what = _MODES[self.mode].format(self.control)
         wire = f" ({self.wire})" if self.wire else ""
@@ -135,8 +147,8 @@ def _short(match: re.Match[str]) -> str:
     return f'{match[1]}"{"|".join(own)}"'
 
 
-def list_faults(made: Netlist, count: int, seed: int) -> list[Fault]:
-    """List faults, sampled evenly over the cells; the same for the same netlist, count and seed.
+def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> list[Fault]:
+    """List faults, sampled evenly over the cells; the same for the same netlist, count, seed and component.
 
     Parameters
     ----------
@@ -146,14 +158,28 @@ def list_faults(made: Netlist, count: int, seed: int) -> list[Fault]:
         How many; fewer where there are no more.
     seed : int
         Seed of the sample; Yosys takes 31 bits of it.
+    component : str
+        File of the Python that made the cells, ``hw/nn/mac.py``, to which the sample is confined; by default all.
+
+    Raises
+    ------
+    UserError
+        If no cell comes from that file, with the files from which there are.
     """
+    cells = "*"
+    if component:
+        known = sorted(set(_FILE.findall(made.text)) - {_TOP_FILE})
+        if component not in known:
+            name = made.emitted.top
+            raise UserError(f"no cell of {name} comes from {component!r}: choose from {', '.join(known)}")
+        cells = f"a:src=*{component}:*"
     kinds = {cell: kind for kind, cell in _CELL.findall(made.text)}
     asked = 2 * count
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "netlist.il").write_text(made.text, encoding="utf-8")
         while True:
-            command = f"mutate -list {asked} -seed {seed % (1 << 31)} -o list {_CELLS}"
+            command = f"mutate -list {asked} -seed {seed % (1 << 31)} -o list {_CELLS.format(cells)}"
             yosys.run(["read_rtlil netlist.il", command], folder)
             lines = (folder / "list").read_text(encoding="utf-8").splitlines()
             listed = dict.fromkeys(_parse(line, kinds) for line in lines)
@@ -180,8 +206,7 @@ def _parse(line: str, kinds: dict[str, str]) -> Fault:
         bit=int(told["portbit"]),
         control=int(told.get("ctrlbit", -1)),
         wire=f"{told['wire']}[{told['wirebit']}]" if "wire" in told else "",
-        # what the top module instantiates is marked with its line too
-        source="|".join(dict.fromkeys(one for one in sources if not one.startswith("hw/top.py"))),
+        source="|".join(dict.fromkeys(one for one in sources if not one.startswith(_TOP_FILE))),
     )
 
 
@@ -193,14 +218,31 @@ def mutant(made: Netlist, fault: Fault | None) -> Emitted:
     Emitted
         Verilog and RTLIL with the ports of the block as it is emitted.
     """
-    top = made.emitted.top
+    return _with(made, [fault.command(made.emitted.top)] if fault else [])
+
+
+def mutants(made: Netlist, faults: Sequence[Fault]) -> Emitted:
+    """Make the block with many faults in it, of which one or none is there at a time.
+
+    Returns
+    -------
+    Emitted
+        As `mutant` gives it, with one input more, `PORT`: at 1 the first of the faults is there, at 2 the second, at 0
+        none. It is to keep its value from before the first edge of the clock.
+    """
+    top, width = made.emitted.top, len(faults).bit_length()
+    return _with(made, [f"{fault.command(top)} -ctrl {PORT} {width} {at}" for at, fault in enumerate(faults, 1)])
+
+
+def _with(made: Netlist, commands: list[str]) -> Emitted:
+    """Make the block after commands of Yosys that put faults into its netlist."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "netlist.il").write_text(made.text, encoding="utf-8")
         yosys.run(
             [
                 "read_rtlil netlist.il",
-                *([fault.command(top)] if fault else []),
+                *commands,
                 "setundef -init -zero",
                 "setattr -unset src",
                 "opt_clean",
