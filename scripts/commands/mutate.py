@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..display import show_json, show_table
 from ..options import FILE, SectionedCommand, as_json, block, option, section, spec_of
+
+if TYPE_CHECKING:
+    from ...sim.mutation.record import Score
 
 RECORDS = Path("build/mutation")
 
@@ -20,6 +24,9 @@ RECORDS = Path("build/mutation")
     "Faults",
     option("--faults", type=click.IntRange(1, 100_000), default=40, show_default=True, help="How many, sampled."),
     option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True, help="Of sample and bench."),
+    option(
+        "--component", default="", metavar="FILE", help="Only cells that this file makes, for instance hw/nn/mac.py."
+    ),
 )
 @section(
     "What is to see them",
@@ -43,6 +50,7 @@ def command(
     preset: str | None,
     faults: int,
     seed: int,
+    component: str,
     simulator: str,
     words: int,
     seconds: int,
@@ -57,12 +65,12 @@ def command(
     first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
     """
     from ...sim.mutation.campaign import Campaign, Settings, refuse_unfit
-    from ...sim.mutation.record import Result, score_of
+    from ...sim.mutation.record import Result, score_of, scores_by_component
 
     spec = spec_of(block, settings, preset)
     refuse_unfit(spec, simulator)
     path = output or RECORDS / f"{block}.jsonl"
-    campaign = Campaign(spec, Settings(faults, seed, words, seconds, simulator), path, force)
+    campaign = Campaign(spec, Settings(faults, seed, words, seconds, simulator, component), path, force)
 
     def tell(result: Result) -> None:
         if not as_json:
@@ -73,16 +81,26 @@ def command(
     score = score_of(results)
     if as_json:
         told = [{**dataclasses.asdict(one), "description": str(one.fault)} for one in results]
-        show_json({"block": block, **dataclasses.asdict(score), "score": score.score, "results": told})
+        parts = {name: _told(one) for name, one in scores_by_component(results).items()}
+        show_json({"block": block, **_told(score), "components": parts, "results": told})
     else:
-        by = ", ".join(f"{count} {name}" for name, count in score.by.items())
-        counts = (score.faults, score.killed, score.equivalent, score.undecided, score.survived)
+        rows = {block: score, **scores_by_component(results)}
         show_table(
-            ("block", "faults", "killed", "equivalent", "undecided", "survived", "score", "killed by"),
-            [(block, *map(str, counts), f"{score.score:.1%}", by)],
+            ("block, component", "faults", "killed", "equivalent", "undecided", "survived", "score", "killed by"),
+            [_row(name, one) for name, one in rows.items()],
         )
         for one in results:
             if one.status in ("survived", "undecided"):
                 shown = f", shown in {one.cycles} cycles" if one.cycles else ""
                 click.echo(f"{one.status}: {one.number}: {one.fault}, cell {one.fault.cell}{shown}")
     sys.exit(1 if score.survived or score.undecided else 0)
+
+
+def _told(score: Score) -> dict[str, Any]:
+    return {**dataclasses.asdict(score), "score": score.score}
+
+
+def _row(name: str, score: Score) -> tuple[str, ...]:
+    by = ", ".join(f"{count} {kind}" for kind, count in score.by.items())
+    counts = (score.faults, score.killed, score.equivalent, score.undecided, score.survived)
+    return (name, *map(str, counts), f"{score.score:.1%}", by)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...golden.block import Spec
+from ...golden.block import Spec, Words
 from ...hw.verilog import Emitted
 from ..phase import HOST, Phase
 
 
-def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> dict[str, Any]:
+def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, compared: bool = False) -> dict[str, Any]:
     """Write the plan of a block's phases, for `simulator.simulate`.
 
     Parameters
@@ -25,6 +25,8 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> 
         What to send, and how many words to expect.
     seed : int
         Seed of the stalls.
+    compared : bool
+        Whether the bench itself compares the words, and objects to the first that differs.
     """
     streams = spec.streams()
     return {
@@ -50,14 +52,9 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> 
                 "reset": phase.reset,
                 "cycles": phase.cycles,
                 "quiet": phase.quiet,
-                "inputs": {
-                    name: list(
-                        zip(
-                            *(streams[name].pack(words, wire.fields, wire.align) for wire in emitted.ports[name].wires),
-                            strict=True,
-                        )
-                    )
-                    for name, words in phase.inputs.items()
+                "inputs": {name: _wire_words(spec, emitted, name, words) for name, words in phase.inputs.items()},
+                "expected": {
+                    name: _wire_words(spec, emitted, name, words) for name, words in phase.expected.items() if compared
                 },
                 "outputs": {name: count for name, count in counts.items() if name in streams},
                 "memory": {address: data.astype(np.uint8).tobytes().hex() for address, data in phase.memory.items()},
@@ -69,3 +66,14 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int) -> 
             for counts in [{name: len(next(iter(words.values()))) for name, words in phase.expected.items()}]
         ],
     }
+
+
+def _wire_words(spec: Spec, emitted: Emitted, name: str, words: Words) -> list[list[int]]:
+    """Words of a stream as integers, one for each of its wires; of what is no stream, one for each field."""
+    streams = spec.streams()
+    if name in streams:
+        wires = emitted.ports[name].wires
+        columns = [streams[name].pack(words, wire.fields, wire.align) for wire in wires]
+    else:
+        columns = [column[:, 0].tolist() for column in words.values()]
+    return [list(word) for word in zip(*columns, strict=True)]

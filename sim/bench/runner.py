@@ -17,7 +17,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import Event, FallingEdge, Timer
 
-from .streams import Sideband, StreamDriver
+from .streams import Sideband, StreamDriver, compare
 
 if TYPE_CHECKING:
     from .axi import AxiSurroundings
@@ -170,7 +170,8 @@ class Bench:
         for address, data in phase["memory"].items():
             self._memory[int(address) : int(address) + len(data) // 2] = bytes.fromhex(data)
         for name, stream in self._streams.items():
-            stream.start(phase["inputs"].get(name, []), phase["outputs"].get(name, 0))
+            expected = phase["expected"].get(name, [])
+            stream.start(phase["inputs"].get(name, []), phase["outputs"].get(name, 0), expected)
         for name, sideband in self._sidebands.items():
             sideband.start(phase["inputs"].get(name, []))
         await self._all_words()
@@ -180,7 +181,7 @@ class Bench:
         drivers: dict[str, StreamDriver | Sideband] = {**self._streams, **self._sidebands}
         outputs = {name: driver.got for name, driver in drivers.items() if driver.got}
         self._rest()
-        if answers := await self._script(phase["script"]):
+        if answers := await self._script(phase["script"], phase["expected"].get(self.plan["host"], [])):
             outputs[self.plan["host"]] = answers
         if phase["script"]:
             cycles = self.cycles - start
@@ -188,6 +189,9 @@ class Bench:
             await self._stays_quiet()
         for name, (address, count) in phase["kept"].items():
             outputs[name] = [[byte] for byte in self._memory[address : address + count]]
+        for name, expected in phase["expected"].items():
+            for number, word in enumerate(outputs.get(name, [])):
+                compare(self.name, name, number, word, expected)
         return {"cycles": cycles, "outputs": outputs}
 
     @property
@@ -209,11 +213,12 @@ class Bench:
             for name, stream in self._streams.items():
                 assert not stream.offers, f"{self.name}: {name} offers a word too many"
 
-    async def _script(self, steps: list[dict[str, Any]]) -> list[list[int]]:
+    async def _script(self, steps: list[dict[str, Any]], expected: list[list[int]]) -> list[list[int]]:
         """The answers to the steps of a phase that have one: response and value."""
-        answers = []
+        answers = list[list[int]]()
         for self._step, step in enumerate(steps):
             if (answer := await self._do(step)) is not None:
+                compare(self.name, self.plan["host"], len(answers), answer, expected)
                 answers.append(answer)
         return answers
 

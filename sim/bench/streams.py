@@ -7,6 +7,22 @@ from typing import Any
 from .monitors import HandshakeMonitor
 
 
+class MismatchError(AssertionError):
+    """A word that is not the expected one."""
+
+
+def compare(test: str, name: str, number: int, got: list[int], expected: list[list[int]]) -> None:
+    """Compare one word of a port with those that are expected of it, where any are.
+
+    Raises
+    ------
+    MismatchError
+        If it is another.
+    """
+    if number < len(expected) and got != expected[number]:
+        raise MismatchError(f"{test}: {name}, word {number}: {got}, golden {expected[number]}")
+
+
 class StreamDriver:
     """One stream: a source of the block's input, or a sink of its output.
 
@@ -29,9 +45,9 @@ class StreamDriver:
         self._monitor = HandshakeMonitor(dut, test, plan["valid"], plan["ready"], plan["wires"])
         self.start([], 0)
 
-    def start(self, words: list[list[int]], want: int) -> None:
-        """Begin a phase: words to send, or how many to take."""
-        self.words, self.want, self.got = words, want, list[list[int]]()
+    def start(self, words: list[list[int]], want: int, expected: list[list[int]] | None = None) -> None:
+        """Begin a phase: words to send, or how many to take and, where it ends at the first other one, which."""
+        self.words, self.want, self.got, self._expected = words, want, list[list[int]](), expected or []
         self.done, self._active = 0, False
         self._monitor.forget()
 
@@ -63,7 +79,9 @@ class StreamDriver:
         elif self.want:
             word = self._monitor.sample()
             moved = word is not None
-            self.got += [word] if word else []
+            if word:
+                compare(self._test, self.name, self.done, word, self._expected)
+                self.got.append(word)
         else:  # a generator that is loaded withdraws the number on offer, which nothing asked for
             moved = self._active and self._monitor.valid
         self.done += moved

@@ -1,4 +1,4 @@
-"""Campaign of mutation testing: faults of a block one by one, seen by the bench, proved equivalent, or survived."""
+"""Campaign of mutation testing: faults of a block, each seen by the bench, proved equivalent, or survived."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ from ...golden.errors import UserError
 from ...golden.registry import BLOCKS
 from ...hw.verilog import Emitted
 from ..bench.plan import bench_plan
-from ..phase import Phase
 from ..scenario import scenario
-from ..simulator import require
-from ..verify import verify_design
+from ..simulator import require, simulate_mutants
 from .equivalence import equivalence
-from .faults import Fault, Netlist, list_faults, mutant, netlist
+from .faults import PORT, Fault, list_faults, mutant, mutants, netlist
 from .record import Record, Result
 
-FIRST_WORDS = 100
-"""Words of the bench that runs first where the whole is longer: it kills most mutants."""
-PATIENCE, LEAST_SECONDS = 10, 60.0
-"""A mutant's bench may take this many times the time of the block's own, and this time in any case."""
+TOGETHER = 64
+"""Faults in one design: it is built once for all of them."""
 _CORES = "cores"
 """Area of the blocks whose bench takes minutes."""
 
@@ -52,6 +48,8 @@ class Settings:
     seconds : int
         Time for each proof of equivalence.
     simulator : "icarus" or "verilator"
+    component : str
+        Python file to whose cells the sample is confined, see `faults.list_faults`; by default all.
     """
 
     faults: int = 40
@@ -59,14 +57,7 @@ class Settings:
     words: int = 1000
     seconds: int = 60
     simulator: str = "icarus"
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """One run of the bench: its phases, and the time that it may take."""
-
-    phases: list[Phase]
-    seconds: float = 3600.0
+    component: str = ""
 
 
 def refuse_unfit(spec: Spec, simulator: str) -> None:
@@ -111,29 +102,24 @@ class Campaign:
     def __init__(self, spec: Spec, settings: Settings, path: Path, force: bool = False) -> None:
         refuse_unfit(spec, settings.simulator)
         self._spec, self._settings = spec, settings
-        sizes = [FIRST_WORDS] if settings.words > 2 * FIRST_WORDS else []
-        self._stages = [
-            _Stage(scenario(spec, np.random.default_rng(settings.seed), words)) for words in (*sizes, settings.words)
-        ]
+        phases = scenario(spec, np.random.default_rng(settings.seed), settings.words)
         self._made = netlist(spec)
+        self._plan = bench_plan(spec, self._made.emitted, phases, settings.seed, compared=True)
         self.record = Record(path, self._header(), force)
 
     def _header(self) -> dict[str, Any]:
         """List what the results depend on: a file with another is not continued."""
-        phases = self._stages[-1].phases
         bench = source_digest(Path(__file__).parent.parent / "bench")
-        plan = json.dumps(bench_plan(self._spec, self._made.emitted, phases, self._settings.seed))
-        told = (field.tobytes() for one in phases for words in one.expected.values() for field in words.values())
         return {
             "block": self._spec.name,
             "parameters": json.loads(json.dumps(dataclasses.asdict(self._spec))),
             **dataclasses.asdict(self._settings),
             "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
-            "version of the bench": digest_of(bench, plan, *told),
+            "version of the bench": digest_of(bench, json.dumps(self._plan)),
         }
 
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
-        """Run what is left of the campaign, as many faults at a time as there are cores.
+        """Run what is left of the campaign: first the bench with all faults, then the proofs of those that pass.
 
         Parameters
         ----------
@@ -150,53 +136,52 @@ class Campaign:
         UserError
             If the block itself does not pass its bench.
         """
-        made = self._made
-        original = mutant(made, None)
-        faults = list_faults(made, self._settings.faults, self._settings.seed)
+        settings = self._settings
+        faults = list_faults(self._made, settings.faults, settings.seed, settings.component)
         left = [number for number in range(len(faults)) if number not in self.record.results]
-        if left:
-            self._stages = [self._timed(original, stage) for stage in self._stages]
-        self.record.begin()
-        for result in self._judged(made, original, {number: faults[number] for number in left}):
-            self.record.add(result)
-            on_result(result)
+        passed: list[int] = []
+        for first in range(0, len(left), TOGETHER):
+            numbers = left[first : first + TOGETHER]
+            for result in self._killed({number: faults[number] for number in numbers}):
+                self._keep(result, on_result)
+            passed += [number for number in numbers if number not in self.record.results]
+        for result in self._proved({number: faults[number] for number in passed}):
+            self._keep(result, on_result)
         return [self.record.results[number] for number in range(len(faults))]
 
-    def _judged(self, made: Netlist, original: Emitted, faults: dict[int, Fault]) -> Iterator[Result]:
+    def _keep(self, result: Result, on_result: Callable[[Result], None]) -> None:
+        self.record.add(result)
+        on_result(result)
+
+    def _killed(self, faults: dict[int, Fault]) -> Iterator[Result]:
+        """Run the bench on a design with many faults: those that it sees."""
+        start = time.monotonic()
+        design = mutants(self._made, list(faults.values()))
+        values = range(1, len(faults) + 1)
+        seen = simulate_mutants(design, PORT, values, self._plan, self._settings.simulator)
+        if why := seen[0]:
+            raise UserError(f"{self._spec.name} without a fault does not pass its bench: {why[1]}")
+        each = round((time.monotonic() - start) / len(faults), 1)
+        for value, (number, fault) in zip(values, faults.items(), strict=True):
+            if why := seen[value]:
+                kind, detail = why
+                by = {"MismatchError": "mismatch", "time": "time"}.get(kind, "objection")
+                yield Result(number, fault, "killed", by, detail, seconds=each)
+
+    def _proved(self, faults: dict[int, Fault]) -> Iterator[Result]:
+        """Compare the block with each mutant by a proof, as many at a time as there are cores."""
+        original = mutant(self._made, None)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            running = [pool.submit(self._judge, made, original, number, fault) for number, fault in faults.items()]
+            running = [pool.submit(self._judge, original, number, fault) for number, fault in faults.items()]
             try:
                 for future in as_completed(running):
                     yield future.result()
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _timed(self, original: Emitted, stage: _Stage) -> _Stage:
-        """Run the bench of the block without a fault: how long a mutant's may take."""
+    def _judge(self, original: Emitted, number: int, fault: Fault) -> Result:
         start = time.monotonic()
-        why = self._seen(original, stage)
-        if why:
-            raise UserError(f"{self._spec.name} without a fault does not pass its bench: {why[1]}")
-        return _Stage(stage.phases, max(LEAST_SECONDS, PATIENCE * (time.monotonic() - start)))
-
-    def _seen(self, design: Emitted, stage: _Stage) -> tuple[str, str] | None:
-        """Name the check of the bench that sees a fault of a design, and its first words; None if it passes."""
-        simulator, seed = self._settings.simulator, self._settings.seed
-        verdict = verify_design(self._spec, design, stage.phases, simulator, seed, keep=False, seconds=stage.seconds)
-        if verdict.passed:
-            return None
-        if verdict.mismatches:
-            return "mismatch", verdict.differences[0]
-        said = verdict.failures[0] if verdict.failures else "nothing was compared"
-        return ("time" if "no end after" in said else "objection"), said
-
-    def _judge(self, made: Netlist, original: Emitted, number: int, fault: Fault) -> Result:
-        start = time.monotonic()
-        design = mutant(made, fault)
-        for stage in self._stages:
-            if why := self._seen(design, stage):
-                return Result(number, fault, "killed", *why, seconds=round(time.monotonic() - start, 1))
-        found = equivalence(original, design, self._settings.seconds)
+        found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
         status = {"equivalent": "equivalent", "different": "survived", "open": "undecided"}[found.status]
         seconds = round(time.monotonic() - start, 1)
         return Result(number, fault, status, found.engine, cycles=found.cycles, seconds=seconds)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from ...hw import yosys
 from ...hw.top import TopWrapper
 from ...hw.verilog import Emitted, component, emit
 
-PORT = "fabtune_mutant"
+PORT = "mutant"
 """Input of a design with many faults, which chooses one."""
 _ROOT = Path(__file__).parents[2]
 _SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)

@@ -54,7 +54,7 @@ class Record:
     Parameters
     ----------
     path : Path
-        The file. Its folder is made at once, a new file with the call of `begin`.
+        The file. Its folder is made at once, a new file with the first result.
     header : dict
         What the results depend on, in plain JSON, by names that a user knows.
     force : bool
@@ -74,6 +74,7 @@ class Record:
     def __init__(self, path: Path, header: dict[str, Any], force: bool = False) -> None:
         self._path, self._header = path, header
         self.results: dict[int, Result] = {}
+        self._begun = False
         path.parent.mkdir(parents=True, exist_ok=True)
         # a run that was ended in the middle of a line has left a part of it
         self._lines = path.read_bytes().split(b"\n")[:-1] if path.exists() and not force else []
@@ -92,14 +93,13 @@ class Record:
             raise UserError(f"{self._path} is of a campaign with another {' and '.join(other)}: {remedy}")
         self.results = {one.number: one for one in results}
 
-    def begin(self) -> None:
-        """Write the file as far as it is known, so that `add` can append to it."""
-        lines = self._lines or [json.dumps({"campaign": self._header}).encode()]
-        self._path.write_bytes(b"".join(line + b"\n" for line in lines))
-
     def add(self, result: Result) -> None:
-        """Append a result."""
+        """Append a result; the first one makes the file, or leaves out the part of a line with which it ends."""
         self.results[result.number] = result
+        if not self._begun:
+            lines = self._lines or [json.dumps({"campaign": self._header}).encode()]
+            self._path.write_bytes(b"".join(line + b"\n" for line in lines))
+            self._begun = True
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(result)) + "\n")
 
@@ -137,3 +137,10 @@ def score_of(results: Iterable[Result]) -> Score:
     killers = [one.by for one in found if one.status == "killed"]
     by = {name: killers.count(name) for name in sorted(set(killers))}
     return Score(len(found), count["killed"], count["equivalent"], count["undecided"], count["survived"], by)
+
+
+def scores_by_component(results: Iterable[Result]) -> dict[str, Score]:
+    """Count results by the Python files that made the cells; a cell that several made counts for each."""
+    found = list(results)
+    files = sorted({file for one in found for file in one.fault.files})
+    return {file: score_of(one for one in found if file in one.fault.files) for file in files}

@@ -64,6 +64,7 @@ def test_a_campaign_is_reported_and_continued(fabtune, fast_simulator, tmp_path)
     line = ("mutate", "perturb", "--faults", 2, "--words", 40, "--simulator", fast_simulator, "--seconds", 20)
     status, out, err = fabtune(*line, "--json")
     told = json.loads(out)
+    assert told["components"]["hw/zo/perturb.py"]["faults"] > 0
     assert told["faults"] == 2 == len(told["results"])
     assert status == (1 if told["survived"] or told["undecided"] else 0)
     assert {"description", "by", "seconds"} <= set(told["results"][0])
@@ -88,6 +89,7 @@ def test_what_cannot_be_done_is_refused(fabtune):
         (("gone",), "there is no block"),
         (("perturb", "--simulator", "gone"), "no simulator called"),
         (("perturb", "--faults", "0"), "--faults"),
+        (("perturb", "--component", "hw/gone.py"), "choose from hw/"),
     ):
         status, out, err = fabtune("mutate", *line)
         assert (status, out) == (2, "")

@@ -12,7 +12,7 @@ from fabtune.sim.mutation import campaign as module
 from fabtune.sim.mutation import faults as faults_module
 from fabtune.sim.mutation.campaign import Campaign, Settings
 from fabtune.sim.mutation.faults import list_faults
-from fabtune.sim.mutation.record import score_of
+from fabtune.sim.mutation.record import score_of, scores_by_component
 
 SPEC = PerturbSpec()
 
@@ -29,7 +29,7 @@ class Redundant(Perturb):
         return m
 
 
-def chosen(made, count, seed):
+def chosen(made, count, seed, component):
     """One fault of each fate: at the output, in the redundant register, in the saturation."""
     found = list_faults(made, 100_000, seed)
     killed = next(one for one in found if one.wire == "o_valid[0]" and one.port == "Q" and one.mode == "const0")
@@ -53,6 +53,9 @@ def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path):
     assert results[0].by == "objection"
     assert "nothing moved" in results[0].detail
     assert results[2].cycles > 0
+    parts = scores_by_component(results)
+    assert list(parts) == ["hw/zo/perturb.py"]
+    assert (parts["hw/zo/perturb.py"].killed, parts["hw/zo/perturb.py"].survived) == (1, 1)
     score = score_of(results)
     assert (score.faults, score.killed, score.equivalent, score.survived, score.score) == (3, 1, 1, 1, 0.5)
 
@@ -70,8 +73,7 @@ def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path):
 
 def test_another_campaign_is_not_continued(settings, tmp_path, monkeypatch):
     path = tmp_path / "perturb.jsonl"
-    campaign = Campaign(SPEC, settings, path)
-    campaign.record.begin()
+    Campaign(SPEC, settings, path).run()
     Campaign(SPEC, settings, path)
     other = Settings(faults=4, words=3, simulator=settings.simulator)
     with pytest.raises(UserError, match="another faults and words and version of the bench: --force"):

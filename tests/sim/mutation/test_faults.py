@@ -1,14 +1,18 @@
 """Faults: the list is the same every time, and each fault changes what it says."""
 
 import dataclasses
+import re
 
 import pytest
 
+from fabtune.golden.axi.axi_read import AxiReadSpec
+from fabtune.golden.errors import UserError
+from fabtune.golden.nn.celoss import CelossSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw import yosys
 from fabtune.sim.mutation.equivalence import equivalence
-from fabtune.sim.mutation.faults import list_faults, mutant, netlist
+from fabtune.sim.mutation.faults import PORT, list_faults, mutant, mutants, netlist
 
 SPEC = PerturbSpec()
 
@@ -56,3 +60,40 @@ def test_the_netlist_is_equivalent_to_the_emitted_verilog(spec, tmp_path):
     yosys.run(["read_verilog emitted.v", "hierarchy -auto-top", "proc", "opt", "write_rtlil emitted.il"], tmp_path)
     emitted = dataclasses.replace(made.emitted, rtlil=(tmp_path / "emitted.il").read_text())
     assert equivalence(emitted, mutant(made, None), 60).status == "equivalent"
+
+
+def tied(design, number):
+    """Connect the input that chooses a fault to a number."""
+    declared = re.compile(rf"^  wire (width (\d+) )?input \d+ \\{PORT}$", re.MULTILINE)
+    found = declared.search(design.rtlil)
+    width = int(found[2] or 1)
+    text = declared.sub(rf"  wire width {width} \\{PORT}", design.rtlil)
+    head, end, tail = text.rpartition("\nend\n")
+    connected = f"{head}\n  connect \\{PORT} {width}'{number:0{width}b}{end}{tail}"
+    return dataclasses.replace(design, rtlil=connected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "checked"),
+    [
+        (SPEC, 6),
+        pytest.param(SPEC, 300, marks=pytest.mark.slow),
+        *(pytest.param(one, 60, marks=pytest.mark.slow) for one in (AxiReadSpec(), CelossSpec(), UrngSpec())),
+    ],
+    ids=["perturb", "all of perturb", "axi_read", "celoss", "urng"],
+)
+def test_one_of_many_faults_is_what_it_is_alone(spec, checked):
+    made = netlist(spec)
+    faults = list_faults(made, 300, 0)
+    together = mutants(made, faults)
+    for number in range(0, len(faults) + 1, max(len(faults) // checked, 1)):
+        alone = mutant(made, faults[number - 1] if number else None)
+        assert equivalence(alone, tied(together, number), 60).status == "equivalent", faults[number - 1]
+
+
+def test_a_sample_can_be_confined_to_a_component(made):
+    found = list_faults(netlist(AxiReadSpec()), 50, 0, "hw/primitives/fifo.py")
+    assert len(found) == 50
+    assert all("hw/primitives/fifo.py" in fault.files for fault in found)
+    with pytest.raises(UserError, match=r"no cell of perturb comes from 'hw/primitives/fifo\.py': choose from hw/"):
+        list_faults(made, 10, 0, "hw/primitives/fifo.py")
