@@ -13,8 +13,6 @@ from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
 from ..simulator import environment, find, require
 
-MUTANT = "fabtune_mutant"
-"""Input of a core with faults in it, from `sim.mutation.faults.mutants`; 0: none."""
 HARNESS = tuple(Path(__file__).with_name(name) for name in ("harness.cpp", "harness.h", "dram.h"))
 
 _VERILATOR_FLAGS = (
@@ -41,7 +39,7 @@ def compiler() -> str:
     return found
 
 
-def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
+def build(verilog: str, top: str, ports: int, waves: bool = False, faults: bool = False) -> Path:
     """Compile a core with the harness.
 
     Parameters
@@ -50,13 +48,14 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
         The core, with the ports of `instantft`: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
         it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several, with a bit
         of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step.
-        With an input `MUTANT` a session can choose one of its faults.
     top : str
         Name of its top module.
     ports : int
         How many `m_axi_gmem` ports it has, 1 or 2.
     waves : bool
         Whether a session can write waveforms; slower.
+    faults : bool
+        Whether the core has faults in it, of which a session chooses one: `sim.mutation.faults.mutants`.
 
     Returns
     -------
@@ -73,7 +72,7 @@ def build(verilog: str, top: str, ports: int, waves: bool = False) -> Path:
     cxx = compiler()
     flags = [*_VERILATOR_FLAGS, *(["--trace-vcd"] if waves else [])]
     monitor = "monitor_valid" in verilog
-    switches = {"MONITOR": monitor, "MUTANTS": MUTANT in verilog, "WAVES": waves}
+    switches = {"MONITOR": monitor, "MUTANTS": faults, "WAVES": waves}
     defines = [f"-DPORTS={ports}", *(f"-D{name}" for name, wanted in switches.items() if wanted)]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
     tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _MAKE_FLAGS]

@@ -204,6 +204,11 @@ class SimulatedDevice:
         return np.concatenate(traces) if traces else np.empty((0, self._image_bytes), np.uint8)
 
     @property
+    def values(self) -> tuple[int, ...]:
+        """Values of all registers that were read so far: status, counters and all."""
+        return tuple(read["value"] for one in self.results for read in one["reads"])
+
+    @property
     def bad_responses(self) -> list[dict[str, Any]]:
         """Error responses that the core has taken so far; see `Session.run`."""
         return [response for one in self.results for response in one["bad_responses"]]

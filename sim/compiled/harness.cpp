@@ -42,7 +42,7 @@ void Harness::set(const std::string& name, double value) {
         settings.freeze = static_cast<uint32_t>(value * 65536 + 0.5);
     else if (name == "mutant")
 #ifdef MUTANTS
-        top->fabtune_mutant = static_cast<uint32_t>(value);
+        top->mutant = static_cast<uint32_t>(value);
 #else
         fail("there are no faults in this core");
 #endif

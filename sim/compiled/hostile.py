@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from ...boards.host.driver import CoreError
+from ...golden.errors import UserError
 from .device import DeviceResetError, SimulatedDevice
 from .session import Dram
 
@@ -52,6 +53,10 @@ class CalmRun:
         Commands of the job and of loading the network.
     cycles : int
         Clock cycles of all of them.
+    simulated : int
+        Clock cycles of the run, accesses to registers included.
+    values : tuple of int
+        All that was read from registers: among these the cycles that the core counted.
     """
 
     buffers: tuple[int, ...]
@@ -59,6 +64,8 @@ class CalmRun:
     writes: tuple[int, ...]
     commands: int
     cycles: int
+    simulated: int
+    values: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -122,15 +129,15 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
 
     Raises
     ------
-    AssertionError
+    UserError
         If the job is not right.
     """
     device = SimulatedDevice(program, limit=LIMIT)
     driver = job.driver(device)
     before = device.simulated
     job.load(driver)
-    wrong = job.differences(driver, device)
-    assert not wrong, wrong
+    if wrong := job.differences(driver, device):
+        raise UserError(f"{program.name}: not as golden: {', '.join(wrong)}")
     ports = device.results[-1]["ports"]
     return CalmRun(
         buffers=tuple(buffer.array.size for buffer in device.buffers),
@@ -138,6 +145,8 @@ def calm_run(program: Path, job: ShortJob[Any]) -> CalmRun:
         writes=tuple(port["write_beats"] for port in ports),
         commands=device.commands,
         cycles=device.simulated - before,
+        simulated=device.simulated,
+        values=device.values,
     )
 
 

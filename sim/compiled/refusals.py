@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ...boards.host.driver import Core, CoreError
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE as TUNING_CORE
+from ...golden.cores.instantft_registers import Command as TuningCommand
 from ...golden.cores.refusals import refusal_of
+from ...golden.cores.shell import CoreRegisters
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
-from .device import SimulatedDevice
-from .hostile import wrong_error
+from .session import SMALLEST_MEMORY, Session
 
 LIMIT = 100_000
 """Cycles after which a command hangs; all end at their first access to the memory, if not before."""
+RANDOM_COMMANDS = 300
 _WORD = 1 << 32
+_STATUS, _ERROR = "status", "error_address"
 
 
-def refusal_findings(
-    program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, count: int, mutant: int = 0
-) -> list[str]:
+@dataclass(frozen=True)
+class _Attempt:
+    """A command, settings that are not the usual ones, and a register that is read back."""
+
+    command: int
+    settings: dict[str, int]
+    changed: dict[str, int]
+    register: str
+
+
+def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
     """Run commands on a core to whose memory every access is an error, and list what golden does not say.
+
+    Every setting with every bit, and values around every limit, in turn with each command that uses settings; then
+    `RANDOM_COMMANDS` with several that are changed.
 
     Parameters
     ----------
@@ -33,52 +47,78 @@ def refusal_findings(
     spec : InstantftSpec or ZotrainSpec
         Its parameters.
     seed : int
-    count : int
-        Number of commands.
     mutant : int
-        See `SimulatedDevice`.
+        See `Session`.
     """
-    rng = np.random.default_rng(seed)
-    device = SimulatedDevice(program, seed=seed, limit=LIMIT, mutant=mutant)
-    registers = TUNING_CORE if isinstance(spec, InstantftSpec) else TRAINING_CORE
-    core = Core(registers, device, device, device.interrupt, spec.signature)
-    core.allocate(1)  # whatever is in no buffer is an error
-    edges = _edges(spec)
-    settings = dict.fromkeys(registers.setting_names, 0)
-    findings = []
-    for _ in range(count):
-        # a few settings at a time: with many that are wrong the first reason hides the others
-        usual = _usual(spec, rng)
-        changed = {name: _draw(edges, rng) for name in settings if rng.random() < 0.12}
-        settings |= usual | changed
-        command = int(rng.choice([*registers.commands, *registers.commands, 0, len(registers.commands) + 1, 99]))
-        if finding := _finding(core, device, spec, command, settings):
-            findings.append(f"command {command} with {changed}: {finding}")
-        name = str(rng.choice([*settings]))
-        if (found := core.read(name)) != settings[name]:
-            findings.append(f"{name} is {found:#x}, {settings[name]:#x} was written")
-    return findings
+    attempts = _attempts(spec, np.random.default_rng(seed))
+    core = _registers(spec)
+    session = Session(program, SMALLEST_MEMORY, seed=seed, mutant=mutant)
+    session.region(0, 1)  # whatever is in no region is an error
+    written: dict[str, int] = {}
+    for one in attempts:
+        for name, value in one.settings.items():
+            if written.get(name) != value:
+                session.write(core.map[name].offset, value)
+        written |= one.settings
+        session.write(core.map["command"].offset, one.command)
+        session.wait(LIMIT)
+        for name in (_STATUS, _ERROR, one.register):
+            session.read(core.map[name].offset)
+    result = session.run()
+    values = iter(access["value"] for access in result["reads"])
+    bad = {(f"{one['kind']}_{one['response']}".upper(), one["address"]) for one in result["bad_responses"]}
+    return [
+        f"command {one.command} with {one.changed}: {finding}"
+        for one in attempts
+        if (finding := _finding(spec, one, next(values), next(values), next(values), bad))
+    ]
 
 
 def _finding(
-    core: Core, device: SimulatedDevice, spec: InstantftSpec | ZotrainSpec, command: int, settings: dict[str, int]
+    spec: InstantftSpec | ZotrainSpec, one: _Attempt, status: int, address: int, read: int, bad: set[tuple[str, int]]
 ) -> str:
-    expected = refusal_of(spec, command, settings)
-    before = len(device.bad_responses)
-    try:
-        core.run(command, **settings)
-    except CoreError as error:
-        if expected is None:
-            return "; ".join(wrong_error(error, device.bad_responses[before:]))
-        found = error.code, error.address
-        return "" if found == expected else f"{error}, not {expected.error.name} of {expected.value:#x}"
-    return f"not refused, {expected.error.name} of {expected.value:#x} expected" if expected else ""
+    """Compare status, address and the register that was read back with golden."""
+    errors = _registers(spec).errors
+    code = status >> 8 & 0xFF
+    found = (errors(code).name if code in set(errors) else str(code)) if code else "", address if code else 0
+    if read != one.settings[one.register]:
+        return f"{one.register} is {read:#x}"
+    if status & 3 != 2 or bool(status & 4) != bool(code):
+        return f"status {status:#x}"
+    if expected := refusal_of(spec, one.command, one.settings):
+        wanted = expected.error.name, expected.value
+        return "" if found == wanted else f"{found}, not {wanted}"
+    forgot = spec.name == "instantft" and one.command == TuningCommand.FORGET and found == ("", 0)
+    return "" if forgot or found in bad else f"{found}, and no such response came"
 
 
-def _usual(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> dict[str, int]:
-    """Draw settings that no core refuses."""
-    registers = TUNING_CORE if isinstance(spec, InstantftSpec) else TRAINING_CORE
-    values = {name: 16 * int(rng.integers(_WORD // 16)) for name in registers.setting_names}
+def _registers(spec: InstantftSpec | ZotrainSpec) -> CoreRegisters:
+    return TUNING_CORE if isinstance(spec, InstantftSpec) else TRAINING_CORE
+
+
+def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> list[_Attempt]:
+    core, edges = _registers(spec), _edges(spec)
+    names, commands = core.setting_names, [*core.commands]
+    found = []
+
+    def attempt(command: int, changed: dict[str, int]) -> None:
+        found.append(_Attempt(command, _usual(spec) | changed, changed, str(rng.choice(names))))
+
+    for name in names:
+        for value in edges:
+            attempt(int(rng.choice(commands)) if value % 16 == 0 else commands[-1], {name: value})
+            attempt(commands[2] if isinstance(spec, InstantftSpec) else commands[3], {name: value})
+    for _ in range(RANDOM_COMMANDS):
+        command = int(
+            rng.choice([*commands, *commands, 0, len(commands) + 1, *(1 << int(bit) for bit in range(3, 32))])
+        )
+        attempt(command, {name: _draw(edges, rng) for name in names if rng.random() < 0.12})
+    return found
+
+
+def _usual(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
+    """Make settings that the core does not refuse."""
+    values = {name: 0x0800_0000 * number for number, name in enumerate(_registers(spec).setting_names, 1)}
     if isinstance(spec, InstantftSpec):
         jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "mode": 0, "cache_entries": 1}
     else:

@@ -128,6 +128,8 @@ class TrainingVariation:
 
     Parameters
     ----------
+    samples : int
+        How many there are.
     sizes : tuple of int
         Samples of each step.
     gain : float
@@ -140,6 +142,7 @@ class TrainingVariation:
         The first perturbation is one of the generator's last, so that it begins again.
     """
 
+    samples: int = 6
     sizes: tuple[int, ...] = (4, 1, 3)
     gain: float = 1.0
     rate: int = 40_000
@@ -165,7 +168,7 @@ class ShortTraining:
 
     def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
         rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
-        network, samples, period = spec.described, 6, min(spec.source.period, POSITIONS)
+        network, samples, period = spec.described, wanted.samples, min(spec.source.period, POSITIONS)
         labels = rng.integers(0, network.classes, samples)
         drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
         position = int(rng.integers(1000))
@@ -249,7 +252,7 @@ def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
         "clipped": TrainingVariation(gain=60.0, shift=14, eps_shift=4),
         "large": TrainingVariation(gain=4.0, eps_shift=6, shift=20, rate=65_000, start=DELTA.maximum >> 6),
         "small": TrainingVariation(eps_shift=12, shift=34, rate=1),
-        "full": TrainingVariation(sizes=(LARGEST_BATCH, 2), gain=3.0),
+        "full": TrainingVariation(samples=600, sizes=(LARGEST_BATCH, 2), gain=3.0),
         "late": TrainingVariation(sizes=(2,) * 6, late=True),
         "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
     }

@@ -1,0 +1,102 @@
+"""Exercise of a core for campaigns of faults: short jobs, commands near every limit, hostile buses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.errors import UserError
+from .device import SimulatedDevice
+from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
+from .refusals import refusal_findings
+from .short_jobs import short_jobs
+
+TRIALS = 24
+"""Hostile buses."""
+_SLACK = 10_000
+"""Cycles by which a command of a core with a fault may be longer than twice that of the core: then it hangs."""
+
+
+class Exercise:
+    """What a core does without a fault, with which `difference` compares it with a fault.
+
+    Parameters
+    ----------
+    program : Path
+        The core, from `build.build`, with faults.
+    spec : InstantftSpec or ZotrainSpec
+        Its parameters.
+    seed : int
+        Seed of jobs, commands and buses.
+
+    Raises
+    ------
+    UserError
+        If the core without a fault is wrong.
+    """
+
+    def __init__(self, program: Path, spec: InstantftSpec | ZotrainSpec, seed: int) -> None:
+        self._program, self._spec, self._seed = program, spec, seed
+        self._jobs = short_jobs(spec, seed)
+        self._calm: dict[str, CalmRun] = {}
+        for name, job in self._jobs.items():
+            self._calm[name] = calm_run(program, job)
+        self._trials: list[Trial] = []
+        for number in range(TRIALS):
+            trial = self._trial(number)
+            if trial.findings:
+                raise UserError(f"{spec.name} without a fault, hostile bus {trial.seed}: {trial.findings[0]}")
+            self._trials.append(trial)
+        if found := refusal_findings(program, spec, seed):
+            raise UserError(f"{spec.name} without a fault: {found[0]}")
+
+    def difference(self, mutant: int) -> tuple[str, str] | None:
+        """Find the first difference that a fault makes: what saw it, and its words; None where there is none.
+
+        Parameters
+        ----------
+        mutant : int
+            Number of the fault.
+        """
+        for what, differs in self._parts(mutant):
+            try:
+                found = differs()
+            except UserError as problem:
+                found = str(problem)
+            if found:
+                return what, found
+        return None
+
+    def _parts(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
+        for name in self._jobs:
+            yield "job", lambda name=name: self._job(name, mutant)  # type: ignore[misc]
+        yield "refusals", lambda: next(iter(refusal_findings(self._program, self._spec, self._seed, mutant)), "")
+        for number in range(TRIALS):
+            yield "hostile bus", lambda number=number: self._bus(number, mutant)  # type: ignore[misc]
+
+    def _job(self, name: str, mutant: int) -> str:
+        job: Any = self._jobs[name]
+        calm = self._calm[name]
+        device = SimulatedDevice(self._program, limit=2 * calm.cycles + _SLACK, mutant=mutant)
+        driver = job.driver(device)
+        job.load(driver)
+        wrong = job.differences(driver, device)
+        if wrong:
+            return f"{name}: {', '.join(wrong)}"
+        found = device.simulated, device.values
+        return "" if found == (calm.simulated, calm.values) else f"{name}: {found[0]} cycles, not {calm.simulated}"
+
+    def _bus(self, number: int, mutant: int) -> str:
+        trial, right = self._trial(number, mutant), self._trials[number]
+        if trial.findings:
+            return f"{number}: {trial.findings[0]}"
+        return "" if trial == right else f"{number}: {trial.ended} after {trial.cycles} cycles, not {right.cycles}"
+
+    def _trial(self, number: int, mutant: int = 0) -> Trial:
+        name = list(self._jobs)[number % len(self._jobs)]
+        job: Any = self._jobs[name]
+        limit = 2 * self._trials[number].cycles + _SLACK if mutant else LIMIT
+        return run_trial(self._program, job, self._calm[name], self._seed + number, None, limit, mutant)

@@ -1,0 +1,145 @@
+"""Campaign of mutation testing of a whole core: its faults are exercised by jobs in the compiled simulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...golden.cache import digest_of, package_version, source_digest
+from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.zotrain import ZotrainSpec
+from ..compiled.build import build, compiler
+from ..compiled.exercise import Exercise
+from .faults import Fault, list_faults, mutants, netlist
+from .record import Record, Result
+
+TOGETHER = 400
+"""Faults in one design: it is built once for all of them."""
+
+
+@dataclass(frozen=True)
+class CoreSettings:
+    """Settings of a campaign of a core.
+
+    Parameters
+    ----------
+    faults : int
+        How many.
+    seed : int
+        Seed of the sample of faults, of jobs and of buses.
+    component : str
+        Python file to whose cells the sample is confined, see `faults.list_faults`; by default all.
+    """
+
+    faults: int = 400
+    seed: int = 0
+    component: str = ""
+
+
+class CoreCampaign:
+    """Faults of a core, and the results so far; `run` goes on where an earlier run of the same campaign ended.
+
+    What passes all that `compiled.exercise` does is undecided: a proof of equivalence of whole cores takes too long.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+        The core.
+    settings : CoreSettings
+        The campaign's settings.
+    path : Path
+        File of the results; see `Record`.
+    force : bool
+        Start again, whatever the file holds.
+
+    Attributes
+    ----------
+    record : Record
+        The results.
+
+    Raises
+    ------
+    UserError
+        If a tool is missing; and see `Record`.
+    """
+
+    def __init__(
+        self, spec: InstantftSpec | ZotrainSpec, settings: CoreSettings, path: Path, force: bool = False
+    ) -> None:
+        compiler()
+        self._spec, self._settings = spec, settings
+        self._made = netlist(spec)
+        self.record = Record(path, self._header(), force)
+
+    def _header(self) -> dict[str, Any]:
+        """List what the results depend on: a file with another is not continued."""
+        return {
+            "block": self._spec.name,
+            "parameters": json.loads(json.dumps(dataclasses.asdict(self._spec))),
+            **dataclasses.asdict(self._settings),
+            "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
+            "version of the bench": source_digest(Path(__file__).parent.parent / "compiled"),
+        }
+
+    def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
+        """Run what is left of the campaign.
+
+        Parameters
+        ----------
+        on_result : callable
+            Called with each new result.
+
+        Returns
+        -------
+        list of Result
+            All results, in the order of the faults.
+
+        Raises
+        ------
+        UserError
+            If the core itself is not right.
+        """
+        settings = self._settings
+        faults = list_faults(self._made, settings.faults, settings.seed, settings.component)
+        for first in range(0, len(faults), TOGETHER):
+            together = faults[first : first + TOGETHER]
+            left = [number for number in range(first, first + len(together)) if number not in self.record.results]
+            if left:
+                self._exercise(together, first, left, on_result)
+        return [self.record.results[number] for number in range(len(faults))]
+
+    def _exercise(
+        self, together: list[Fault], first: int, left: list[int], on_result: Callable[[Result], None]
+    ) -> None:
+        """Build a design with faults and exercise those that are left, as many at a time as there are processors."""
+        design = mutants(self._made, together)
+        program = build(design.verilog, self._spec.name, self._ports, faults=True)
+        exercise = Exercise(program, self._spec, self._settings.seed)
+
+        def judge(number: int) -> Result:
+            start = time.monotonic()
+            found = exercise.difference(number - first + 1)
+            by, detail = found or ("", "")
+            seconds = round(time.monotonic() - start, 1)
+            return Result(number, together[number - first], "killed" if found else "undecided", by, detail, 0, seconds)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            running = [pool.submit(judge, number) for number in left]
+            try:
+                for future in as_completed(running):
+                    self.record.add(future.result())
+                    on_result(future.result())
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _ports(self) -> int:
+        return self._spec.ports if isinstance(self._spec, InstantftSpec) else 1
