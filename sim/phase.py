@@ -59,6 +59,9 @@ class Phase:
         Bytes that are put behind the buses first, by address.
     kept : dict of str to int
         For each name in `expected` that is no stream: the address at which its words, bytes, lie in memory afterwards.
+    responses : tuple of (int, int, int)
+        Ranges of addresses, first and end, and the response that the memory gives to accesses there, by default OKAY;
+        the first range counts. With SLVERR and DECERR nothing is written.
     script : tuple of Step
         What the host does once the streams have moved.
     midway : tuple of int
@@ -73,5 +76,6 @@ class Phase:
     quiet: bool = False
     memory: dict[int, Integers] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
+    responses: tuple[tuple[int, int, int], ...] = ()
     script: tuple[Step, ...] = ()
     midway: tuple[int, int, int] = (0, 7, 57)
