@@ -25,12 +25,15 @@ class Step:
         Value to write or set; for "until" the most cycles.
     strobe : int
         Neighbouring bytes of a word: those that are written, or those of a read's answer that are compared.
+    early : bool
+        Of an access: whether the next one, of the same kind, is sent without waiting for this one's answer.
     """
 
     kind: Literal["write", "read", "set", "pulse", "get", "count", "until"]
     at: int | str
     value: int = 0
     strobe: int = 0xF
+    early: bool = False
 
 
 ANSWERING = ("write", "read", "get", "count")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import cocotb
 from cocotb.clock import Clock
+from cocotb.task import Task
 from cocotb.triggers import Event, FallingEdge, Timer
 
 from .streams import Sideband, StreamDriver, compare
@@ -73,7 +74,7 @@ class Bench:
         self._high: Counter[str] = Counter()
         self._levels = dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: 1 - self.plan["reset_level"]}
         self._sampled = Event()
-        self._step = -1
+        self._step, self._sent = -1, list[Task[list[int] | None]]()
 
     def _surroundings(self) -> AxiSurroundings:
         from .axi import AxiSurroundings  # only a core with buses needs it, and it is slow to import
@@ -118,7 +119,9 @@ class Bench:
             await self.wait(1)
         await self.wait(self._random.randint(least, most))
         assert not (phase["script"] and task.done()), f"{self.name}: the phase was over before the reset"
-        task.cancel()
+        for one in (task, *self._sent):
+            one.cancel()
+        self._sent.clear()
 
     async def wait(self, cycles: int) -> None:
         """Let some cycles pass; goes on before the clock rises, all wires settled."""
@@ -239,9 +242,12 @@ class Bench:
         """The answers to the steps of a phase that have one: response and value."""
         answers = list[list[int]]()
         for self._step, step in enumerate(steps):
-            if (answer := await self._do(step)) is not None:
-                compare(self.name, self.plan["host"], len(answers), answer, expected)
-                answers.append(answer)
+            self._sent.append(cocotb.start_soon(self._do(step)))
+            while self._sent and not step["early"]:
+                if (answer := await self._sent[0]) is not None:
+                    compare(self.name, self.plan["host"], len(answers), answer, expected)
+                    answers.append(answer)
+                del self._sent[0]
         return answers
 
     async def _do(self, step: dict[str, Any]) -> list[int] | None:

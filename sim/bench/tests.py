@@ -27,7 +27,8 @@ async def stalled(dut: Any) -> None:
 async def filled(dut: Any) -> None:
     """No output is ready in each phase, until the block is full; an empty block takes a word all the same."""
     bench = await Bench.start(dut, "filled", fill=True)
-    await bench.run()
+    if any(stream["direction"] == "out" for stream in bench.plan["streams"].values()):
+        await bench.run()
 
 
 @cocotb.test()
