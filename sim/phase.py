@@ -25,12 +25,15 @@ class Step:
         Value to write or set; for "until" the most cycles.
     strobe : int
         Neighbouring bytes of a word: those that are written, or those of a read's answer that are compared.
+    early : bool
+        Of an access: whether the next one, of the same kind, is sent without waiting for this one's answer.
     """
 
     kind: Literal["write", "read", "set", "pulse", "get", "count", "until"]
     at: int | str
     value: int = 0
     strobe: int = 0xF
+    early: bool = False
 
 
 ANSWERING = ("write", "read", "get", "count")
@@ -59,6 +62,9 @@ class Phase:
         Bytes that are put behind the buses first, by address.
     kept : dict of str to int
         For each name in `expected` that is no stream: the address at which its words, bytes, lie in memory afterwards.
+    responses : tuple of (int, int, int)
+        Ranges of addresses, first and end, and the response that the memory gives to accesses there, by default OKAY;
+        the first range counts. With SLVERR and DECERR nothing is written.
     script : tuple of Step
         What the host does once the streams have moved.
     midway : tuple of int
@@ -73,5 +79,6 @@ class Phase:
     quiet: bool = False
     memory: dict[int, Integers] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
+    responses: tuple[tuple[int, int, int], ...] = ()
     script: tuple[Step, ...] = ()
     midway: tuple[int, int, int] = (0, 7, 57)

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..display import show_json, show_table
-from ..options import FILE, SectionedCommand, as_json, block, option, section, spec_of
+from ..options import FILE, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 if TYPE_CHECKING:
     from ...sim.mutation.record import Score
 
 RECORDS = Path("build/mutation")
+_OPTIONS = ("preset", "settings", "faults", "seed", "component", "simulator", "words", "seconds", "output", "force")
+"""Options of a campaign; the summary takes none."""
 
 
 @click.command(cls=SectionedCommand)
-@section("Block", block())
+@section("Block", block(required=False))
 @section(
     "Faults",
     option("--faults", type=click.IntRange(1, 100_000), default=40, show_default=True, help="How many, sampled."),
@@ -45,7 +47,7 @@ RECORDS = Path("build/mutation")
     as_json,
 )
 def command(
-    block: str,
+    block: str | None,
     settings: tuple[str, ...],
     preset: str | None,
     faults: int,
@@ -63,10 +65,17 @@ def command(
     Each fault changes one bit at one cell. Mutants that pass the bench are compared with the block by a proof, for all
     inputs; those that are equivalent do not count. Results are kept as they come, and a second run goes on where the
     first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
+
+    Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """
     from ...sim.mutation.campaign import Campaign, Settings, refuse_unfit
     from ...sim.mutation.record import Result, score_of, scores_by_component
+    from ...sim.mutation.summary import summary
 
+    if block is None:
+        refuse_options((*_OPTIONS, "as_json"), "no BLOCK")
+        click.echo(summary(RECORDS))
+        return
     spec = spec_of(block, settings, preset)
     refuse_unfit(spec, simulator)
     path = output or RECORDS / f"{block}.jsonl"

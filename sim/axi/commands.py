@@ -6,14 +6,28 @@ import numpy as np
 
 from ...golden.block import Words
 from ...golden.fixed import Integers
-from ..phase import Step
+from ..phase import Phase, Step
 
 REGION = 1 << 15
 """Bytes of the memory that a scenario uses."""
-END = (Step("get", "idle"), Step("get", "error"), Step("get", "error_address"))
-"""Steps at the end of a phase: nothing in progress, no error."""
-END_ANSWERS = {"response": np.zeros((3, 1), np.int64), "value": np.array([[1], [0], [0]])}
-"""Expected value of the steps of `END`."""
+PATIENCE = 10_000
+"""Cycles that a scenario waits for the last response."""
+END = (Step("until", "idle", PATIENCE), Step("get", "idle"), Step("get", "error"), Step("get", "error_address"))
+"""Steps at the end of a phase: what the block says once nothing is in progress."""
+EXOKAY, SLVERR, DECERR = 1, 2, 3
+STOP = Phase(script=(Step("set", "stop", 1),))
+"""Phase behind which no burst is issued."""
+
+
+def end_answers(error: int = 0, address: int = 0) -> Words:
+    """Give the expected values of the steps of `END`."""
+    return {"response": np.zeros((3, 1), np.int64), "value": np.array([[1], [error], [address]])}
+
+
+def first_error(commands: Words, base: int) -> tuple[tuple[int, int, int], ...]:
+    """Make all of the region answer with an error, and the first beat of all with another one than the rest."""
+    first = int(commands["address"][0, 0])
+    return (first, first + 1, DECERR), (base, base + REGION, SLVERR)
 
 
 def random_base(rng: np.random.Generator, address: int) -> int:

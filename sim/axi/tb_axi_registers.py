@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -50,10 +51,12 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
         offset = int(rng.choice(known)) if rng.random() < 0.9 else WORD * int(rng.integers(64))
         value = int(rng.integers(1 << 32))
         if kind in ("write", "read"):
-            strobe = int(rng.choice(STROBES))
-            steps.append(
-                Step(kind, offset, value, strobe if kind == "write" else WHOLE)
-            )  # all of an answer is compared
+            # all of an answer is compared
+            strobe = int(rng.choice(STROBES)) if kind == "write" else WHOLE
+            steps.append(Step(kind, offset, value, strobe))
+            while rng.random() < 0.4:
+                steps[-1] = replace(steps[-1], early=True)
+                steps.append(Step(kind, int(rng.choice(known)), int(rng.integers(1 << 32)), strobe))
         elif kind == "set":
             if rng.random() < 0.5:
                 locked = 1 - locked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import cocotb
@@ -22,8 +22,11 @@ from .monitors import BurstMonitor, HandshakeMonitor, response_monitors
 
 ACCESS_LIMIT = 1024
 """Cycles that an access to a register may take."""
+OKAY, SLVERR = 0, 2
 PERIPHERAL = "s_axi"
 """Prefix of a bus on which the core is accessed; all others lead to memory."""
+
+_Call = Callable[..., Awaitable[Any]]
 
 
 class AxiSurroundings:
@@ -48,6 +51,8 @@ class AxiSurroundings:
     ----------
     memory : SparseMemory
         Bytes by address.
+    responses : list of (int, int, int)
+        Ranges of addresses, first and end, with the response that their accesses get; the first range counts.
     monitors : list
         What must `sample` every cycle and `forget` at a reset.
     """
@@ -57,6 +62,7 @@ class AxiSurroundings:
     ) -> None:
         self._dut, self._test, self._period, self._stall, self._random = dut, test, period, stall, rng
         self.memory = SparseMemory(1 << 62)
+        self.responses = list[tuple[int, int, int]]()
         self.monitors: list[BurstMonitor | HandshakeMonitor] = []
         self._host: Any = None
         clock, reset = getattr(dut, plan["clock"]), getattr(dut, plan["reset"])
@@ -77,10 +83,32 @@ class AxiSurroundings:
         self.monitors.append(BurstMonitor(self._dut, self._test, prefix))
         if hasattr(self._dut, f"{prefix}_araddr"):
             reads = AxiRamRead(AxiReadBus.from_prefix(self._dut, prefix), **around, mem=self.memory)
+            reads._read, reads.r_channel.send = self._answered(reads._read, reads.r_channel.send, "rresp")
             self._pause(reads.ar_channel, reads.r_channel)
         if hasattr(self._dut, f"{prefix}_awaddr"):
             writes = AxiRamWrite(AxiWriteBus.from_prefix(self._dut, prefix), **around, mem=self.memory)
+            writes._write, writes.b_channel.send = self._answered(writes._write, writes.b_channel.send, "bresp")
             self._pause(writes.aw_channel, writes.w_channel, writes.b_channel)
+
+    def _answered(self, access: _Call, send: _Call, field: str) -> tuple[_Call, _Call]:
+        """Make a memory's access to a beat, and what sends its answer, with the response of `responses`."""
+        response = OKAY
+
+        async def answered(address: int, what: Any) -> Any:
+            nonlocal response
+            found = next((one for first, end, one in self.responses if first <= address < end), OKAY)
+            response = max(response, found)  # a burst that is written has one for all of its beats
+            if found >= SLVERR:
+                raise ValueError("refused")  # the memory goes on to answer, and nothing was written
+            return await access(address, what)
+
+        async def sent(answer: Any) -> None:
+            nonlocal response
+            setattr(answer, field, response)
+            response = OKAY
+            await send(answer)
+
+        return answered, sent
 
     def _pause(self, *channels: Any) -> None:
         for channel in channels if self._stall else ():

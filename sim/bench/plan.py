@@ -59,6 +59,7 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
                 "outputs": {name: count for name, count in counts.items() if name in streams},
                 "memory": {address: data.astype(np.uint8).tobytes().hex() for address, data in phase.memory.items()},
                 "kept": {name: (address, counts[name]) for name, address in phase.kept.items()},
+                "responses": list(phase.responses),
                 "script": [dataclasses.asdict(step) for step in phase.script],
                 "midway": phase.midway,
             }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import cocotb
 from cocotb.clock import Clock
+from cocotb.task import Task
 from cocotb.triggers import Event, FallingEdge, Timer
 
 from .streams import Sideband, StreamDriver, compare
@@ -28,6 +29,8 @@ SETTLED_NS = 1
 RESET_CYCLES = 4
 IDLE_LIMIT = 8192
 """Cycles without a single transfer after which a phase counts as hung."""
+FILLED = 512
+"""Cycles without a transfer after which a block whose outputs are not ready counts as full: a burst is shorter."""
 QUIET = 32
 """Cycles after a phase in which no stream may offer a word."""
 
@@ -43,6 +46,8 @@ class Bench:
         Name of the test: its results go under this name, and what is random depends on it.
     stall : float
         Probability that a stream or AXI channel pauses in a cycle, on the side of the bench.
+    fill : bool
+        Whether each phase begins without any output being taken, until the inputs move no more.
 
     Attributes
     ----------
@@ -52,12 +57,14 @@ class Bench:
         Clock cycles so far.
     """
 
-    def __init__(self, dut: Any, name: str, stall: float) -> None:
+    def __init__(self, dut: Any, name: str, stall: float, fill: bool) -> None:
         self.name, self.cycles = name, 0
         self.plan: dict[str, Any] = json.loads(Path(os.environ["FABTUNE_PLAN"]).read_text())
+        self._fills, self._filling = fill, False
         self._dut, self._stall, self._random = dut, stall, random.Random(f"{self.plan['seed']} {name}")
         streams = self.plan["streams"].items()
-        self._streams = {key: StreamDriver(dut, name, key, one) for key, one in streams if not one["follows"]}
+        other = random.Random(f"{self.plan['seed']} {name} payload")
+        self._streams = {key: StreamDriver(dut, name, key, one, other) for key, one in streams if not one["follows"]}
         self._sidebands = {
             key: Sideband(dut, one, self._streams[one["follows"]]) for key, one in streams if one["follows"]
         }
@@ -67,7 +74,7 @@ class Bench:
         self._high: Counter[str] = Counter()
         self._levels = dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: 1 - self.plan["reset_level"]}
         self._sampled = Event()
-        self._step = -1
+        self._step, self._sent = -1, list[Task[list[int] | None]]()
 
     def _surroundings(self) -> AxiSurroundings:
         from .axi import AxiSurroundings  # only a core with buses needs it, and it is slow to import
@@ -75,9 +82,9 @@ class Bench:
         return AxiSurroundings(self._dut, self.name, self.plan, PERIOD_NS, self._stall, self._random)
 
     @classmethod
-    async def start(cls, dut: Any, name: str, stall: float = 0.0) -> Bench:
+    async def start(cls, dut: Any, name: str, stall: float = 0.0, fill: bool = False) -> Bench:
         """Make a bench and start the clock."""
-        bench = cls(dut, name, stall)
+        bench = cls(dut, name, stall, fill)
         bench._drive()
         Clock(getattr(dut, bench.plan["clock"]), PERIOD_NS, "ns").start()
         cocotb.start_soon(bench._clocked())
@@ -112,7 +119,9 @@ class Bench:
             await self.wait(1)
         await self.wait(self._random.randint(least, most))
         assert not (phase["script"] and task.done()), f"{self.name}: the phase was over before the reset"
-        task.cancel()
+        for one in (task, *self._sent):
+            one.cancel()
+        self._sent.clear()
 
     async def wait(self, cycles: int) -> None:
         """Let some cycles pass; goes on before the clock rises, all wires settled."""
@@ -151,6 +160,7 @@ class Bench:
         for stream in streams:
             # a sink that wants nothing is ready all the same once the inputs are under way
             willing = stream.left > 0 or (under_way and not stream.is_input)
+            willing &= stream.is_input or not self._filling
             stream.drive(willing and self._random.random() >= self._stall)
         for sideband in self._sidebands.values():
             sideband.drive()
@@ -169,14 +179,18 @@ class Bench:
         self._high.clear()
         for address, data in phase["memory"].items():
             self._memory[int(address) : int(address) + len(data) // 2] = bytes.fromhex(data)
+        if self._around:
+            self._around.responses = phase["responses"]
         for name, stream in self._streams.items():
             expected = phase["expected"].get(name, [])
             stream.start(phase["inputs"].get(name, []), phase["outputs"].get(name, 0), expected)
         for name, sideband in self._sidebands.items():
             sideband.start(phase["inputs"].get(name, []))
+        if self._fills:
+            await self._fill(phase["inputs"])
         await self._all_words()
         cycles = self.cycles - start
-        if judged and phase["cycles"] and not self._stall:
+        if judged and phase["cycles"] and not self._stall and not self._fills:
             assert cycles == phase["cycles"], f"{self.name}: {cycles} cycles, the spec says {phase['cycles']}"
         drivers: dict[str, StreamDriver | Sideband] = {**self._streams, **self._sidebands}
         outputs = {name: driver.got for name, driver in drivers.items() if driver.got}
@@ -199,6 +213,17 @@ class Bench:
         assert self._around, f"{self.name}: there is no bus to a memory"
         return self._around.memory
 
+    async def _fill(self, inputs: dict[str, Any]) -> None:
+        """Let the inputs move, and no output, until the block is full: an empty one takes a word all the same."""
+        self._filling, idle = True, 0
+        while idle < FILLED:
+            await self.wait(1)
+            idle = 0 if self._moved else idle + 1
+        self._filling = False
+        given = [stream for name, stream in self._streams.items() if inputs.get(name)]
+        taken = any(stream.done for stream in given)
+        assert taken or not given, f"{self.name}: no word is taken while no output is ready"
+
     async def _all_words(self) -> None:
         """Let the streams move until all words of the phase have."""
         idle = 0
@@ -217,9 +242,12 @@ class Bench:
         """The answers to the steps of a phase that have one: response and value."""
         answers = list[list[int]]()
         for self._step, step in enumerate(steps):
-            if (answer := await self._do(step)) is not None:
-                compare(self.name, self.plan["host"], len(answers), answer, expected)
-                answers.append(answer)
+            self._sent.append(cocotb.start_soon(self._do(step)))
+            while self._sent and not step["early"]:
+                if (answer := await self._sent[0]) is not None:
+                    compare(self.name, self.plan["host"], len(answers), answer, expected)
+                    answers.append(answer)
+                del self._sent[0]
         return answers
 
     async def _do(self, step: dict[str, Any]) -> list[int] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 from .monitors import HandshakeMonitor
@@ -36,12 +38,15 @@ class StreamDriver:
         Name of the stream.
     plan : dict
         Its part of the bench plan: direction, names of the wires.
+    rng : Random
+        Source of the payload while nothing is on offer.
     """
 
-    def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any]) -> None:
+    def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any], rng: Random) -> None:
         self.name, self._test, self.is_input = name, test, plan["direction"] == "in"
         self._valid, self._ready = getattr(dut, plan["valid"]), getattr(dut, plan["ready"])
-        self._wires = [getattr(dut, wire) for wire in plan["wires"]]
+        self._wires, self._random = [getattr(dut, wire) for wire in plan["wires"]], rng
+        self._widths = [len(wire) for wire in self._wires]
         self._monitor = HandshakeMonitor(dut, test, plan["valid"], plan["ready"], plan["wires"])
         self.start([], 0)
 
@@ -66,7 +71,8 @@ class StreamDriver:
         if self.is_input:
             self._active = self.left > 0 and (willing or self._active)
             self._valid.value = int(self._active)
-            _put(self._wires, self.words[self.done] if self._active else None)
+            # what stands on the wires meanwhile is anything
+            _put(self._wires, self.words[self.done] if self._active else map(self._random.getrandbits, self._widths))
         else:
             self._active = willing
             self._ready.value = int(willing)
@@ -104,7 +110,8 @@ class Sideband:
     def drive(self) -> None:
         """Show the word of the leader's next transfer, from when the clock falls."""
         if self.is_input:
-            _put(self._wires, self.words[self._leader.done] if self._leader.done < len(self.words) else None)
+            left = self._leader.done < len(self.words)
+            _put(self._wires, self.words[self._leader.done] if left else [0] * len(self._wires))
 
     def sample(self, moved: bool) -> None:
         """Keep the word where the leader moves."""
@@ -112,6 +119,6 @@ class Sideband:
             self.got.append([int(wire.value) for wire in self._wires])
 
 
-def _put(wires: list[Any], word: list[int] | None) -> None:
-    for index, wire in enumerate(wires):
-        wire.value = word[index] if word else 0
+def _put(wires: list[Any], word: Iterable[int]) -> None:
+    for wire, value in zip(wires, word, strict=True):
+        wire.value = value

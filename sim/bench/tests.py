@@ -24,6 +24,14 @@ async def stalled(dut: Any) -> None:
 
 
 @cocotb.test()
+async def filled(dut: Any) -> None:
+    """No output is ready in each phase, until the block is full; an empty block takes a word all the same."""
+    bench = await Bench.start(dut, "filled", fill=True)
+    if any(stream["direction"] == "out" for stream in bench.plan["streams"].values()):
+        await bench.run()
+
+
+@cocotb.test()
 async def reset_midway(dut: Any) -> None:
     """A reset in the middle of the first phase, then everything from the start."""
     bench = await Bench.start(dut, "reset midway", stall=0.25)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,8 @@ from ...golden.errors import UserError
 from .faults import Fault
 
 Status = Literal["killed", "equivalent", "survived", "undecided"]
+
+REMEDY = "--force starts again, -o names another file"
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,9 @@ class Record:
             self._continue()
 
     def _continue(self) -> None:
-        remedy = "--force starts again, -o names another file"
-        try:
-            told, *rest = (json.loads(line) for line in self._lines)
-            results = [Result(**{**one, "fault": Fault(**one["fault"])}) for one in rest]
-            other = [name for name in self._header if told["campaign"][name] != self._header[name]]
-        except (ValueError, TypeError, KeyError):
-            raise UserError(f"{self._path} is not the record of a campaign: {remedy}") from None
-        if other:
-            raise UserError(f"{self._path} is of a campaign with another {' and '.join(other)}: {remedy}")
+        campaign, results = read_record(self._path, self._lines)
+        if other := [name for name in self._header if campaign.get(name) != self._header[name]]:
+            raise UserError(f"{self._path} is of a campaign with another {' and '.join(other)}: {REMEDY}")
         self.results = {one.number: one for one in results}
 
     def add(self, result: Result) -> None:
@@ -102,6 +98,24 @@ class Record:
             self._begun = True
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(result)) + "\n")
+
+
+def read_record(path: Path, lines: Sequence[bytes] | None = None) -> tuple[dict[str, Any], list[Result]]:
+    """Read what a campaign's results depend on, and the results; `lines` are those of the file where they are known.
+
+    Raises
+    ------
+    UserError
+        If the file is not a campaign's.
+    """
+    try:
+        told, *rest = (json.loads(line) for line in (path.read_bytes().split(b"\n")[:-1] if lines is None else lines))
+        results = [Result(**{**one, "fault": Fault(**one["fault"])}) for one in rest]
+        campaign: dict[str, Any] = dict(told["campaign"])
+        campaign["block"]
+    except (ValueError, TypeError, KeyError):
+        raise UserError(f"{path} is not the record of a campaign: {REMEDY}") from None
+    return campaign, results
 
 
 @dataclass(frozen=True)

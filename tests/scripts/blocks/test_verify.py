@@ -72,6 +72,11 @@ def test_a_campaign_is_reported_and_continued(fabtune, fast_simulator, tmp_path)
     status, out, err = fabtune(*line)
     assert "score" in out
     assert err == ""
+    counts = " | ".join(str(told[name]) for name in ("faults", "killed", "equivalent", "undecided", "survived"))
+    status, out, _ = fabtune("mutate")
+    assert status == 0
+    assert f"| `perturb` | {counts} |\n| all | {counts} |\n" in out
+    assert out.count("\n- `perturb`, ") == told["survived"] + told["undecided"]
 
 
 def test_a_record_of_another_campaign_is_kept(fabtune, fast_simulator, tmp_path):
@@ -87,6 +92,8 @@ def test_what_cannot_be_done_is_refused(fabtune):
     for line, told in (
         (("zotrain",), "a whole core"),
         (("gone",), "there is no block"),
+        ((), "there is no record in build/mutation: run fabtune mutate BLOCK"),
+        (("--faults", "7"), "--faults has no meaning with no BLOCK"),
         (("perturb", "--simulator", "gone"), "no simulator called"),
         (("perturb", "--faults", "0"), "--faults"),
         (("perturb", "--component", "hw/gone.py"), "choose from hw/"),
