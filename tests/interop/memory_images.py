@@ -19,6 +19,11 @@ class Stage(NamedTuple):
     kernel: int = 0  # 0: fully connected
 
 
+def stages_of(network):
+    """Stages of a description."""
+    return [Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", 0)) for one in network.stages]
+
+
 def beats(data):
     """Fill bytes up to whole beats with zeros."""
     return data + bytes(-len(data) % BEAT)
@@ -157,13 +162,33 @@ def read_adapters(stages, image, rank, lanes, columns, last_only=False):
     return [values[place] for place in places], [rest[:, at, :rank] for at in range(len(places))]
 
 
-def read_records(stages, image, lanes, levels):
-    """Values of each record in NF4: code's level times scale, (records, values), and the codes behind them."""
+def record_bytes(stages, lanes, raw=False):
+    """Bytes of a record."""
+    words = sum(len(tensor_words(*one, lanes)) for one in tensors(stages))
+    scales = sum(count for count, _ in tensors(stages))
+    return words * 4 * lanes if raw else words * len(beats(bytes(lanes // 2))) + len(beats(bytes(4 * scales)))
+
+
+LEVELS = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634),
+    *(0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+"""QLoRA, appendix E."""
+
+
+def nf4_values(codes, scales):
+    """Values of codes as docs/nf4.md has them: levels of 16 fraction bits times scale, half to even."""
+    products = np.rint(np.array(LEVELS) * 65536).astype(np.int64)[codes] * scales.astype(np.int64)
+    return np.rint(products / 65536).astype(np.int64)  # products have fewer than 53 bits
+
+
+def read_records(stages, image, lanes):
+    """Values of each record in NF4, (records, values), and the codes that fill up its words."""
     words = [(tensor, *word) for tensor, one in enumerate(tensors(stages)) for word in tensor_words(*one, lanes)]
-    code_bytes = ceil(lanes / 2 / BEAT) * BEAT
+    code_bytes = len(beats(bytes(lanes // 2)))
     blocks = [count for count, _ in tensors(stages)]
-    size = len(words) * code_bytes + len(beats(bytes(4 * sum(blocks))))
-    found, padding = [], set()
+    found, padding, size = [], set(), record_bytes(stages, lanes)
     for start in range(0, len(image), size):
         record = image[start : start + size]
         scales = np.frombuffer(record[len(words) * code_bytes :], "<u4")[: sum(blocks)]
@@ -173,7 +198,7 @@ def read_records(stages, image, lanes, levels):
             codes = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)
             padding |= set(codes[count:].tolist())
             block = sum(blocks[:tensor]) + (first + np.arange(count)) // tensors(stages)[tensor][1]
-            values.append(levels(codes[:count], scales[block]))
+            values.append(nf4_values(codes[:count], scales[block]))
         found.append(np.concatenate(values))
     return np.array(found), padding
 
@@ -200,6 +225,11 @@ def delta_rows(stages, lanes, columns):
     while lanes * columns > 64 * parts and rows(2 * parts) <= 512:
         parts *= 2
     return rows(parts)
+
+
+def write_deltas(deltas):
+    """Image of rows of deltas."""
+    return b"".join(beats(row.astype("<i4").tobytes()) for row in deltas)
 
 
 def read_deltas(image, rows, numbers):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import memory_images as page
 import numpy as np
 import pytest
+from memory_images import stages_of
 
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
@@ -25,12 +26,6 @@ NETWORKS = (
     "2x5x5 flatten fc9 relu fc4",
 )
 SIZES = ((16, 2), (16, 4), (32, 4), (32, 8))
-
-
-def stages_of(network):
-    return [
-        page.Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", 0)) for one in network.stages
-    ]
 
 
 def parameters(network, rng):
@@ -81,15 +76,6 @@ def test_adapters_of_instantft(network, lanes, columns, rank, last_only):
         assert all(np.array_equal(x, y) for x, y in zip(each, own, strict=True))
 
 
-def level_times_scale(codes, scales):
-    """The value of codes as docs/nf4.md has it: half to even at 16 fraction bits."""
-    exact = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635]
-    exact += [-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725]
-    exact += [0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0]
-    products = np.rint(np.array(exact) * 65536).astype(np.int64)[codes] * scales.astype(np.int64)
-    return np.rint(products / 65536).astype(np.int64)  # products have fewer than 53 bits
-
-
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("lanes", [16, 32])
 def test_records_and_logits_of_instantft(network, lanes):
@@ -100,11 +86,11 @@ def test_records_and_logits_of_instantft(network, lanes):
         cache.records[:] = codec.quantise(rng.integers(-(1 << 22), 1 << 22, (3, codec.values)))
         image = cache_image(spec.mapping, cache).tobytes()
         raw = isinstance(codec, WordCodec)
-        assert len(image) == spec.layout.cache(3, raw).size
+        assert len(image) == spec.layout.cache(3, raw).size == 3 * page.record_bytes(stages, lanes, raw)
         if raw:
             found = page.read_raw_records(stages, image, lanes)
         else:
-            found, padding = page.read_records(stages, image, lanes, level_times_scale)
+            found, padding = page.read_records(stages, image, lanes)
             assert padding <= {7}
         assert np.array_equal(found, codec.dequantise(cache.records))
     logits = rng.integers(-(1 << 23), 1 << 23, (5, described.classes))
@@ -128,6 +114,7 @@ def test_what_zotrain_writes(network, lanes, columns):
     layout, stages = spec.layout, stages_of(spec.described)
     rows = page.delta_rows(stages, lanes, columns)
     deltas = rng.integers(-(1 << 31), 1 << 31, (rows, 31))
+    assert same(page.write_deltas(deltas), layout.deltas(deltas))
     assert np.array_equal(page.read_deltas(layout.deltas(deltas).image.tobytes(), rows, 31), deltas)
     assert layout.deltas().size == rows * 128
     sizes = [4, 2, 5]
