@@ -14,14 +14,13 @@ _ACCESS: dict[Access, tuple[str, ...]] = {
     # an event in the cycle of the write that clears it wins
     "W1C": ("sw = rw", "hw = w", "onwrite = woclr", "level intr", "precedence = hw"),
 }
-_RESERVED = frozenset(
-    """
-    abstract accesstype addressingtype addrmap alias all bit boolean bothedge compact component componentwidth
-    constraint default encode enum external false field fullalign hw inside internal level longint mem na negedge
-    nonsticky number onreadtype onwritetype posedge property r rclr ref reg regalign regfile rset ruser rw rw1 signal
-    string struct sw this true type unsigned w w1 wclr woclr woset wot wr wset wuser wzc wzs wzt
-    """.split()
+_RESERVED = (
+    " abstract accesstype addressingtype addrmap alias all bit boolean bothedge compact component componentwidth "
+    "constraint default encode enum external false field fullalign hw inside internal level longint mem na negedge "
+    "nonsticky number onreadtype onwritetype posedge property r rclr ref reg regalign regfile rset ruser rw rw1 signal "
+    "string struct sw this true type unsigned w w1 wclr woclr woset wot wr wset wuser wzc wzs wzt "
 )
+"""Words of the language, each between spaces."""
 
 
 def systemrdl(registers: RegisterMap, signature: int | None = None) -> str:
@@ -124,7 +123,7 @@ def _enumeration(registers: RegisterMap, kind: str) -> str:
 
 def _name(name: str) -> str:
     """Escape a name that is a word of the language."""
-    return f"\\{name}" if name in _RESERVED else name
+    return f"\\{name}" if f" {name} " in _RESERVED else name
 
 
 def _text(summary: str) -> str:
