@@ -74,7 +74,9 @@ ONLY_HERE = {
         "CHANGELOG",
     )
     + toctree("Fine-tuning", *(f"docs/{name}" for name in FINE_TUNING))
-    + toctree("Hardware", "docs/blocks/index", "docs/estimate", "docs/captures", "docs/verification")
+    + toctree(
+        "Hardware", "docs/blocks/index", "docs/memory-images", "docs/estimate", "docs/captures", "docs/verification"
+    )
     + toctree("Reference", "docs/api"),
     "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),
     "docs/examples/index": "".join(

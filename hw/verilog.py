@@ -178,7 +178,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "opt_clean -purge",
                 yosys.SIGN_PRODUCTS,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
-                yosys.UNUSED_INPUTS,
+                yosys.UNUSED_BITS,
                 # the generator's own attributes; those of memories and of the interface remain
                 "setattr -unset hdlname",
                 "setattr -mod -unset top -unset generator",

@@ -22,10 +22,11 @@ OPEN_MEMORIES = "open_memories"
 
 What it gives becomes an input, and what it is given outputs: addresses, and what is written, where it is.
 """
-UNUSED_INPUTS = "unused_inputs"
-"""Pass: connect the bits of the top module's inputs that nothing reads to a wire called ``unused``.
+UNUSED_BITS = "unused_bits"
+"""Pass: connect the bits of the top module's wires that nothing reads to a wire called ``unused``.
 
-Such bits pad a lane, or are an address within a word or an identifier. Verilator does not warn of a wire of that name.
+Such bits of inputs pad a lane, or are an address within a word or an identifier; others are bits of a result that is
+read in part. Verilator does not warn of a wire of that name.
 """
 
 
@@ -102,6 +103,9 @@ def _widen(design: Any) -> None:
                 # of one width the sign makes no difference any more
                 cell.setParam(a_signed, ys.Const(0, 1))
                 cell.setParam(b_signed, ys.Const(0, 1))
+            elif kind == "$neg":
+                _extend(cell, (a,), cell.getPort(y).size(), cell.getParam(a_signed).as_bool())
+                cell.setParam(a_signed, ys.Const(0, 1))
             elif kind in _WIDE_AS_OPERANDS:
                 width = max(cell.getPort(a).size(), cell.getPort(b).size())
                 _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
@@ -169,16 +173,27 @@ def _read_bits(module: Any) -> set[tuple[str, int]]:
     return read
 
 
-def _unused_inputs(design: Any, _: list[str]) -> None:
+def _driven_bits(module: Any) -> set[tuple[str, int]]:
+    """Bits of wires that cells or connections drive."""
+    driven = {bit for left, _ in module.connections_ for bit in _bits(left)}
+    for cell in module.cells_.values():
+        for port, signal in cell.connections_.items():
+            if cell.output(port):
+                driven.update(_bits(signal))
+    return driven
+
+
+def _unused_bits(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
     top = design.top_module()
-    read = _read_bits(top)
+    read, driven = _read_bits(top), _driven_bits(top)
     spare = ys.SigSpec(ys.Const(0, 1))
-    inputs = [wire for wire in top.wires_.values() if wire.port_input]
-    for wire in sorted(inputs, key=lambda wire: wire.port_id):
+    wires = [wire for wire in top.wires_.values() if not wire.port_output and "unused" not in wire.name.str()]
+    for wire in sorted(wires, key=lambda wire: (not wire.port_input, wire.port_id, wire.name.str())):
+        name = wire.name.str()
         for offset in range(wire.width):
-            if (wire.name.str(), offset) not in read:
+            if (name, offset) not in read and (wire.port_input or (name, offset) in driven):
                 spare.append(ys.SigSpec(wire).extract(offset, 1))
     if spare.size() > 1:
         top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
@@ -236,7 +251,7 @@ _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     OPEN_MEMORIES: _open_memories,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
-    UNUSED_INPUTS: _unused_inputs,
+    UNUSED_BITS: _unused_bits,
     WIDEN: lambda design, _: _widen(design),
 }
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
-"""Python module with the cocotb tests."""
+"""Python module with the cocotb tests of all blocks."""
 MUTANTS = f"{__package__}.bench.mutants"
 """Python module with the test before them that runs them on many mutants."""
 
@@ -99,8 +99,10 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
     return env
 
 
-def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path | None = None) -> Run:
-    """Run the bench on a design.
+def simulate(
+    emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path | None = None, bench: str = BENCH
+) -> Run:
+    """Run a bench on a design.
 
     Parameters
     ----------
@@ -111,12 +113,15 @@ def simulate(emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path
     simulator : "verilator" or "icarus"
     waves : Path, optional
         Where to write the waveforms of the run (VCD with Verilator, FST with Icarus).
+    bench : str
+        Python module with the cocotb tests; they find the plan in the file ``$FABTUNE_PLAN`` and may write results, as
+        JSON, to ``$FABTUNE_RESULTS``.
     """
     require(simulator)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build, results = _build(emitted, simulator, waves is not None), folder / "results.json"
-        done = _test(emitted, plan, simulator, folder, build, results, waves=waves is not None)
+        done = _test(emitted, plan, simulator, folder, build, results, [bench], waves is not None)
         tests = json.loads(results.read_text()) if results.exists() else {}
         failures = tuple(text for _, text in _failures(folder / "results.xml", done.stdout))
         if waves:
@@ -153,7 +158,7 @@ def simulate_mutants(
         folder = Path(name)
         # there are hundreds, and none is run again: the compiled model does not go into the cache
         _build_in(emitted, simulator, False, build := folder / "build")
-        done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, [MUTANTS])
+        done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, [MUTANTS, BENCH])
         if not (endings := folder / "endings.json").exists():
             raise RuntimeError(f"{emitted.top}: {_failures(endings, done.stdout)[0][1]}")
         found: dict[int, tuple[str, str] | None] = {}
@@ -171,23 +176,23 @@ def _test(
     folder: Path,
     build: Path,
     results: Path,
-    before: Sequence[str] = (),
+    modules: Sequence[str],
     waves: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tests of the bench, behind those of other modules, in a folder for what they write."""
+    """Run the tests of modules, one after the other, in a folder for what they write."""
     (folder / "plan.json").write_text(json.dumps(plan))
     job = {
         "simulator": simulator,
         "build_dir": str(build),
         "test_dir": str(folder),
         "top": emitted.top,
-        "modules": [*before, BENCH],
+        "modules": [*modules],
         "waves": waves,
         "env": {
             "FABTUNE_PLAN": str(folder / "plan.json"),
             "FABTUNE_RESULTS": str(results),
             # of a mutant the first failure is enough
-            **({"COCOTB_MAX_FAILURES": "1"} if before else {}),
+            **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
         },
     }
     return _child("test", job, environment(simulator, folder))

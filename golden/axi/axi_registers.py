@@ -65,7 +65,7 @@ class Model:
         mask = sum(0xFF << 8 * lane for lane in range(WORD) if strobe >> lane & 1)
         if register.access == "W":
             self.wires[register.name] = value & mask
-            self.strobes[f"{register.name}_strobe"] += 1
+            self.strobes[f"{register.name}_strobe"] += mask > 0
         elif register.access == "RW":
             self.wires[register.name] = self.wires[register.name] & ~mask | value & mask
         else:

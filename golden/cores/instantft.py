@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from ..axi.register_map import c_header, markdown
+from ..axi.systemrdl import systemrdl
 from ..block import BusSpec
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
@@ -129,5 +130,10 @@ class InstantftSpec(BusSpec):
         return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
 
     def documents(self) -> dict[str, str]:
-        """Make the C header and the page of the registers: text by file name."""
-        return {f"{REGISTERS.name}.h": c_header(REGISTERS), "registers.md": markdown(REGISTERS)}
+        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
+        rdl = systemrdl(REGISTERS, self.signature)
+        return {
+            f"{REGISTERS.name}.h": c_header(REGISTERS),
+            f"{REGISTERS.name}.rdl": rdl,
+            "registers.md": markdown(REGISTERS),
+        }

@@ -122,7 +122,7 @@ class SoftmaxSpec(Spec):
 
     @property
     def drain(self) -> int:
-        """Cycles from the earliest start of the next sample to the last probability of a sample."""
+        """Cycles from the earliest start of the next sample, that one included, to the last probability of a sample."""
         return 5
 
     def streams(self) -> dict[str, Stream]:

@@ -231,6 +231,8 @@ class BatchUnpacker(wiring.Component):
             m.d.sync += codes.eq(self.records.payload)
         found = []
         for number in range(SCALES):
+            # the last one has no block of the next turn
+            following = number < block[:2] if number < SCALES - 1 else Const(0, 1)
             bank = memory.Memory(shape=unsigned(Q8_16.width - 1), depth=mapping.scale_beats + 1, init=[])
             m.submodules[f"scales{number}"] = bank
             into, port = bank.write_port(), bank.read_port()
@@ -238,7 +240,7 @@ class BatchUnpacker(wiring.Component):
                 into.en.eq(store),
                 into.addr.eq(row),
                 into.data.eq(self.records.payload.word_select(number, 32)),
-                port.addr.eq(block[2:] + (number < block[:2])),
+                port.addr.eq(block[2:] + following),
             ]
             found.append(port.data)
         given = dequant.i.payload

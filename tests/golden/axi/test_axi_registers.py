@@ -16,6 +16,9 @@ def test_by_hand():
     assert model.write(REGISTERS["command"].offset, 0xFFFFFF03, 0b0001) == OKAY
     assert (model.wires["command"], model.strobes["command_strobe"]) == (3, 1)
     assert model.read(REGISTERS["command"].offset) == (OKAY, 0)
+    # a write without a byte is answered, and is no command
+    assert model.write(REGISTERS["command"].offset, 3, 0b0000) == OKAY
+    assert model.strobes["command_strobe"] == 1
 
 
 def test_the_interrupt_waits_to_be_cleared():

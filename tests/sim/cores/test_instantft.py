@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
 
 import numpy as np
 import pytest
@@ -11,10 +10,8 @@ from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import REGISTERS, Command
 from fabtune.golden.errors import UserError
 from fabtune.hw.top import ports_of
-from fabtune.hw.verilog import emit
 from fabtune.sim.captures.capture import read_capture
 from fabtune.sim.scenario import scenario
-from fabtune.sim.simulator import environment, find
 from fabtune.sim.verify import verify, verify_phases
 
 SPEC = InstantftSpec(network="digits", lanes=16)
@@ -48,21 +45,6 @@ def test_wider_cores_are_bit_exact(settings):
 def test_memories_that_make_no_sense_are_refused(memories, refusal):
     with pytest.raises(UserError, match=refusal):
         InstantftSpec(**memories)
-
-
-def test_the_verilog_is_read_without_a_warning(tmp_path):
-    path = tmp_path / "instantft.v"
-    path.write_text(emit(SPEC).verilog)
-    env = environment("verilator", tmp_path)
-    # left to do: unused bits of products, comparisons with the end of a range, and the port `interrupt`, which
-    # Verilator takes for a word of C++
-    allowed = [f"-Wno-{name}" for name in ("UNUSEDSIGNAL", "CMPCONST", "UNSIGNED", "SYMRSVDWORD")]
-    verilator = ["verilator", "--lint-only", "-Wall", *allowed, "--top-module", "instantft", str(path)]
-    commands = [verilator] + ([["iverilog", "-g2005", "-Wall", "-t", "null", str(path)]] if find("icarus") else [])
-    for command in commands:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        printed = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("- ")]
-        assert (done.returncode, printed) == (0, [])
 
 
 def test_one_wrong_bit_in_the_memory_is_found():

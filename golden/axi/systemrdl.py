@@ -1,0 +1,130 @@
+"""SystemRDL 2.0 of a register map, for generators of drivers, documentation and verification models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .register_map import SIGNATURE, WORD, Access, Register, RegisterMap
+
+_BITS = 8 * WORD
+_ACCESS: dict[Access, tuple[str, ...]] = {
+    "R": ("sw = r", "hw = w"),
+    "W": ("sw = w", "hw = r", "swmod"),
+    "RW": ("sw = rw", "hw = r"),
+    # an event in the cycle of the write that clears it wins
+    "W1C": ("sw = rw", "hw = w", "onwrite = woclr", "level intr", "precedence = hw"),
+}
+_RESERVED = (
+    " abstract accesstype addressingtype addrmap alias all bit boolean bothedge compact component componentwidth "
+    "constraint default encode enum external false field fullalign hw inside internal level longint mem na negedge "
+    "nonsticky number onreadtype onwritetype posedge property r rclr ref reg regalign regfile rset ruser rw rw1 signal "
+    "string struct sw this true type unsigned w w1 wclr woclr woset wot wr wset wuser wzc wzs wzt "
+)
+"""Words of the language, each between spaces."""
+
+
+def systemrdl(registers: RegisterMap, signature: int | None = None) -> str:
+    """Write a register map as SystemRDL.
+
+    A register without fields has one of 32 bits, ``value``. Bits of a RW register that no field names are kept and
+    given back all the same, and are a field ``unused``. Writes to locked registers are ignored while ``status.busy`` is
+    high (``swwel``); a map without this field has a signal ``locked`` for it. The bits of a W1C register raise an
+    interrupt where the register of the suffix `ENABLE` enables them.
+
+    Parameters
+    ----------
+    registers : RegisterMap
+    signature : int, optional
+        Value of the constant register of this name; without it the value is not stated.
+    """
+    lines = [f"// Registers of {registers.name}. Generated."]
+    for codes in registers.codes:
+        lines.append(f"enum {_enumeration(registers, codes.__name__)} {{")
+        lines += [f"    {_name(code.name.lower())} = {code.value};" for code in codes]
+        lines.append("};")
+    lines += [
+        f"addrmap {_name(registers.name)} {{",
+        '    desc = "An access to an address without a register, and a write to a register that is only read, are '
+        'answered SLVERR.";',
+        f"    default regwidth = {_BITS};",
+        f"    default accesswidth = {_BITS};",
+        "    littleendian;",
+        "    lsb0;",
+    ]
+    for register in registers:
+        lines += _register(registers, register, signature)
+    lines += _references(registers)
+    return "\n".join([*lines, "};", ""])
+
+
+def _register(registers: RegisterMap, register: Register, signature: int | None) -> Iterator[str]:
+    yield "    reg {"
+    yield f"        desc = {_text(register.summary)};"
+    properties = _ACCESS[register.access]
+    if register.name == SIGNATURE:
+        properties = ("sw = r", "hw = na")
+    for name, low, width, summary in _fields(register):
+        reset = register.reset if register.name != SIGNATURE else signature
+        own = [f"desc = {_text(summary)}", *properties]
+        if reset is not None:
+            own.append(f"reset = {width}'h{reset >> low & (1 << width) - 1:x}")
+        if (codes := _codes_of(registers, register, name)) is not None:
+            own.append(f"encode = {codes}")
+        yield f"        field {{ {'; '.join(own)}; }} {_name(name)}[{low + width - 1}:{low}];"
+    yield f"    }} {_name(register.name)} @ 0x{register.offset:02X};"
+
+
+def _fields(register: Register) -> list[tuple[str, int, int, str]]:
+    """Name, lowest bit, width and summary of each field."""
+    if not register.fields:
+        return [("value", 0, _BITS, register.summary)]
+    found = [(item.name, item.low, item.width, item.summary) for item in register.fields]
+    named = sum(item.mask for item in register.fields)
+    low, number = 0, 0
+    while register.access == "RW" and low < _BITS:
+        width = next((bit for bit in range(_BITS - low) if named >> (low + bit) & 1), _BITS - low)
+        if width:
+            name = f"unused{number or ''}"
+            found.append((name, low, width, "kept and given back; write 0"))
+            number += 1
+        low += width or 1
+    return sorted(found, key=lambda field: field[1])
+
+
+def _codes_of(registers: RegisterMap, register: Register, field: str) -> str | None:
+    """Enumeration of the codes that a field carries: those of the register's name, or of the field's."""
+    for codes in registers.codes:
+        kind = codes.__name__.lower()
+        if field == f"{kind}_code" or (field == "value" and register.name == kind):
+            return _enumeration(registers, kind)
+    return None
+
+
+def _references(registers: RegisterMap) -> Iterator[str]:
+    """Properties that refer to other fields: locks, and what enables an interrupt."""
+    if any(register.locked for register in registers):
+        status = next((item for item in registers if item.name == "status"), None)
+        lock = "status.busy" if status and any(item.name == "busy" for item in status.fields) else "locked"
+        if lock == "locked":
+            yield '    signal { desc = "writes to locked registers are ignored while this is high"; } locked;'
+        for register in registers:
+            for name, *_ in _fields(register) if register.locked else ():
+                yield f"    {_name(register.name)}.{_name(name)}->swwel = {lock};"
+    for register, event in registers.events:
+        enable = registers.enable(register)
+        if enable and any(item.low == event.low for item in enable.fields):
+            by = next(item.name for item in enable.fields if item.low == event.low)
+            yield f"    {_name(register.name)}.{_name(event.name)}->enable = {_name(enable.name)}.{_name(by)};"
+
+
+def _enumeration(registers: RegisterMap, kind: str) -> str:
+    return f"{registers.name}_{kind.lower()}"
+
+
+def _name(name: str) -> str:
+    """Escape a name that is a word of the language."""
+    return f"\\{name}" if f" {name} " in _RESERVED else name
+
+
+def _text(summary: str) -> str:
+    return '"' + summary.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,17 @@
+"""The modules beside the tests: importable here, and in a simulator that a test starts."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = str(Path(__file__).parent)
+sys.path.append(FOLDER)
+
+
+@pytest.fixture
+def importable_bench(monkeypatch):
+    """Let a simulator that is started find the cocotb benches of this folder."""
+    found = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([FOLDER, *([found] if found else [])]))

@@ -1,0 +1,262 @@
+"""Memory images of both cores, written and read as docs/memory-images.md says and nothing else.
+
+`numpy` and the page: no layout, mapping or size comes from golden. A network is a list of `Stage`.
+"""
+
+from math import ceil, prod
+from typing import NamedTuple
+
+import numpy as np
+
+BEAT = 16
+
+
+class Stage(NamedTuple):
+    """A layer with weights, as a network's description in one line says it."""
+
+    inputs: tuple  # (channels, height, width) or (features,)
+    outputs: tuple  # behind ReLU and pooling
+    kernel: int = 0  # 0: fully connected
+
+
+def stages_of(network):
+    """Stages of a description."""
+    return [Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", 0)) for one in network.stages]
+
+
+def beats(data):
+    """Fill bytes up to whole beats with zeros."""
+    return data + bytes(-len(data) % BEAT)
+
+
+def place_in_group(stages, at, lanes):
+    """Place of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words."""
+    stage = stages[at]
+    if not stage.kernel:
+        index = np.arange(prod(stage.inputs))
+        if at and len(stage.inputs) == 3:
+            channels, pixels = stage.inputs[0], prod(stage.inputs[1:])
+            index = index % pixels * channels + index // pixels
+        return index, ceil(len(index) / lanes)
+    channels, kernel = stage.inputs[0], stage.kernel
+    channel, y, x = np.indices((channels, kernel, kernel)).reshape(3, -1)
+    row_words = ceil(kernel * channels / lanes)
+    together = ceil(kernel * kernel * channels / lanes)
+    if at == 0 and together < kernel * row_words:
+        return (x * channels + channel) * kernel + y, together
+    return y * row_words * lanes + x * channels + channel, kernel * row_words
+
+
+def write_parameters(stages, weights, biases, lanes, columns):
+    """Image of all weights, each (outputs, inputs...), then all biases."""
+    words, ends = [], []
+    for at, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        place, count = place_in_group(stages, at, lanes)
+        flat = weight.reshape(len(weight), -1)
+        for first in range(0, len(flat), columns):
+            group = np.zeros((count * lanes, columns), "<i2")
+            own = flat[first : first + columns]
+            group[place, : len(own)] = own.T
+            words.append(group.tobytes())
+            ends.append(beats(bias[first : first + columns].astype("<i2").tobytes()))
+    return b"".join(words + ends)
+
+
+def write_samples(samples, as_bytes):
+    """Image of samples, channel by channel."""
+    kind = "u1" if as_bytes else "<i4"
+    return b"".join(beats(one.reshape(-1).astype(kind).tobytes()) for one in samples)
+
+
+def write_order(batches):
+    """Image of instantft's order list, (indices, labels) of each batch."""
+    return b"".join(
+        beats(b"".join((int(i) | int(label) << 24).to_bytes(4, "little") for i, label in zip(*batch, strict=True)))
+        for batch in batches
+    )
+
+
+def write_steps(steps, batch):
+    """Image of zotrain's order list, (rate, indices, labels) of each step."""
+    image = b""
+    for rate, indices, labels in steps:
+        words = [rate | (len(indices) - 1) << 16]
+        words += [int(i) | int(label) << 24 for i, label in zip(indices, labels, strict=True)]
+        words += [0] * (1 + batch - len(words))
+        image += beats(b"".join(word.to_bytes(4, "little") for word in words))
+    return image
+
+
+def read_logits(image, classes):
+    """Logits, (entries, classes)."""
+    size = ceil(classes * 4 / BEAT) * BEAT
+    return np.array([np.frombuffer(image[at : at + 4 * classes], "<i4") for at in range(0, len(image), size)])
+
+
+# -- instantft: words of activations, adapters, records ----------------------------------------------------------------
+
+
+def tensor_words(blocks, length, lanes):
+    """Words of a tensor of so many NF4 blocks of a length: (first value, number of values)."""
+    words, first = [], 0
+    while first < blocks * length:
+        end = min(first + lanes, blocks * length, (first // length + 4) * length)
+        words.append((first, end - first))
+        first = end
+    return words
+
+
+def tensors(stages):
+    """Blocks and values of each: of what each stage but the first reads, then of the logits."""
+    inner = [(one.inputs[0], prod(one.inputs[1:])) if len(one.inputs) == 3 else (1, *one.inputs) for one in stages[1:]]
+    return [*inner, (1, stages[-1].outputs[0])]
+
+
+def adapter_inputs(stages, lanes, last_only):
+    """Words of each adapter's input."""
+    words = [tensor_words(1, prod(stages[0].inputs), lanes)]
+    words += [tensor_words(*one, lanes) for one in tensors(stages)[:-1]]
+    return words[-1:] if last_only else words
+
+
+def words_of_a_row(rank, columns):
+    """Words of an input that stand side by side in a row of A."""
+    rounded = 1
+    while rounded < rank:
+        rounded *= 2
+    return 2 if 2 * rounded <= columns else 1
+
+
+def a_places(stages, rank, lanes, columns, last_only):
+    """For each adapter the index of A[r, i] among the parameters of all A: (rank, inputs); and their number."""
+    together, places, row = words_of_a_row(rank, columns), [], 0
+    ranks = np.arange(rank)[:, None]
+    for words in adapter_inputs(stages, lanes, last_only):
+        own = []
+        for number, (_, count) in enumerate(words):
+            lane = np.arange(count)
+            at = (row + number // together) * lanes * columns + lane * columns
+            own.append(at + number % together * (columns // together) + ranks)
+        places.append(np.concatenate(own, axis=1))
+        row += ceil(len(words) / together)
+    return places, row * lanes * columns
+
+
+def write_adapters(stages, a, b, lanes, columns, last_only=False):
+    """Image of adapters: each A (rank, inputs), each B (classes, rank)."""
+    rank = len(a[0])
+    places, size = a_places(stages, rank, lanes, columns, last_only)
+    image = np.zeros(size, "<i2")
+    for place, own in zip(places, a, strict=True):
+        image[place] = own
+    rows = [beats(one[label].astype("<i2").tobytes()) for label in range(len(b[0])) for one in b]
+    return image.tobytes() + b"".join(rows)
+
+
+def read_adapters(stages, image, rank, lanes, columns, last_only=False):
+    """Each A (rank, inputs) and each B (classes, rank) of an image."""
+    places, size = a_places(stages, rank, lanes, columns, last_only)
+    values = np.frombuffer(image[: 2 * size], "<i2")
+    row = len(beats(bytes(2 * columns)))
+    rest = np.frombuffer(image[2 * size :], "<i2").reshape(-1, len(places), row // 2)
+    return [values[place] for place in places], [rest[:, at, :rank] for at in range(len(places))]
+
+
+def record_bytes(stages, lanes, raw=False):
+    """Bytes of a record."""
+    words = sum(len(tensor_words(*one, lanes)) for one in tensors(stages))
+    scales = sum(count for count, _ in tensors(stages))
+    return words * 4 * lanes if raw else words * len(beats(bytes(lanes // 2))) + len(beats(bytes(4 * scales)))
+
+
+LEVELS = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634),
+    *(0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+"""QLoRA, appendix E."""
+
+
+def nf4_values(codes, scales):
+    """Values of codes as docs/nf4.md has them: levels of 16 fraction bits times scale, half to even."""
+    products = np.rint(np.array(LEVELS) * 65536).astype(np.int64)[codes] * scales.astype(np.int64)
+    return np.rint(products / 65536).astype(np.int64)  # products have fewer than 53 bits
+
+
+def read_records(stages, image, lanes):
+    """Values of each record in NF4, (records, values), and the codes that fill up its words."""
+    words = [(tensor, *word) for tensor, one in enumerate(tensors(stages)) for word in tensor_words(*one, lanes)]
+    code_bytes = len(beats(bytes(lanes // 2)))
+    blocks = [count for count, _ in tensors(stages)]
+    found, padding, size = [], set(), record_bytes(stages, lanes)
+    for start in range(0, len(image), size):
+        record = image[start : start + size]
+        scales = np.frombuffer(record[len(words) * code_bytes :], "<u4")[: sum(blocks)]
+        values = []
+        for number, (tensor, first, count) in enumerate(words):
+            packed = np.frombuffer(record[number * code_bytes : (number + 1) * code_bytes], "u1")
+            codes = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)
+            padding |= set(codes[count:].tolist())
+            block = sum(blocks[:tensor]) + (first + np.arange(count)) // tensors(stages)[tensor][1]
+            values.append(nf4_values(codes[:count], scales[block]))
+        found.append(np.concatenate(values))
+    return np.array(found), padding
+
+
+def read_raw_records(stages, image, lanes):
+    """Values of each record in Q8.16: (records, values)."""
+    words = [word for one in tensors(stages) for word in tensor_words(*one, lanes)]
+    rows = np.frombuffer(image, "<i4").reshape(-1, len(words), lanes)
+    return np.concatenate([rows[:, at, :count] for at, (_, count) in enumerate(words)], axis=1)
+
+
+# -- zotrain: rows of deltas, records of slopes ------------------------------------------------------------------------
+
+
+def delta_rows(stages, lanes, columns):
+    """Rows of deltas, where they are not folded."""
+
+    def rows(parts):
+        groups = [ceil(one.outputs[0] / columns) for one in stages]
+        words = sum(place_in_group(stages, at, lanes)[1] * count for at, count in enumerate(groups))
+        return sum(ceil(count * parts / lanes) for count in groups) + words * parts
+
+    parts = 1
+    while lanes * columns > 64 * parts and rows(2 * parts) <= 512:
+        parts *= 2
+    return rows(parts)
+
+
+def write_deltas(deltas):
+    """Image of rows of deltas."""
+    return b"".join(beats(row.astype("<i4").tobytes()) for row in deltas)
+
+
+def read_deltas(image, rows, numbers):
+    """Deltas: (rows, numbers)."""
+    size = ceil(4 * numbers / BEAT) * BEAT
+    assert len(image) == rows * size
+    return np.frombuffer(image, "<i4").reshape(rows, -1)[:, :numbers]
+
+
+class Slope(NamedTuple):
+    """A record of zotrain."""
+
+    plus: np.ndarray
+    minus: np.ndarray
+    position: int
+    coefficient: int
+    difference: int
+
+
+def read_slopes(image, sizes, batch):
+    """Records of slopes with so many samples each."""
+    room = ceil(4 * batch / BEAT) * BEAT
+    found = []
+    for number, size in enumerate(sizes):
+        record = image[number * (room + BEAT) : (number + 1) * (room + BEAT)]
+        pairs = np.frombuffer(record[: 4 * size], "<u2").reshape(-1, 2)
+        last = record[room:]
+        numbers = [int.from_bytes(last[:4], "little"), int.from_bytes(last[4:8], "little", signed=True)]
+        found.append(Slope(pairs[:, 0], pairs[:, 1], *numbers, int.from_bytes(last[8:], "little", signed=True)))
+    return found
