@@ -1,11 +1,12 @@
 """Run Yosys in a child process, because an error inside it ends the process; and passes that Yosys lacks."""
 
-import subprocess
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ..golden import processes
 from ..golden.errors import UserError
 
 WIDEN = "widen"
@@ -65,15 +66,9 @@ def run(commands: Iterable[str], folder: Path) -> None:
     """
     script = folder / "commands.ys"
     script.write_text("\n".join(commands) + "\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", __name__, script.name],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    # its own scratch folders go with the folder, even where it is ended
+    env = os.environ | {"TMPDIR": str(folder.resolve())}
+    done = processes.run([sys.executable, "-P", "-m", __name__, script.name], folder, env)
     if done.returncode:
         raise YosysError(done.stdout + done.stderr)
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
+from ..golden import processes
 from ..golden.errors import UserError
 
 SECTIONS = {
@@ -95,11 +96,12 @@ def _stopped_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         ours = []
 
-    def stop(number: int, _: FrameType | None) -> NoReturn:
+    def stop(number: int, _: FrameType | None) -> None:
         for one in ours:
             signal.signal(one, signal.SIG_DFL)
-        raise Stopped(number)
+        processes.stop(Stopped(number))
 
+    processes.resume()
     for one in ours:
         signal.signal(one, stop)
     try:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden import processes
 from ...golden.errors import UserError
 
 Bytes = NDArray[np.uint8]
@@ -233,15 +234,7 @@ class Session:
 
     def _carry_out(self, folder: Path, timeout: float | None) -> dict[str, Any]:
         try:
-            done = subprocess.run(
-                [self.program, "script.txt"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=timeout,
-            )
+            done = processes.run([self.program, "script.txt"], folder, seconds=timeout)
         except subprocess.TimeoutExpired:
             raise UserError(
                 f"{self.program.name}: not done after {timeout} s: allow more time or fewer cycles"

@@ -6,7 +6,6 @@ The latter finds an inductive invariant itself, so that rules need no help.
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Iterator
@@ -19,6 +18,7 @@ from typing import Literal
 
 from amaranth.back import rtlil
 
+from ...golden import processes
 from ...golden.errors import UserError
 from ...hw import yosys
 from .checker import BROKEN, Checker
@@ -132,7 +132,7 @@ def prove_text(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), rules):
                 if proof.status == "broken" and keep:
-                    write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep)
+                    write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep, _preparation(cut))
                 yield proof
 
 
@@ -144,24 +144,7 @@ def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
     (folder / "design.il").write_text(text, encoding="utf-8")
     yosys.run(
         [
-            "read_rtlil design.il",
-            f"hierarchy -top {TOP}",
-            "proc",
-            "flatten",
-            f"delete -output w:* w:{BROKEN}* %d",
-            "opt_clean",
-            "memory_collect",
-            # reads become asynchronous, with registers of their own that keep their enables
-            "memory_nordff",
-            *(f"delete {_cells(each)}" for each in cut),
-            "setundef -undriven -expose",
-            "setundef -init -zero",
-            "opt_clean",
-            "async2sync",
-            "chformal -lower",
-            "opt_expr",
-            "opt_clean",
-            "write_rtlil prepared.il",
+            *_preparation(cut),
             "memory_map",
             "dffunmap",
             "opt_clean",
@@ -173,6 +156,29 @@ def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
         ],
         folder,
     )
+
+
+def _preparation(cut: Collection[str]) -> list[str]:
+    """Commands of Yosys that read ``design.il`` and leave one module with its parts cut, of cells that can be shown."""
+    return [
+        "read_rtlil design.il",
+        f"hierarchy -top {TOP}",
+        "proc",
+        "flatten",
+        f"delete -output w:* w:{BROKEN}* %d",
+        "opt_clean",
+        "memory_collect",
+        # reads become asynchronous, with registers of their own that keep their enables
+        "memory_nordff",
+        *(f"delete {_cells(each)}" for each in cut),
+        "setundef -undriven -expose",
+        "setundef -init -zero",
+        "opt_clean",
+        "async2sync",
+        "chformal -lower",
+        "opt_expr",
+        "opt_clean",
+    ]
 
 
 def _cells(cut: str) -> str:
@@ -230,9 +236,7 @@ def _constant(graph: bytes) -> bool:
 def _abc(folder: Path, commands: list[str]) -> str:
     """Run commands of ABC, and give what it prints."""
     arguments = [str(_abc_program()), "-q", "; ".join(commands)]
-    return subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    ).stdout
+    return processes.run(arguments, folder).stdout
 
 
 @cache
