@@ -81,6 +81,10 @@ class LazyGroup(click.Group):
             _complain(str(error))
         except OSError as error:
             _complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        except Exception as error:
+            if not _lacks_memory(error):
+                raise
+            _complain("there is not enough memory for this: end other programs, or take smaller parameters")
         sys.exit(2)
 
 
@@ -109,6 +113,16 @@ def _stopped_by_signals() -> Iterator[None]:
     finally:
         for one in ours:
             signal.signal(one, usual[one])
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Tell whether memory did not suffice: libraries that cannot be loaded or begun have exceptions of their own."""
+    signs = "failed to map segment", "allocate memory", "bad_alloc", "can't start new thread"
+    return error is not None and (
+        isinstance(error, MemoryError)
+        or any(sign in str(error) for sign in signs)
+        or _lacks_memory(error.__cause__ or error.__context__)
+    )
 
 
 def _complain(message: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...golden.errors import UserError
+from ...golden.files import whole
 from .faults import Fault
 
 Status = Literal["killed", "equivalent", "survived", "undecided"]
@@ -95,7 +96,8 @@ class Record:
     def begin(self) -> None:
         """Write the file as far as it is known, so that `add` can append to it."""
         lines = self._lines or [json.dumps({"campaign": self._header}).encode()]
-        self._path.write_bytes(b"".join(line + b"\n" for line in lines))
+        with whole(self._path) as made:
+            made.write_bytes(b"".join(line + b"\n" for line in lines))
 
     def add(self, result: Result) -> None:
         """Append a result."""
