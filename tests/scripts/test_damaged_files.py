@@ -207,3 +207,13 @@ def test_a_damaged_file(kind, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_many_damaged_files(kind, tmp_path):
     fuzz(kind, tmp_path, EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("9" * 5000 + ",good", "is not a label"), ('0,"' + "x" * 200_000, "line 3")]
+)
+def test_a_sentence_beyond_what_python_reads(tmp_path, line, said):
+    name, write, reader = FORMATS["CSV of sentences"]
+    write(tmp_path / name)
+    (tmp_path / name).write_text(f"0,bad\n1,good\n{line}\n")
+    assert said in read(tmp_path / name, reader)
