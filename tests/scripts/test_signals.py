@@ -109,6 +109,8 @@ RUNS = {
     "demo": ("demo -o out --force", 60),
 }
 """Commands, and about how many seconds they take."""
+STOPS = 12
+"""Stops of each command in the slow tests."""
 OLD = dict.fromkeys(("w.vcd", "out.safetensors", "a.png", "a.delta", "out/spec.json", "out/report.html"), b"old")
 
 
@@ -180,4 +182,4 @@ def test_a_stop_leaves_nothing_half_done(run, start, cache, tmp_path, scratch):
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_stops_at_many_moments(run, start, cache, tmp_path, scratch):
-    check_stops(run, 12, start, cache, tmp_path, scratch)
+    check_stops(run, STOPS, start, cache, tmp_path, scratch)

@@ -188,9 +188,8 @@ def _read(path: Path, classes: int, encoding: str = "utf-8") -> Texts:
     for number, (label, sentence) in enumerate(pairs, start=1):
         # beyond 4,300 digits int() gives up
         if not (label.isdecimal() and len(label) <= 40 and int(label) < classes and sentence.strip()):
-            raise UserError(
-                f"{path}, sentence {number}: {label[:40]!r}, {sentence[:40]!r} is not a label below {classes} and a text"
-            )
+            what = f"{label[:40]!r}, {sentence[:40]!r}"
+            raise UserError(f"{path}, sentence {number}: {what} is not a label below {classes} and a text")
         labels.append(int(label))
         sentences.append(sentence.strip())
     if not labels:
