@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
+from ..golden import processes
 from ..golden.errors import UserError
 
 SECTIONS = {
@@ -80,6 +81,10 @@ class LazyGroup(click.Group):
             _complain(str(error))
         except OSError as error:
             _complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        except Exception as error:
+            if not _lacks_memory(error):
+                raise
+            _complain("there is not enough memory for this: end other programs, or take smaller parameters")
         sys.exit(2)
 
 
@@ -95,11 +100,12 @@ def _stopped_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         ours = []
 
-    def stop(number: int, _: FrameType | None) -> NoReturn:
+    def stop(number: int, _: FrameType | None) -> None:
         for one in ours:
             signal.signal(one, signal.SIG_DFL)
-        raise Stopped(number)
+        processes.stop(Stopped(number))
 
+    processes.resume()
     for one in ours:
         signal.signal(one, stop)
     try:
@@ -107,6 +113,16 @@ def _stopped_by_signals() -> Iterator[None]:
     finally:
         for one in ours:
             signal.signal(one, usual[one])
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Tell whether memory did not suffice: libraries that cannot be loaded or begun have exceptions of their own."""
+    signs = "failed to map segment", "allocate memory", "bad_alloc", "can't start new thread"
+    return error is not None and (
+        isinstance(error, MemoryError)
+        or any(sign in str(error) for sign in signs)
+        or _lacks_memory(error.__cause__ or error.__context__)
+    )
 
 
 def _complain(message: str) -> None:

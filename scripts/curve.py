@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..golden.errors import UserError
+from ..golden.files import whole
 from ..golden.train.adapters.tune import Result
 from ..golden.train.zo.finetune import ZoResult
 
@@ -98,9 +97,6 @@ def _save(figure: Figure, title: str, path: Path) -> None:
     for axes in figure.axes:
         axes.grid(alpha=0.3)
     figure.suptitle(title, fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
-        whole = Path(scratch, f"whole{path.suffix}")
-        figure.savefig(whole, dpi=150)
-        os.replace(whole, path)
+    with whole(path) as made:
+        figure.savefig(made, dpi=150)
     plt.close(figure)

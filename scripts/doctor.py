@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from ..golden import processes
+
 _TIMEOUT_S = 20
 _OLDEST_PYTHON = (3, 11)
 
@@ -102,16 +104,7 @@ def _program(name: str, command: list[str], needed_for: str, remedy: str, requir
     if not shutil.which(command[0]):
         return missing
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = processes.run(command, seconds=_TIMEOUT_S, merged=True)
     except (OSError, subprocess.TimeoutExpired):
         return missing
     if done.returncode:

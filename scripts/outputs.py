@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..boards.vivado.package import refuse_existing, write
+from ..golden.files import whole
 
 RUNS = Path("build/runs")
 
@@ -76,8 +77,8 @@ class OutputFolder:
             write(texts, folder, force=True)
         if self.default:
             digests = self._written() | {name: _digest(text.encode()) for name, text in files.items()}
-            self._record.parent.mkdir(exist_ok=True)
-            self._record.write_text(json.dumps(digests, indent=1) + "\n")
+            with whole(self._record) as made:
+                made.write_text(json.dumps(digests, indent=1) + "\n")
         return list(files)
 
 

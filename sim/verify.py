@@ -70,10 +70,24 @@ def verify(
     rtl : Spec, optional
         Parameters of the RTL where they are to differ from golden's, to prove that the difference is seen.
     waves : Path, optional
-        New file for the waveforms.
+        File for the waveforms, see `refuse_waves`.
     """
     phases = scenario(spec, np.random.default_rng(seed), words)
     return verify_phases(spec, phases, simulator, seed, rtl, waves)
+
+
+def refuse_waves(waves: Path, force: bool = False) -> None:
+    """Refuse a file for waveforms that is there, unless forced, or whose folder is not.
+
+    Raises
+    ------
+    UserError
+        Naming the file or the folder.
+    """
+    if waves.exists() and not force:
+        raise UserError(f"{waves} exists: name another file for the waveforms, or --force to replace it")
+    if not waves.parent.is_dir():
+        raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
 
 
 def verify_phases(
@@ -85,10 +99,6 @@ def verify_phases(
     waves: Path | None = None,
 ) -> Verdict:
     """Run a block's bench with given phases, for instance with real data; see `verify`."""
-    if waves and waves.exists():
-        raise UserError(f"{waves} exists: name another file for the waveforms")
-    if waves and not waves.parent.is_dir():
-        raise UserError(f"there is no folder {waves.parent} for the waveforms: make it first")
     emitted = emit(rtl or spec)
     run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves)
     comparison = Comparison()

@@ -16,8 +16,8 @@ HOUSES = {
 }
 """Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
 
-BASE = {"block", "cache", "errors", "fixed", "packets", "settings"}
-"""Modules of golden that every area may import: a block's contract, settings as text, numbers, errors, the cache."""
+BASE = {"block", "cache", "errors", "files", "fixed", "packets", "processes", "settings"}
+"""Modules of golden that every area may import: a block's contract, settings as text, numbers, errors, cache, files."""
 MODELS = {"models", "datasets"}
 AREAS = {
     "golden": {

@@ -67,7 +67,7 @@ def write(files: dict[str, str], folder: Path, force: bool = False) -> list[str]
             (scratch / name).write_text(text)
         for name in files:
             os.replace(scratch / name, folder / name)
-    except OSError:
+    except BaseException:
         if missing:
             shutil.rmtree(missing, ignore_errors=True)
         raise

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..files import whole
 
 
 def load_state(path: Path) -> dict[str, Tensor]:
@@ -102,11 +101,8 @@ def save_state(
         If the file exists, unless forced.
     """
     refuse_existing(path, force)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
-        whole = Path(scratch) / "whole"
-        whole.write_bytes(_serialised(tensors, metadata))
-        os.replace(whole, path)
+    with whole(path) as made:
+        made.write_bytes(_serialised(tensors, metadata))
 
 
 def _serialised(tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str]) -> bytes:

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 @section(
     "Proof",
     option("--rule", "rules", multiple=True, metavar="NAME", help="A rule of the one BLOCK; by default all."),
-    option("--seconds", type=click.IntRange(1, 86400), default=120, show_default=True, help="Time for each rule."),
+    option(
+        "--seconds",
+        type=click.IntRange(1, 86400),
+        default=120,
+        show_default=True,
+        help="Time for each search for a proof.",
+    ),
     option("--counterexamples", type=PATH, metavar="DIR", help="New folder for waveforms and failing test benches."),
 )
 @section("Output", as_json)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..display import show_json
-from ..options import FILE, SEED, SectionedCommand, as_json, block, option, section, spec_of
+from ..options import FILE, SEED, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -19,9 +19,13 @@ from ..options import FILE, SEED, SectionedCommand, as_json, block, option, sect
     option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus"),
     option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of the stimulus and stalls."),
-    option("--waves", type=FILE, help="File for the waveforms; must not exist."),
 )
-@section("Output", as_json)
+@section(
+    "Output",
+    option("--waves", type=FILE, help="File for the waveforms."),
+    option("--force", is_flag=True, help="Replace it."),
+    as_json,
+)
 def command(
     block: str,
     settings: tuple[str, ...],
@@ -30,12 +34,18 @@ def command(
     words: int,
     seed: int,
     waves: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
-    from ...sim.verify import verify
+    if waves is None:
+        refuse_options(["force"], "no --waves")
+    from ...sim.verify import refuse_waves, verify
 
-    verdict = verify(spec_of(block, settings, preset), simulator, words, seed, waves=waves)
+    spec = spec_of(block, settings, preset)
+    if waves:
+        refuse_waves(waves, force)
+    verdict = verify(spec, simulator, words, seed, waves=waves)
     if as_json:
         show_json(dataclasses.asdict(verdict))
     else:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from ...golden import processes
 from .options import Options
 
 _Key = TypeVar("_Key")
@@ -96,6 +97,7 @@ def _without_sigint() -> Iterator[None]:
 
 def _begin() -> None:
     """Set up a process for trials: one thread, and an end with the command, even one that was killed."""
+    signal.signal(signal.SIGTERM, lambda *_: _end())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _limit_threads()
 
@@ -104,7 +106,13 @@ def _end_with_parent() -> None:
     parent = parent_process()
     assert parent is not None, "runs in a process of the pool"
     parent.join()
-    os._exit(1)  # the main thread may be in the middle of a trial
+    _end()
+
+
+def _end() -> NoReturn:
+    """End this process with the programs that it runs, even in the middle of a trial."""
+    processes.end_all()
+    os._exit(1)
 
 
 def _limit_threads() -> None:

@@ -119,7 +119,8 @@ class Bench:
             await self.wait(1)
         await self.wait(self._random.randint(least, most))
         assert not (phase["script"] and task.done()), f"{self.name}: the phase was over before the reset"
-        for one in (task, *self._sent):
+        tasks: list[Any] = [task, *self._sent]
+        for one in tasks:
             one.cancel()
         self._sent.clear()
 

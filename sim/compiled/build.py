@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from ...golden import processes
 from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
 from ..simulator import environment, find, require
@@ -100,16 +100,7 @@ def _step(command: list[str], folder: Path, env: dict[str, str], refusal: str) -
     """Run a step of the build in a folder; refuse with the first error that it printed."""
     # the program's full path: `env` holds the child's PATH, not the one that is searched for the child
     command = [shutil.which(command[0], path=env["PATH"]) or command[0], *command[1:]]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    done = processes.run(command, folder, env, merged=True)
     if done.returncode:
         printed = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
         raise UserError(f"{refusal}: {printed[0].strip() if printed else 'no message'}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import subprocess
 import tempfile
 import threading
 import weakref
@@ -13,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...golden import processes
 from ...golden.errors import UserError
 
 
@@ -44,18 +43,10 @@ class Simulator:
         self._messages = self.folder / "stderr"
         try:
             with self._messages.open("w") as messages:
-                self._process = subprocess.Popen(
-                    [program],
-                    cwd=self.folder,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=messages,
-                    text=True,
-                    encoding="utf-8",
-                )
+                self._process = processes.start([program], self.folder, messages)
         except OSError as problem:
             raise UserError(f"{program}: cannot be run: {problem.strerror}: build it again") from None
-        weakref.finalize(self, _end, self._process)
+        weakref.finalize(self, processes.end, self._process)
 
     def carry_out(self, commands: Sequence[str], timeout: float | None) -> dict[str, Any]:
         """Send commands and wait for their result.
@@ -88,6 +79,7 @@ class Simulator:
             self._process.stdin.flush()
             result: dict[str, Any] = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
+            processes.refuse_stopped()
             if late.is_set():
                 message = f"not done after {timeout} s: allow more time or fewer cycles"
             else:
@@ -104,12 +96,3 @@ class Simulator:
         printed = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         problems = [line for line in printed if "rror" in line] or printed[-1:]
         return problems[0].strip() if problems else f"the session has ended, with status {code}: start another"
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):  # what was not sent any more
-            if stream:
-                stream.close()

@@ -8,13 +8,13 @@ from ...hw import yosys
 from .checker import BROKEN
 
 
-def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: Path) -> None:
+def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: Path, preparation: list[str]) -> None:
     """Write the counterexample of a rule.
 
     Parameters
     ----------
     folder : Path
-        Holds ``prepared.il``, ``model.map`` and the witness ``OUTPUT.cex``.
+        Holds ``design.il``, ``model.aig``, ``model.map`` and the witness ``OUTPUT.cex``.
     top : str
         Name of the module.
     output : int
@@ -24,6 +24,8 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     keep : Path
         Folder for ``RULE.vcd``, ``RULE.v`` and ``RULE_tb.v``; it is made where it does not exist. The test bench ends
         with ``$fatal`` in the cycle in which the rule is broken, and without where it is not.
+    preparation : list of str
+        Commands of Yosys that make the module of ``model.map`` from ``design.il``.
     """
     keep.mkdir(parents=True, exist_ok=True)
     witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()
@@ -34,7 +36,7 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     (folder / "witness.aiw").write_text("\n".join(["1", "b0", start, *cycles, "."]) + "\n", encoding="utf-8")
     yosys.run(
         [
-            "read_rtlil prepared.il",
+            *preparation,
             "write_verilog -noattr netlist.v",
             "sim -clock clk -r witness.aiw -map model.map -vcd waves.vcd",
         ],

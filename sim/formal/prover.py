@@ -6,7 +6,6 @@ The latter finds an inductive invariant itself, so that rules need no help.
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Iterator
@@ -19,6 +18,7 @@ from typing import Literal
 
 from amaranth.back import rtlil
 
+from ...golden import processes
 from ...golden.errors import UserError
 from ...hw import yosys
 from .checker import BROKEN, Checker
@@ -33,6 +33,8 @@ _REDUCE = ("strash", "scleanup", "scorr")
 
 Sometimes that leaves nothing to prove.
 """
+_SHORT = {"pdr": 40, "pdr -t": 80}
+"""Seconds for which each search for an invariant is tried at first."""
 TOP = "checked"
 """Name of the module that is proved."""
 CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul r:A_SIGNED=1 %i"}
@@ -88,7 +90,7 @@ def prove(
     rules : collection of str
         Names of the rules to prove, beside the lemmas on which rules build; by default all.
     seconds : int
-        Time for each rule.
+        Time for each search for an invariant, of which there are two, and for a counterexample.
     keep : Path, optional
         Folder for a counterexample's waveform, netlist and test bench: ``RULE.vcd``, ``RULE.v``, ``RULE_tb.v``.
 
@@ -132,7 +134,7 @@ def prove_text(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), rules):
                 if proof.status == "broken" and keep:
-                    write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep)
+                    write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep, _preparation(cut))
                 yield proof
 
 
@@ -144,24 +146,7 @@ def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
     (folder / "design.il").write_text(text, encoding="utf-8")
     yosys.run(
         [
-            "read_rtlil design.il",
-            f"hierarchy -top {TOP}",
-            "proc",
-            "flatten",
-            f"delete -output w:* w:{BROKEN}* %d",
-            "opt_clean",
-            "memory_collect",
-            # reads become asynchronous, with registers of their own that keep their enables
-            "memory_nordff",
-            *(f"delete {_cells(each)}" for each in cut),
-            "setundef -undriven -expose",
-            "setundef -init -zero",
-            "opt_clean",
-            "async2sync",
-            "chformal -lower",
-            "opt_expr",
-            "opt_clean",
-            "write_rtlil prepared.il",
+            *_preparation(cut),
             "memory_map",
             "dffunmap",
             "opt_clean",
@@ -173,6 +158,29 @@ def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
         ],
         folder,
     )
+
+
+def _preparation(cut: Collection[str]) -> list[str]:
+    """Commands of Yosys that read ``design.il`` and leave one module with its parts cut, of cells that can be shown."""
+    return [
+        "read_rtlil design.il",
+        f"hierarchy -top {TOP}",
+        "proc",
+        "flatten",
+        f"delete -output w:* w:{BROKEN}* %d",
+        "opt_clean",
+        "memory_collect",
+        # reads become asynchronous, with registers of their own that keep their enables
+        "memory_nordff",
+        *(f"delete {_cells(each)}" for each in cut),
+        "setundef -undriven -expose",
+        "setundef -init -zero",
+        "opt_clean",
+        "async2sync",
+        "chformal -lower",
+        "opt_expr",
+        "opt_clean",
+    ]
 
 
 def _cells(cut: str) -> str:
@@ -210,15 +218,30 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
         if not witness.exists() and "No output" in said:
             return proof("proved", f"{DEPTH}-induction")
     else:
-        search = [f"pdr -T {seconds}", f"write_cex -a {witness}"]
-        said = _abc(folder, [f"read_aiger {reduced}", "strash", *search])
-        if "Property proved" not in said and not witness.exists():
-            # a rule that breaks after many cycles is found sooner by looking for no more than that
-            deep = [f"bmc3 -F {DEEP} -T {seconds}", f"write_cex -a {witness}"]
-            _abc(folder, [f"read_aiger {reduced}", "strash", *deep])
+        # at the end: a rule that breaks after many cycles is found sooner by looking for no more than that
+        for search in (*_searches(seconds), f"bmc3 -F {DEEP} -T {seconds}"):
+            said = _abc(folder, [f"read_aiger {reduced}", "strash", search, f"write_cex -a {witness}"])
+            if "Property proved" in said:
+                return proof("proved", "reachability")
+            if witness.exists():
+                break
     if witness.exists():
         return proof("broken", "", len(witness.read_text(encoding="utf-8").splitlines()) - 2)
-    return proof("proved", "reachability") if "Property proved" in said else proof("open", "")
+    return proof("open", "")
+
+
+def _searches(seconds: int) -> Iterator[str]:
+    """List the searches for an invariant in the order in which they are tried, each with its time.
+
+    The second one begins without most of the registers and brings back those that it needs: it proves rules of a large
+    block that depend on little of it, such as its counters, where the first finds nothing in minutes. Others take it
+    twice the time of the first, or more: so each begins with a short time.
+    """
+    for search, short in _SHORT.items():
+        yield f"{search} -T {min(short, seconds)}"
+    for search, short in _SHORT.items():
+        if seconds > short:
+            yield f"{search} -T {seconds}"
 
 
 def _constant(graph: bytes) -> bool:
@@ -230,9 +253,7 @@ def _constant(graph: bytes) -> bool:
 def _abc(folder: Path, commands: list[str]) -> str:
     """Run commands of ABC, and give what it prints."""
     arguments = [str(_abc_program()), "-q", "; ".join(commands)]
-    return subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    ).stdout
+    return processes.run(arguments, folder).stdout
 
 
 @cache

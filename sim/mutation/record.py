@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...golden.errors import UserError
+from ...golden.files import whole
 from .faults import Fault
 
 Status = Literal["killed", "equivalent", "survived", "undecided"]
@@ -94,7 +95,8 @@ class Record:
         self.results[result.number] = result
         if not self._begun:
             lines = self._lines or [json.dumps({"campaign": self._header}).encode()]
-            self._path.write_bytes(b"".join(line + b"\n" for line in lines))
+            with whole(self._path) as made:
+                made.write_bytes(b"".join(line + b"\n" for line in lines))
             self._begun = True
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(result)) + "\n")

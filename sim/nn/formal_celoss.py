@@ -14,8 +14,9 @@ SPEC = CelossSpec()
 def check(checker: Checker, spec: CelossSpec) -> None:
     """Add the rules."""
     m, given, result, label = checker.m, checker.payload("i"), checker.payload("o"), checker.payload("label")
-    checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
+    inside = checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.words("i", "o", capacity=spec.latency, drained=spec.latency, only="last")
+    checker.takes("i", (inside == 0) & checker.streams["label"].valid)
     checker.progress(1)
     checker.rule("label_taken", checker.moves("label") == (checker.moves("i") & given.last))
     checker.rule("label_waited_for", ~checker.moves("i") | checker.streams["label"].valid)

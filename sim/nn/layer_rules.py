@@ -1,8 +1,8 @@
-"""Rules of a layer block: its samples and its parameters, counted."""
+"""Rules of a layer block: its samples, its parameters and its outputs, counted."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Mux, Signal, Value
 
 from ...golden.nn.layer_block import LayerBlockSpec
 from ..formal.checker import Checker
@@ -11,18 +11,24 @@ CUT = ("memories", "multipliers")
 """Nothing that is counted depends on parameters or activations."""
 
 
-def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
+def layer_rules(checker: Checker, spec: LayerBlockSpec) -> tuple[Value, Value]:
     """Add the rules of `fc` and `conv`.
 
     Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer) and ``load_between``
-    (parameters are taken between samples). How many outputs a sample has, and that inputs are taken before long, are
-    left to the bench: the engine finds no proof in its time.
+    (parameters are taken between samples). The outputs are left to `output_rules`.
 
     Parameters
     ----------
     checker : Checker
     spec : LayerBlockSpec
         Small parameters.
+
+    Returns
+    -------
+    Value
+        High while the parameters are there, whole.
+    Value
+        Number of the sample's next input.
     """
     m, load = checker.m, checker.streams["load"]
     beats, inputs = spec.mapping.frozen_beats, spec.sample_inputs
@@ -36,3 +42,29 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     begins = checker.moves("i") & (value == 0)
     checker.rule("i_begins", ~begins | (loaded & ~asked))
     checker.rule("load_between", ~checker.moves("load") | (value == 0))
+    return loaded, value
+
+
+def output_rules(checker: Checker, spec: LayerBlockSpec) -> None:
+    """Add the rules of `layer_rules`, and those of outputs and of hanging, which are proved of a single input alone.
+
+    A sample's outputs are owed as its last input is taken. At most those of three samples are, and one more: one
+    sample's outputs wait to be read behind the last output of the one before, and two have come in. Rules
+    ``o_words_made``, ``o_words_lost``, ``load_behind`` (parameters are taken as the last output is on offer) and, for
+    nothing hangs, ``o_comes``, ``i_taken`` and ``load_taken``.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : LayerBlockSpec
+        The smallest parameters.
+    """
+    loaded, value = layer_rules(checker, spec)
+    load, i, o = (checker.streams[name] for name in ("load", "i", "o"))
+    whole = checker.moves("i") & (value == spec.sample_inputs - 1)
+    outputs, slow = spec.sample_outputs, spec.latency
+    owed = checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
+    checker.rule("load_behind", ~checker.moves("load") | (owed <= outputs + 1))
+    checker.passes("o_comes", (owed != 0) & o.ready & ~o.valid, slow)
+    checker.passes("i_taken", loaded & i.valid & ~i.ready & (~load.valid | (value != 0)) & o.ready, slow)
+    checker.passes("load_taken", load.valid & ~load.ready & (value == 0) & o.ready, 2 * slow)

@@ -64,6 +64,8 @@ VALUES = {
 """Values that may be right, by name of the parameter."""
 CHOICES = ("method", "data")
 """Parameters that decide which others have a meaning."""
+EXAMPLES = int(os.environ.get("FABTUNE_FUZZ", 800))
+"""Random lines of each command in the slow tests."""
 FILES = ("precious.png", "precious.safetensors", "random.bin", "random.npz", "random.safetensors")
 
 
@@ -172,4 +174,4 @@ def test_any_command_line(words):
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_many_command_lines(words):
-    fuzz(words, 800)
+    fuzz(words, EXAMPLES)

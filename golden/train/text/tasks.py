@@ -186,10 +186,10 @@ def _read(path: Path, classes: int, encoding: str = "utf-8") -> Texts:
     pairs = list(kinds.get(path.suffix, _blanks)(_lines(path, encoding)))
     sentences, labels = [], []
     for number, (label, sentence) in enumerate(pairs, start=1):
-        if not (label.isdecimal() and int(label) < classes and sentence.strip()):
-            raise UserError(
-                f"{path}, sentence {number}: {label!r}, {sentence[:40]!r} is not a label below {classes} and a text"
-            )
+        # beyond 4,300 digits int() gives up
+        if not (label.isdecimal() and len(label) <= 40 and int(label) < classes and sentence.strip()):
+            what = f"{label[:40]!r}, {sentence[:40]!r}"
+            raise UserError(f"{path}, sentence {number}: {what} is not a label below {classes} and a text")
         labels.append(int(label))
         sentences.append(sentence.strip())
     if not labels:
@@ -215,8 +215,12 @@ def _tabs(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _commas(lines: list[str]) -> Iterator[tuple[str, str]]:
-    for row in csv.reader(lines):
-        yield (row[0], ",".join(row[1:])) if row else ("", "")
+    reader = csv.reader(lines)
+    try:
+        for row in reader:
+            yield (row[0], ",".join(row[1:])) if row else ("", "")
+    except csv.Error as error:
+        raise UserError(f"line {reader.line_num} of a CSV file: {error}: is a quote left open?") from None
 
 
 def _blanks(lines: list[str]) -> Iterator[tuple[str, str]]:

@@ -29,13 +29,18 @@ def test_verify_fails_when_the_rtl_is_another(fabtune, fast_simulator, monkeypat
     assert "golden" in err
 
 
-def test_waveforms_are_kept_and_never_replaced(fabtune, tmp_path, simulator):
+def test_waveforms_are_kept_and_replaced_only_by_force(fabtune, tmp_path, simulator, monkeypatch):
     waves = ("verify", "urng", "--set", "n=3", "--words", 20, "--simulator", simulator, "--waves", "w.vcd")
     assert fabtune(*waves)[0] == 0
     assert (tmp_path / "w.vcd").stat().st_size > 1000
-    status, _, err = fabtune(*waves)
+    with monkeypatch.context() as patch:
+        patch.setattr("fabtune.sim.verify.scenario", None)  # refused before any work
+        status, _, err = fabtune(*waves)
     assert status == 2
     assert "w.vcd exists" in err
+    (tmp_path / "w.vcd").write_text("old")
+    assert fabtune(*waves, "--force")[0] == 0
+    assert (tmp_path / "w.vcd").stat().st_size > 1000
 
 
 def test_a_simulator_that_is_not_there_is_named_with_its_remedy(fabtune, monkeypatch):
@@ -52,6 +57,7 @@ MISTAKES = {
     "verify urng --seed 99999999999999999999999": "'--seed': 99999999999999999999999 is not in the range",
     "verify urng --words 0": "Invalid value for '--words'",
     "verify urng --waves nodir/w.vcd": "there is no folder nodir",
+    "verify urng --force": "--force has no meaning with no --waves",
 }
 
 

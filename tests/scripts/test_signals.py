@@ -1,0 +1,185 @@
+"""Commands that are stopped at any moment: one line, no processes, whole files or none, a cache that is good."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in Linux' /proc")
+
+# a shell's background command ignores SIGINT, and so do all that it starts
+STARTED = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from fabtune.scripts.cli import main; main(prog_name='fabtune')"
+)
+LINES = {signal.SIGINT: "fabtune: interrupted\n", signal.SIGTERM: "fabtune: terminated\n"}
+
+
+@pytest.fixture
+def cache(tmp_path_factory):
+    """An empty cache."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def start(tmp_path, cache):
+    """Start a command in a session and with a cache of its own."""
+    running = []
+
+    def begin(*arguments):
+        program = [sys.executable, "-c", STARTED, *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        own = {"cwd": tmp_path, "env": os.environ | {"FABTUNE_CACHE": str(cache)}, "start_new_session": True}
+        running.append(subprocess.Popen(program, **own, **pipes))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.kill()
+        one.communicate()
+
+
+def others_of(process):
+    """Processes of a session beside its first, without those that ended and that nobody has waited for."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue  # ended in the meantime
+        if int(session) == process.pid != int(folder.name) and state != "Z":
+            found.append((folder / "cmdline").read_text())
+    return found
+
+
+def until(condition):
+    """Wait for a condition, at most some minutes."""
+    for _ in range(4000):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the condition does not come")
+
+
+def catches(process, number):
+    """Whether a process has a handler for a signal."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_trials_end_with_their_command(start, tmp_path, number):
+    process = start("table", "fedspzo", "--processes", "2", "--seeds", "9")
+    until(lambda: sum("spawn_main" in one for one in others_of(process)) == 2)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=200)
+    assert out == ""
+    if number in LINES:
+        assert (process.returncode, err) == (128 + number, LINES[number])
+    until(lambda: not others_of(process))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", LINES)
+def test_a_fine_tuning_that_is_stopped_leaves_no_file(start, cache, tmp_path, number):
+    process = start("tune", "--method", "mezo", "--steps", "1000000", "-o", "tuned.safetensors", "--plot", "a.png")
+    until(lambda: catches(process, signal.SIGTERM) and list(cache.glob("pretrained/*.safetensors")))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=200)
+    assert (process.returncode, out, err) == (128 + number, "", LINES[number])
+    assert list(tmp_path.iterdir()) == []
+
+
+RUNS = {
+    "emit": ("emit pezo --board kv260 -o out --force", 3),
+    "estimate": ("estimate urng", 5),
+    "verify": ("verify urng --words 50 --waves w.vcd --force", 20),
+    "tune": ("tune --epochs 3 -o out.safetensors --plot a.png --force", 8),
+    "tune, zeroth order": ("tune --method pezo-otf --steps 200 -o out.safetensors --delta a.delta --force", 8),
+    "tune, RTL": ("tune --engine rtl --epochs 1 -o out.safetensors --force", 60),
+    "prove": ("prove urng", 10),
+    "mutate": ("mutate urng --faults 4 --words 50 -o a.jsonl", 30),
+    "table": ("table fedspzo --processes 2 --seeds 2", 20),
+    "demo": ("demo -o out --force", 60),
+}
+"""Commands, and about how many seconds they take."""
+STOPS = 12
+"""Stops of each command in the slow tests."""
+OLD = dict.fromkeys(("w.vcd", "out.safetensors", "a.png", "a.delta", "out/spec.json", "out/report.html"), b"old")
+
+
+def contents(folder):
+    """Bytes of all files by their paths; of a waveform without its date."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: data.partition(b"$timescale")[2] or data for name, data in found.items()}
+
+
+def stop_at(process, number, delay):
+    """Send a signal to a command so many seconds after it can be stopped; False where it has ended before."""
+    until(lambda: process.poll() is not None or catches(process, signal.SIGTERM))
+    try:
+        process.wait(delay)
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+    out, err = process.communicate(timeout=200)
+    if process.returncode in (0, 1):
+        return False
+    assert (process.returncode, err) == (128 + number, LINES[number])
+    assert out == ""
+    return True
+
+
+def check_stops(run, stops, start, cache, tmp_path, scratch):
+    line, seconds = RUNS[run]
+    rng = random.Random(run)
+    for name, data in OLD.items():
+        if name.partition("/")[0] in line.split():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(data)
+    before, seen = contents(tmp_path), []
+    for stop in range(stops):
+        process = start(*line.split(), "--json")
+        stopped = stop_at(process, list(LINES)[stop % 2], rng.uniform(0, seconds))
+        until(lambda process=process: not others_of(process))
+        assert [path for path in scratch.iterdir() if "torchinductor" not in path.name] == []
+        assert list(cache.rglob(".making-*")) == []
+        seen.append(contents(tmp_path))
+        if not stopped and run != "mutate":
+            for path in before:
+                (tmp_path / path).write_bytes(before[path])
+    if run != "table":  # takes minutes
+        process = start(*line.split(), "--json")
+        _, err = process.communicate(timeout=400)
+        assert process.returncode in (0, 1), err
+        assert err.count("\n") <= 1
+    after = contents(tmp_path)
+    for files in seen:
+        assert files.keys() <= after.keys()
+        for name, data in files.items():
+            # the record of a campaign grows
+            assert data in (before.get(name), after[name]) or (name == "a.jsonl" and after[name].startswith(data)), name
+
+
+@pytest.fixture
+def scratch(tmp_path_factory, monkeypatch):
+    """Folder for temporary files."""
+    folder = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("run", ["emit", "estimate", "verify", "tune", "prove"])
+def test_a_stop_leaves_nothing_half_done(run, start, cache, tmp_path, scratch):
+    check_stops(run, 2, start, cache, tmp_path, scratch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS)
+def test_stops_at_many_moments(run, start, cache, tmp_path, scratch):
+    check_stops(run, STOPS, start, cache, tmp_path, scratch)
