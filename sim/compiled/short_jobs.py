@@ -68,6 +68,11 @@ class ShortTuning:
     seed : int
         Seed of network, adapters, samples and order.
     variation : TuningVariation
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        The core's counters at the end.
     """
 
     def __init__(self, spec: InstantftSpec, seed: int, variation: TuningVariation | None = None) -> None:
@@ -91,7 +96,7 @@ class ShortTuning:
             batches.append(one.logits)
             images.append(adapters_image(spec.mapping, golden.adapters))
         self._images, self._logits = np.stack(images), np.concatenate(batches)
-        self._counts = {"batches": len(images), "misses": samples, "saturations": golden.saturations}
+        self.counts = {"batches": len(images), "misses": samples, "saturations": golden.saturations}
         self._adapters = golden.adapters.flat.copy()
         self._outputs = golden.logits(values_of(spec, self.job.inputs))
 
@@ -114,7 +119,7 @@ class ShortTuning:
             "cycles": 0 < tuned.finished.cycles < device.simulated - before,
             "adapters of a batch": np.array_equal(traced, self._images),
             "logits": np.array_equal(np.asarray(tuned.logits), self._logits),
-            "counters": not wrong_counts(tuned.finished, self._counts),
+            "counters": not wrong_counts(tuned.finished, self.counts),
             "adapters": np.array_equal(driver.adapters().flat, self._adapters),
             "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
         }
@@ -164,6 +169,11 @@ class ShortTraining:
     seed : int
         Seed of network, samples, order, position and deltas.
     variation : TrainingVariation
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        The core's counters at the end.
     """
 
     def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
@@ -190,7 +200,7 @@ class ShortTraining:
             self._steps += step
             images.append(spec.layout.deltas(golden.rows).image)
         self._images = np.stack(images)
-        self._counts = counts_of(golden, len(self.job.steps))
+        self.counts = counts_of(golden, len(self.job.steps))
         self._rows = golden.rows
         self._outputs = golden.logits(values_of(spec, self.job.inputs))
 
@@ -212,7 +222,7 @@ class ShortTraining:
             "cycles": 0 < trained.finished.cycles < device.simulated - before,
             "deltas of a step": np.array_equal(traced, self._images),
             "records": len(slopes) == len(self._steps) and all(map(same, slopes, self._steps)),
-            "counters": not wrong_counts(trained.finished, self._counts),
+            "counters": not wrong_counts(trained.finished, self.counts),
             "deltas": np.array_equal(driver.deltas(), self._rows),
             "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
         }

@@ -23,6 +23,10 @@ _SOURCE = re.compile(r'^(\s*attribute \\src )"(.*)"$', re.MULTILINE)
 _FILE = re.compile(r"\b(hw/[\w/]+\.py):\d")
 _TOP_FILE = "hw/top.py"
 """The top module, with whose lines what it instantiates is marked too."""
+_MADE_BY = "made_by"
+"""Attribute of a cell: the Python files with whose lines it was made, without those of the instances around it."""
+_OWN_CELL = re.compile(r'(?:  attribute \\src "(.*)"\n)?(?:  attribute (?!\\src).*\n)*  cell \$.*$', re.MULTILINE)
+_COMPONENT = re.compile(rf'  attribute \\{_MADE_BY} "(.*)"\n(?:  attribute .*\n)*  cell \S+ (\S+)$', re.MULTILINE)
 _CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
 _CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
 """Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
@@ -71,7 +75,10 @@ class Fault:
     wire : str
         Named wire and bit of it to which the port is connected, ``o_valid[0]``; empty where there is none.
     source : str
-        Lines of Python that made the cell: ``hw/zo/perturb.py:63``, several with ``|`` between them.
+        Lines of Python that made the cell, and the instances around it: ``hw/zo/perturb.py:63``, several with ``|``
+        between them.
+    files : tuple of str
+        Components to which the cell belongs: the Python files that made it, without those of the instances.
     """
 
     mode: str
@@ -82,17 +89,13 @@ class Fault:
     control: int
     wire: str
     source: str
+    files: tuple[str, ...]
 
     def command(self, module: str) -> str:
         """Write the pass that makes the fault."""
         control = f" -ctrlbit {self.control}" if self.control >= 0 else ""
         place = f"-module {module} -cell {self.cell} -port {self.port} -portbit {self.bit}"
         return f"mutate -mode {self.mode} {place}{control}"
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Python files of `source`: the components to which the cell belongs."""
-        return tuple(dict.fromkeys(place.partition(":")[0] for place in self.source.split("|") if place))
 
     def __str__(self) -> str:
         what = _MODES[self.mode].format(self.control)
@@ -117,11 +120,12 @@ def prepared(text: str, top: str) -> str:
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(_SOURCE.sub(_short, text), encoding="utf-8")
+        yosys.run(["read_rtlil design.il", f"hierarchy -top {top}", "proc", "write_rtlil cells.il"], folder)
+        cells = (folder / "cells.il").read_text(encoding="utf-8")
+        (folder / "cells.il").write_text(_OWN_CELL.sub(_marked, cells), encoding="utf-8")
         yosys.run(
             [
-                "read_rtlil design.il",
-                f"hierarchy -top {top}",
-                "proc",
+                "read_rtlil cells.il",
                 "flatten -separator _ -noscopeinfo",
                 "pmuxtree",
                 "opt",
@@ -147,6 +151,12 @@ def _short(match: re.Match[str]) -> str:
     return f'{match[1]}"{"|".join(own)}"'
 
 
+def _marked(match: re.Match[str]) -> str:
+    """Mark a cell with the file that made it: behind `flatten` its lines are with those of all instances around it."""
+    files = dict.fromkeys(_FILE.findall(match[1] or ""))
+    return f'  attribute \\{_MADE_BY} "{" ".join(files)}"\n{match[0]}'
+
+
 def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> list[Fault]:
     """List faults, sampled evenly over the cells; the same for the same netlist, count, seed and component.
 
@@ -168,11 +178,12 @@ def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> li
     """
     cells = "*"
     if component:
-        known = sorted(set(_FILE.findall(made.text)) - {_TOP_FILE})
+        known = sorted({file for files in _components(made).values() for file in files})
         if component not in known:
             name = made.emitted.top
             raise UserError(f"no cell of {name} comes from {component!r}: choose from {', '.join(known)}")
-        cells = f"a:src=*{component}:*"
+        cells = f"a:{_MADE_BY}=*{component}*"
+    components = _components(made)
     kinds = {cell: kind for kind, cell in _CELL.findall(made.text)}
     asked = 2 * count
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
@@ -182,14 +193,19 @@ def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> li
             command = f"mutate -list {asked} -seed {seed % (1 << 31)} -o list {_CELLS.format(cells)}"
             yosys.run(["read_rtlil netlist.il", command], folder)
             lines = (folder / "list").read_text(encoding="utf-8").splitlines()
-            listed = dict.fromkeys(_parse(line, kinds) for line in lines)
+            listed = dict.fromkeys(_parse(line, kinds, components) for line in lines)
             found = [fault for fault in listed if fault.port not in _CLOCKS]
             if len(found) >= count or len(lines) < asked:
                 return found[:count]
             asked *= 2
 
 
-def _parse(line: str, kinds: dict[str, str]) -> Fault:
+def _components(made: Netlist) -> dict[str, tuple[str, ...]]:
+    """Files that made each cell, by the cell's name."""
+    return {cell: tuple(files.split()) for files, cell in _COMPONENT.findall(made.text)}
+
+
+def _parse(line: str, kinds: dict[str, str], components: dict[str, tuple[str, ...]]) -> Fault:
     words = line.split()[1:]
     told: dict[str, str] = {}
     sources = []
@@ -207,6 +223,7 @@ def _parse(line: str, kinds: dict[str, str]) -> Fault:
         control=int(told.get("ctrlbit", -1)),
         wire=f"{told['wire']}[{told['wirebit']}]" if "wire" in told else "",
         source="|".join(dict.fromkeys(one for one in sources if not one.startswith(_TOP_FILE))),
+        files=components.get(told["cell"]) or components.get(f"\\{told['cell']}", ()),
     )
 
 

@@ -1,5 +1,6 @@
 """Both cores on hostile buses: every seed ends right or in the right error, and then a whole job is right."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,61 +12,103 @@ from fabtune.boards.host.driver import CoreError
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import Command, Error
 from fabtune.golden.cores.zotrain import ZotrainSpec
-from fabtune.golden.zo.split import Split
 from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
-from fabtune.sim.compiled.hostile import CalmRun, calm_run, hostile_dram, run_trial, wrong_error
+from fabtune.sim.compiled.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
+from fabtune.sim.compiled.refusals import refusal_findings
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.compiled.short_jobs import ShortTraining, ShortTuning
+from fabtune.sim.compiled.short_jobs import ShortTraining, short_jobs
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 
 
-def _adapters(raw: bool = False, **settings: Any) -> ShortTuning:
-    spec = InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=64, **settings)
-    return ShortTuning(spec, seed=1, raw=raw)
+def _adapters(**settings: Any) -> InstantftSpec:
+    return InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=64, **settings)
 
 
-def _zeroth_order(split: Split | None = None, **settings: Any) -> ShortTraining:
-    spec = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72, **settings)
-    return ShortTraining(spec, 1, split=split or Split())
+def _zeroth_order(**settings: Any) -> ZotrainSpec:
+    return ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72, **settings)
 
 
-JOBS = {
+CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "instantft": _adapters,
     "zotrain": _zeroth_order,
-    "instantft, raw": lambda: _adapters(raw=True),
     "instantft, two ports": lambda: _adapters(ports=2),
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
-    "zotrain, two parts": lambda: _zeroth_order(Split(2, 2, 2)),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
 }
-FEW, MANY = range(10), range(10, 160)
+FEW, MANY = range(12), range(12, 222)
+CYCLES = {
+    "instantft": {"base": 6874},
+    "zotrain": {"base": 6614},
+}
 
 
 @cache
-def _prepared(name: str) -> tuple[Path, Any, CalmRun]:
-    job = JOBS[name]()
-    program = build(emit(job.spec).verilog, job.spec.name, getattr(job.spec, "ports", 1))
-    return program, job, calm_run(program, job)
+def _program(name: str) -> Path:
+    spec = CORES[name]()
+    return build(emit(spec).verilog, spec.name, getattr(spec, "ports", 1))
+
+
+@cache
+def _jobs(name: str) -> dict[str, tuple[Path, Any, CalmRun]]:
+    """Jobs of a core, and their figures on a memory without faults, where all of them are right."""
+    program = _program(name)
+    return {job: (program, made, calm_run(program, made)) for job, made in short_jobs(CORES[name]()).items()}
+
+
+def _trial(name: str, seed: int) -> Trial:
+    jobs = list(_jobs(name).values())
+    return run_trial(*jobs[seed % len(jobs)], seed)
 
 
 @pytest.mark.parametrize("seed", FEW)
 @pytest.mark.parametrize("name", ["instantft", "zotrain"])
 def test_a_core_survives(name: str, seed: int) -> None:
-    trial = run_trial(*_prepared(name), seed)
-    assert not trial.findings
+    assert not _trial(name, seed).findings
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", CORES)
 def test_a_core_survives_many(name: str) -> None:
     """1,050 seeds in all, beside those of every run."""
-    prepared = _prepared(name)
-    trials = [run_trial(*prepared, seed) for seed in MANY]
+    trials = [_trial(name, seed) for seed in MANY]
     assert [trial for trial in trials if trial.findings] == []
     ends = {trial.ended for trial in trials}
     assert {"right", "reset", "read_slverr", "read_decerr", "write_slverr", "write_decerr"} <= ends
+
+
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_jobs_reach_what_is_rare(name: str) -> None:
+    """Values and coefficients are clipped, the generator begins again, and a network is cut at every stage."""
+    made = {job: one for job, (_, one, _) in _jobs(name).items()}
+    assert made["clipped"].counts["saturations"] > 100
+    assert made["base"].counts["saturations"] == 0
+    if name == "zotrain":
+        assert made["clipped"].counts["coefficients_clipped"] > 0
+        assert {job for job in made if job.startswith("cut")} >= {"cut 1", "cut 2", "cut 3"}
+        late = made["late"].job
+        assert late.position > made["late"].spec.source.period - 200
+
+
+@pytest.mark.parametrize("name", CYCLES)
+def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
+    """A change of the RTL that makes it slower or faster is meant, or is a fault."""
+    for job, cycles in CYCLES[name].items():
+        assert _jobs(name)[job][2].cycles == cycles
+
+
+@pytest.mark.parametrize(
+    "name", ["instantft", "zotrain", pytest.param("instantft, cache on the chip", marks=pytest.mark.slow)]
+)
+def test_a_core_refuses_what_golden_refuses(name: str) -> None:
+    assert refusal_findings(_program(name), CORES[name](), seed=1) == []
+
+
+def test_a_limit_that_differs_is_found() -> None:
+    other = _adapters().__class__(network=NETWORK, lanes=16, batch=5, cache_entries=64)
+    found = refusal_findings(_program("instantft"), other, seed=1)
+    assert any("'batch': 5" in finding for finding in found)
 
 
 def test_trials_follow_from_their_seed() -> None:
@@ -73,8 +116,7 @@ def test_trials_follow_from_their_seed() -> None:
     assert drawn[3] == hostile_dram(np.random.default_rng(3))
     assert {one.aw_order for one in drawn} == {"any", "with_w", "behind_w"}
     assert {one.latency for one in drawn} >= {1, 1000}
-    prepared = _prepared("zotrain")
-    assert run_trial(*prepared, 5) == run_trial(*prepared, 5)
+    assert _trial("zotrain", 5) == _trial("zotrain", 5)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +142,7 @@ def test_an_error_is_compared_with_the_first_bad_response(code: Error, address: 
 
 
 def test_a_wrong_job_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, job, calm = _prepared("zotrain")
+    program, job, calm = _jobs("zotrain")["base"]
     other = ShortTraining(job.spec, seed=2)
     monkeypatch.setattr(other, "load", job.load)
     trial = run_trial(program, other, calm, 1, Dram())
