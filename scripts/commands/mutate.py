@@ -66,9 +66,15 @@ def command(
     inputs; those that are equivalent do not count. Results are kept as they come, and a second run goes on where the
     first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
 
+    A whole core runs jobs in the compiled simulator, also on hostile buses, and commands near every limit. No proof is
+    tried of what passes these: it is undecided.
+
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """
-    from ...sim.mutation.campaign import Campaign, Settings, refuse_unfit
+    from ...golden.cores.instantft import InstantftSpec
+    from ...golden.cores.zotrain import ZotrainSpec
+    from ...sim.mutation.campaign import Campaign, Settings
+    from ...sim.mutation.core_campaign import CoreCampaign, CoreSettings
     from ...sim.mutation.record import Result, score_of, scores_by_component
     from ...sim.mutation.summary import summary
 
@@ -77,9 +83,13 @@ def command(
         click.echo(summary(RECORDS))
         return
     spec = spec_of(block, settings, preset)
-    refuse_unfit(spec, simulator)
     path = output or RECORDS / f"{block}.jsonl"
-    campaign = Campaign(spec, Settings(faults, seed, words, seconds, simulator, component), path, force)
+    campaign: Campaign | CoreCampaign
+    if isinstance(spec, InstantftSpec | ZotrainSpec):
+        refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
+        campaign = CoreCampaign(spec, CoreSettings(faults, seed, component), path, force)
+    else:
+        campaign = Campaign(spec, Settings(faults, seed, words, seconds, simulator, component), path, force)
 
     def tell(result: Result) -> None:
         if not as_json:

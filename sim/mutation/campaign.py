@@ -18,7 +18,6 @@ from ... import __version__
 from ...golden.block import Spec
 from ...golden.cache import digest_of, package_version, source_digest
 from ...golden.errors import UserError
-from ...golden.registry import BLOCKS
 from ...hw.verilog import Emitted
 from ..bench.plan import bench_plan
 from ..scenario import scenario
@@ -29,8 +28,6 @@ from .record import Record, Result
 
 TOGETHER = 64
 """Faults in one design: it is built once for all of them."""
-_CORES = "cores"
-"""Area of the blocks whose bench takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -60,20 +57,6 @@ class Settings:
     component: str = ""
 
 
-def refuse_unfit(spec: Spec, simulator: str) -> None:
-    """Refuse a block that is too large for a campaign, and a simulator that is not there.
-
-    Raises
-    ------
-    UserError
-        With the blocks that are small enough, or the command that installs the simulator.
-    """
-    if spec.area() == _CORES:
-        small = ", ".join(name for name, kind in BLOCKS.items() if kind.area() != _CORES)
-        raise UserError(f"{spec.name} is a whole core, whose bench takes minutes for each fault: choose from {small}")
-    require(simulator)
-
-
 class Campaign:
     """Faults of a block, and the results so far; `run` goes on where an earlier run of the same campaign ended.
 
@@ -96,11 +79,11 @@ class Campaign:
     Raises
     ------
     UserError
-        See `refuse_unfit` and `Record`.
+        If the simulator is not there; and see `Record`.
     """
 
     def __init__(self, spec: Spec, settings: Settings, path: Path, force: bool = False) -> None:
-        refuse_unfit(spec, settings.simulator)
+        require(settings.simulator)
         self._spec, self._settings = spec, settings
         phases = scenario(spec, np.random.default_rng(settings.seed), settings.words)
         self._made = netlist(spec)

@@ -39,7 +39,7 @@ class CoreSettings:
         Python file to whose cells the sample is confined, see `faults.list_faults`; by default all.
     """
 
-    faults: int = 400
+    faults: int = 40
     seed: int = 0
     component: str = ""
 
