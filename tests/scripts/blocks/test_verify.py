@@ -96,7 +96,7 @@ def test_a_record_of_another_campaign_is_kept(fabtune, fast_simulator, tmp_path)
 
 def test_what_cannot_be_done_is_refused(fabtune):
     for line, told in (
-        (("zotrain",), "a whole core"),
+        (("zotrain", "--words", "10"), "--words has no meaning with zotrain, a whole core"),
         (("gone",), "there is no block"),
         ((), "there is no record in build/mutation: run fabtune mutate BLOCK"),
         (("--faults", "7"), "--faults has no meaning with no BLOCK"),

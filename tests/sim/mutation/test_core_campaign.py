@@ -1,0 +1,50 @@
+"""Campaigns of whole cores: jobs, refusals and hostile buses see what they should, and what is known is kept."""
+
+from pathlib import Path
+
+import pytest
+
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.errors import UserError
+from fabtune.sim.compiled import exercise
+from fabtune.sim.mutation import core_campaign as module
+from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
+from fabtune.sim.mutation.faults import Fault, Netlist, list_faults
+from fabtune.sim.mutation.record import Result, scores_by_component
+
+SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, cut_rows=72)
+
+
+def chosen(made: Netlist, count: int, seed: int, component: str) -> list[Fault]:
+    """A fault of the arithmetic, one of a limit, and one that only a bus with errors shows."""
+    found = list_faults(made, 100_000, seed, component)
+
+    def first(file: str, **wanted: object) -> Fault:
+        own = (one for one in found if file in one.files)
+        return next(one for one in own if all(getattr(one, name) == value for name, value in wanted.items()))
+
+    return [
+        first("hw/nn/mac.py", kind="$mul", port="Y", bit=12, mode="inv"),
+        first("hw/cores/zotrain.py", kind="$gt", port="Y", mode="const0"),
+        first("hw/axi/axi_read.py", kind="$sdffe", port="Q", mode="inv", wire="block_trainer_memory_error_address[12]"),
+    ]
+
+
+@pytest.mark.slow
+def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "list_faults", chosen)
+    monkeypatch.setattr(exercise, "TRIALS", 12)
+    told: list[Result] = []
+    campaign = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
+    results = campaign.run(told.append)
+    assert [one.status for one in results] == ["killed"] * 3
+    assert [one.by for one in results] == ["job", "refusals", "hostile bus"]
+    assert sorted(one.number for one in told) == [0, 1, 2]
+    parts = scores_by_component(results)
+    assert list(parts) == ["hw/axi/axi_read.py", "hw/cores/zotrain.py", "hw/nn/mac.py"]
+    # what is known is not found out again
+    again = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
+    monkeypatch.setattr(module, "build", None)
+    assert [one.status for one in again.run()] == ["killed"] * 3
+    with pytest.raises(UserError, match="another seed"):
+        CoreCampaign(SPEC, CoreSettings(faults=3, seed=1), tmp_path / "zotrain.jsonl")
