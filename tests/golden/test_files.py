@@ -20,10 +20,15 @@ def test_a_file_takes_its_place_at_the_end(tmp_path):
 
 def test_an_exception_leaves_what_was_there(tmp_path):
     (tmp_path / "old").write_text("old")
-    for path in (tmp_path / "old", tmp_path / "new" / "folder" / "file"):
-        with pytest.raises(KeyboardInterrupt), whole(path) as made:
+
+    def stopped(path):
+        with whole(path) as made:
             made.write_text("half")
             raise KeyboardInterrupt
+
+    for path in (tmp_path / "old", tmp_path / "new" / "folder" / "file"):
+        with pytest.raises(KeyboardInterrupt):
+            stopped(path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"old": "old"}
 
 
