@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from fabtune.golden.errors import UserError
 from fabtune.sim.formal.checker import Checker
-from fabtune.sim.formal.prover import prove
+from fabtune.sim.formal.prover import _searches, prove
 from fabtune.sim.simulator import environment, find
 
 FAULTS = {
@@ -101,6 +101,11 @@ def test_the_bench_does_not_fail_without_the_fault(tmp_path):
     sound.write_text(text)
     assert simulated(tmp_path / "bad", "o_words_lost", tmp_path).returncode == 0
     assert proof.cycles == bench.read_text().count("clk = 1;")
+
+
+def test_short_searches_come_first():
+    assert list(_searches(30)) == ["pdr -T 30", "pdr -t -T 30"]
+    assert list(_searches(600)) == ["pdr -T 40", "pdr -t -T 80", "pdr -T 600", "pdr -t -T 600"]
 
 
 def simulated(folder, rule, scratch):
