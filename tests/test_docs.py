@@ -101,8 +101,8 @@ def test_the_added_block_verifies(extended, fast_simulator):
     arguments = ("--set", "lanes=4", "--simulator", fast_simulator, "--json")
     verdict = json.loads(fabtune(extended, "verify", "relu", *arguments))
     assert (verdict["mismatches"], verdict["failures"], verdict["differences"]) == (0, [], [])
-    # three tests of two jobs of a thousand words, four lanes each
-    assert verdict["compared"] == 3 * 2 * 1000 * 4
+    # four tests of two jobs of a thousand words, four lanes each
+    assert verdict["compared"] == 4 * 2 * 1000 * 4
     # the same words and pauses on each simulator, so the same cycles
     assert f"{verdict['compared']} numbers compared in {verdict['cycles']} cycles, 0 differ" in PAGE.read_text()
 
