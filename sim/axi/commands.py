@@ -30,18 +30,23 @@ def first_error(commands: Words, base: int) -> tuple[tuple[int, int, int], ...]:
     return (first, first + 1, DECERR), (base, base + REGION, SLVERR)
 
 
-def random_base(rng: np.random.Generator, address: int) -> int:
-    """Draw the region's first byte address, of `address` bits, a multiple of its size."""
-    return int(rng.integers(0, 1 << (address - 15))) * REGION
+def random_bases(rng: np.random.Generator, address: int) -> tuple[int, int]:
+    """Draw first byte addresses of two regions, multiples of its size, that differ in all the other `address` bits."""
+    places = 1 << (address - REGION.bit_length() + 1)
+    first = int(rng.integers(0, places))
+    return first * REGION, (places - 1 - first) * REGION
 
 
-def random_commands(rng: np.random.Generator, base: int, size: int, beats: int) -> Words:
-    """Draw commands for about so many beats, of `size` bytes each, anywhere in the region from `base` on."""
+def random_commands(rng: np.random.Generator, base: int, size: int, beats: int, longest: int = 200) -> Words:
+    """Draw commands for about so many beats, of `size` bytes each, anywhere in the region from `base` on.
+
+    The first two have `longest` beats, or as many as the region.
+    """
     places = REGION // size
-    lengths: list[int] = []
+    lengths = 2 * [min(longest, places)]
     while sum(lengths) < beats:
-        longest = int(rng.choice([1, 4, 40, 200]))
-        lengths.append(int(rng.integers(1, min(longest, places // 2), endpoint=True)))
+        most = int(rng.choice([1, 4, 40, 200]))
+        lengths.append(int(rng.integers(1, min(most, places // 2), endpoint=True)))
     firsts = np.array([rng.integers(0, places - length, endpoint=True) for length in lengths])
     return {"address": (base + firsts * size)[:, None], "beats": np.array(lengths)[:, None]}
 

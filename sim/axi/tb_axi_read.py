@@ -17,41 +17,34 @@ from .commands import (
     byte_indices,
     end_answers,
     first_error,
-    random_base,
+    random_bases,
     random_commands,
 )
 
 
 def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make two jobs, one of which errors end at their first beat, and one that a stop keeps from the bus.
+    """Make two jobs, two that errors end at their first beat, and one that a stop keeps from the bus.
 
-    Each is at addresses of its own. The last of the jobs that are answered in full is answered as if it were exclusive.
+    The addresses of a pair of jobs differ in each bit. The first one begins with so many bursts that a miscounted beat
+    of each would be a burst's room. The second begins with a command that fills the FIFO, and is answered as if it were
+    exclusive.
     """
     size = spec.data // 8
     phases = []
-    for reset in (True, False):
-        base, memory = random_base(rng, spec.address), rng.integers(0, 256, REGION)
-        commands = random_commands(rng, base, size, words)
+    for reset, base in zip((True, False), random_bases(rng, spec.address), strict=True):
+        memory = rng.integers(0, 256, REGION)
+        commands = random_commands(rng, base, size, words, spec.depth + 2 * spec.burst if phases else REGION)
         data = memory[byte_indices(commands, base, size)]
         last = np.zeros((len(data), 1), np.int64)
         last[np.cumsum(commands["beats"][:, 0]) - 1] = 1
         expected = {"o": {"data": data, "last": last}, HOST: end_answers()}
         exclusive = () if reset else ((base, base + REGION, EXOKAY),)
-        phases.append(
-            Phase(
-                {"command": commands},
-                expected,
-                reset,
-                quiet=True,
-                memory={base: memory},
-                responses=exclusive,
-                script=END,
-            )
-        )
-    for error in (DECERR, 0):
-        base = random_base(rng, spec.address)
-        commands = random_commands(rng, base, size, words // 4)
-        address = int(commands["address"][0, 0]) if error else 0
-        refused, told = first_error(commands, base), {HOST: end_answers(error, address)}
-        phases.append(Phase({"command": commands}, told, quiet=True, responses=refused, script=END))
-    return [*phases[:-1], replace(STOP, reset=True), phases[-1]]
+        given = {"command": commands}
+        phases.append(Phase(given, expected, reset, quiet=True, memory={base: memory}, responses=exclusive, script=END))
+    bases = random_bases(rng, spec.address)
+    for error, base in zip((DECERR, DECERR, 0), (*bases, bases[0]), strict=True):
+        phases.append(Phase(reset=True) if error else replace(STOP, reset=True))
+        commands = random_commands(rng, base, size, words // 8)
+        told = {HOST: end_answers(error, int(commands["address"][0, 0]) if error else 0)}
+        phases.append(Phase({"command": commands}, told, quiet=True, responses=first_error(commands, base), script=END))
+    return phases

@@ -36,7 +36,7 @@ def answer(model: Model, step: Step) -> tuple[int, int]:
 def scenario(spec: AxiRegistersSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Random accesses, one in ten to no register, while what the core drives and its lock change; again unreset."""
     model = Model(spec.map, spec.signature)
-    return [_phase(spec, rng, model, max(words // 4, 8), reset) for reset in (True, False)]
+    return [_phase(spec, rng, model, max(words // 2, 8), reset) for reset in (True, False)]
 
 
 def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count: int, reset: bool) -> Phase:
@@ -44,6 +44,7 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
     known = [register.offset for register in spec.map]
     shown, settings = ([item.name for item in spec.map.accessed(access)] for access in ("R", "RW"))
     steps: list[Step] = [Step("read", offset) for offset in known]
+    names = {item.offset: item.name for item in spec.map if item.name in (*settings, "command")}
     kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
     locked = model.wires["locked"]
     while len(steps) < count:
@@ -54,9 +55,11 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
             # all of an answer is compared
             strobe = int(rng.choice(STROBES)) if kind == "write" else WHOLE
             steps.append(Step(kind, offset, value, strobe))
-            while rng.random() < 0.4:
+            while rng.random() < 0.3:
                 steps[-1] = replace(steps[-1], early=True)
                 steps.append(Step(kind, int(rng.choice(known)), int(rng.integers(1 << 32)), strobe))
+            if kind == "write" and (name := names.get(steps[-1].at)):
+                steps.append(Step("get", name))
         elif kind == "set":
             if rng.random() < 0.5:
                 locked = 1 - locked

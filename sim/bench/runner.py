@@ -29,8 +29,8 @@ SETTLED_NS = 1
 RESET_CYCLES = 4
 IDLE_LIMIT = 8192
 """Cycles without a single transfer after which a phase counts as hung."""
-FILLED = 512
-"""Cycles without a transfer after which a block whose outputs are not ready counts as full: a burst is shorter."""
+FILLED = 1024
+"""Cycles without a transfer after which a block whose outputs are not ready counts as full, its read FIFO too."""
 QUIET = 32
 """Cycles after a phase in which no stream may offer a word."""
 

@@ -8,6 +8,9 @@ import cocotb
 
 from .runner import Bench
 
+RESETS = 8
+"""Resets of streams in the middle, at random; a script, which is long, has one."""
+
 
 @cocotb.test()
 async def full_speed(dut: Any) -> None:
@@ -33,8 +36,10 @@ async def filled(dut: Any) -> None:
 
 @cocotb.test()
 async def reset_midway(dut: Any) -> None:
-    """A reset in the middle of the first phase, then everything from the start."""
+    """Resets in the middle of the first phase, then everything from the start."""
     bench = await Bench.start(dut, "reset midway", stall=0.25)
-    await bench.reset()
-    await bench.interrupted(bench.plan["phases"][0])
+    phase = bench.plan["phases"][0]
+    for _ in range(1 if phase["script"] else RESETS):
+        await bench.reset()
+        await bench.interrupted(phase)
     await bench.run()
