@@ -156,13 +156,15 @@ class Bench:
             self._sampled.clear()
 
     def _drive(self) -> None:
-        streams = self._streams.values()
-        under_way = any(stream.is_input and stream.done for stream in streams)
-        for stream in streams:
-            # a sink that wants nothing is ready all the same once the inputs are under way
-            willing = stream.left > 0 or (under_way and not stream.is_input)
-            willing &= stream.is_input or not self._filling
-            stream.drive(willing and self._random.random() >= self._stall)
+        inputs = [stream for stream in self._streams.values() if stream.is_input]
+        for stream in inputs:
+            stream.drive(stream.left > 0 and self._random.random() >= self._stall)
+        under_way = any(stream.under_way for stream in inputs)
+        for stream in self._streams.values():
+            if not stream.is_input:
+                # a sink that wants nothing is ready all the same once the inputs are under way
+                willing = (stream.left > 0 or under_way) and not self._filling
+                stream.drive(willing and self._random.random() >= self._stall)
         for sideband in self._sidebands.values():
             sideband.drive()
         for wire, level in self._levels.items():

@@ -62,6 +62,11 @@ class StreamDriver:
         return (len(self.words) if self.is_input else self.want) - self.done
 
     @property
+    def under_way(self) -> bool:
+        """Whether the phase's first word is on offer, or was."""
+        return self._active or self.done > 0
+
+    @property
     def offers(self) -> bool:
         """Whether the block has a word on offer here."""
         return not self.is_input and self._monitor.valid

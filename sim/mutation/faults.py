@@ -30,6 +30,9 @@ _COMPONENT = re.compile(rf'  attribute \\{_MADE_BY} "(.*)"\n(?:  attribute .*\n)
 _CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
 _CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
 """Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
+_UNCLOCKED = re.compile(r"^  cell \$memrd_v2 (\S+)\n(?:    .*\n)*?    parameter \\CLK_ENABLE (?:1'0|0)$", re.MULTILINE)
+_OF_CLOCKED = ("EN", "ARST", "SRST")
+"""Ports that have no meaning where a memory is read without a clock, and which Yosys wants as they are there."""
 _CELLS = "{} t:$meminit* %d"
 """Selection of the cells with faults: all but the initial contents of memories, whose many bits are constants."""
 _MODES = {
@@ -185,6 +188,7 @@ def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> li
         cells = f"a:{_MADE_BY}=*{component}*"
     components = _components(made)
     kinds = {cell: kind for kind, cell in _CELL.findall(made.text)}
+    unclocked = set(_UNCLOCKED.findall(made.text))
     asked = 2 * count
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
@@ -194,7 +198,11 @@ def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> li
             yosys.run(["read_rtlil netlist.il", command], folder)
             lines = (folder / "list").read_text(encoding="utf-8").splitlines()
             listed = dict.fromkeys(_parse(line, kinds, components) for line in lines)
-            found = [fault for fault in listed if fault.port not in _CLOCKS]
+            found = [
+                fault
+                for fault in listed
+                if fault.port not in _CLOCKS and not (fault.cell in unclocked and fault.port in _OF_CLOCKED)
+            ]
             if len(found) >= count or len(lines) < asked:
                 return found[:count]
             asked *= 2
