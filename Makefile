@@ -21,11 +21,13 @@ test-full: lint
 prove: $(INSTALLED)
 	$(BIN)/fabtune prove --seconds 600
 
-# single faults in the RTL of the small blocks: an hour; what was found out already is kept in build/mutation
-MUTATED := urng scale pool perturb nf4_quant nf4_dequant sparse_add softmax celoss loss_difference coefficient \
-	axi_read axi_write axi_registers
+# single faults in the RTL of the blocks; what was found out already is kept in build/mutation
+MUTATED := urng scale pool perturb grng gaussian_array pezo tile nf4_quant nf4_dequant sparse_add weight_path softmax \
+	celoss loss_difference coefficient mac fc conv adapter axi_read axi_write axi_registers
 mutate: $(INSTALLED)
-	@failed=; for block in $(MUTATED); do $(BIN)/fabtune mutate $$block --faults 40 || failed="$$failed $$block"; done; \
+	@failed=; for block in $(MUTATED); do \
+	$(BIN)/fabtune mutate $$block --faults 40 --words 400 --seconds 10 || failed="$$failed $$block"; done; \
+	$(BIN)/fabtune mutate; \
 	test -z "$$failed" || { echo "not all faults are seen:$$failed"; exit 1; }
 
 bench: $(INSTALLED)
