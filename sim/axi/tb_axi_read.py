@@ -30,7 +30,7 @@ def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Ph
     exclusive.
     """
     size = spec.data // 8
-    phases = []
+    phases = list[Phase]()
     for reset, base in zip((True, False), random_bases(rng, spec.address), strict=True):
         memory = rng.integers(0, 256, REGION)
         commands = random_commands(rng, base, size, words, spec.depth + 2 * spec.burst if phases else REGION)

@@ -44,12 +44,15 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
     known = [register.offset for register in spec.map]
     shown, settings = ([item.name for item in spec.map.accessed(access)] for access in ("R", "RW"))
     steps: list[Step] = [Step("read", offset) for offset in known]
+    acting = [item.offset for item in spec.map.accessed("W", "W1C")]
     names = {item.offset: item.name for item in spec.map if item.name in (*settings, "command")}
     kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
     locked = model.wires["locked"]
     while len(steps) < count:
         kind = kinds[rng.choice(5, p=(0.4, 0.3, 0.1, 0.05, 0.15))]
         offset = int(rng.choice(known)) if rng.random() < 0.9 else WORD * int(rng.integers(64))
+        if kind == "write" and rng.random() < 0.3:
+            offset = int(rng.choice(acting))
         value = int(rng.integers(1 << 32))
         if kind in ("write", "read"):
             # all of an answer is compared
@@ -58,7 +61,7 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
             while rng.random() < 0.3:
                 steps[-1] = replace(steps[-1], early=True)
                 steps.append(Step(kind, int(rng.choice(known)), int(rng.integers(1 << 32)), strobe))
-            if kind == "write" and (name := names.get(steps[-1].at)):
+            if kind == "write" and (name := names.get(int(steps[-1].at))):
                 steps.append(Step("get", name))
         elif kind == "set":
             if rng.random() < 0.5:

@@ -112,12 +112,17 @@ def read_record(path: Path, lines: Sequence[bytes] | None = None) -> tuple[dict[
     """
     try:
         told, *rest = (json.loads(line) for line in (path.read_bytes().split(b"\n")[:-1] if lines is None else lines))
-        results = [Result(**{**one, "fault": Fault(**one["fault"])}) for one in rest]
+        results = [Result(**{**one, "fault": _fault(**one["fault"])}) for one in rest]
         campaign: dict[str, Any] = dict(told["campaign"])
         campaign["block"]
     except (ValueError, TypeError, KeyError):
         raise UserError(f"{path} is not the record of a campaign: {REMEDY}") from None
     return campaign, results
+
+
+def _fault(files: list[str], **told: Any) -> Fault:
+    """Make a fault of what JSON tells, which has no tuples."""
+    return Fault(files=tuple(files), **told)
 
 
 @dataclass(frozen=True)
