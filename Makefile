@@ -24,9 +24,15 @@ prove: $(INSTALLED)
 # single faults in the RTL of the blocks; what was found out already is kept in build/mutation
 MUTATED := urng scale pool perturb grng gaussian_array pezo tile nf4_quant nf4_dequant sparse_add weight_path softmax \
 	celoss loss_difference coefficient mac fc conv adapter axi_read axi_write axi_registers
+# small, and it fills the lanes
+MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc12 relu fc10
 mutate: $(INSTALLED)
 	@failed=; for block in $(MUTATED); do \
 	$(BIN)/fabtune mutate $$block --faults 40 --words 400 --seconds 10 || failed="$$failed $$block"; done; \
+	$(BIN)/fabtune mutate zotrain --set "network=$(MUTATED_NETWORK)" --set lanes=16 --set cut_rows=72 --faults 400 || \
+	failed="$$failed zotrain"; \
+	$(BIN)/fabtune mutate instantft --set "network=$(MUTATED_NETWORK)" --set lanes=16 --set batch=4 \
+	--set cache_entries=64 --faults 400 || failed="$$failed instantft"; \
 	$(BIN)/fabtune mutate; \
 	test -z "$$failed" || { echo "not all faults are seen:$$failed"; exit 1; }
 

@@ -23,8 +23,6 @@ OPEN_MEMORIES = "open_memories"
 
 What it gives becomes an input, and what it is given outputs: addresses, and what is written, where it is.
 """
-OPEN_PRODUCTS = "open_products"
-"""Pass: take the multipliers out of the top module: results become inputs, and operands outputs."""
 UNUSED_BITS = "unused_bits"
 """Pass: connect the bits of the top module's wires that nothing reads to a wire called ``unused``.
 
@@ -262,28 +260,8 @@ def _open_memories(design: Any, _: list[str]) -> None:
     top.fixup_ports()
 
 
-def _open_products(design: Any, _: list[str]) -> None:
-    from pyosys import libyosys as ys
-
-    top = design.top_module()
-    found = [cell for cell in top.cells_.values() if cell.type.str() == "$mul"]
-    for number, cell in enumerate(sorted(found, key=lambda cell: cell.name.str())):
-        ports = {name: cell.getPort(ys.IdString(f"\\{name}")) for name in "ABY"}
-        top.remove(cell)
-        for name, signal in ports.items():
-            wire = top.addWire(ys.IdString(f"\\product{number}_{name}"), signal.size())
-            if name == "Y":
-                wire.port_input = True
-                top.connect(signal, ys.SigSpec(wire))
-            else:
-                wire.port_output = True
-                top.connect(ys.SigSpec(wire), signal)
-    top.fixup_ports()
-
-
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     OPEN_MEMORIES: _open_memories,
-    OPEN_PRODUCTS: _open_products,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_BITS: _unused_bits,

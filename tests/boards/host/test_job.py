@@ -127,7 +127,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "image in words": ({"network": "2x5x4 conv2k2 relu flatten fc2", "byte_inputs": False}, False, 1.0),
 }
 LONG = (
-    *("two words at once", "wide", "narrow", "image in words", "last"),
+    *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""
