@@ -29,8 +29,11 @@ SETTLED_NS = 1
 RESET_CYCLES = 4
 IDLE_LIMIT = 8192
 """Cycles without a single transfer after which a phase counts as hung."""
-FILLED = 1024
-"""Cycles without a transfer after which a block whose outputs are not ready counts as full, its read FIFO too."""
+FILLED = 2048
+"""Cycles without a transfer after which a block whose outputs are not ready counts as full, its read FIFO too.
+
+They are more than any block works on the last words of the phase before, when it takes none.
+"""
 QUIET = 32
 """Cycles after a phase in which no stream may offer a word."""
 

@@ -106,6 +106,7 @@ def record_of(path):
         "control": -1,
         "wire": "",
         "source": "",
+        "files": [],
     }
     one = {"number": 0, "fault": fault, "status": "killed"}
     path.write_text(json.dumps({"campaign": CAMPAIGN}) + "\n" + json.dumps(one) + "\n")

@@ -79,9 +79,11 @@ def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator)
     word = min(123, len(flipped) - 1)
     flipped[word, -1] ^= 1
     told.expected[name][field] = flipped
+    phases_with_it = sum(one.expected.get(name) is words for one in phases)
     verdict = verify_phases(spec, phases, fast_simulator)
-    # once at full speed, once stalled, once after a reset in the middle
-    assert verdict.mismatches == 3
+    # at full speed, stalled, after resets in the middle; and with outputs held back, where there is a stream of them
+    tests = 3 + any(stream.direction == "out" for stream in spec.streams().values())
+    assert verdict.mismatches == tests * phases_with_it
     assert f"{name}.{field}[{column.shape[1] - 1}] word {word}" in verdict.differences[0]
 
 
