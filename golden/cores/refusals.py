@@ -1,4 +1,4 @@
-"""What a core refuses at once: commands whose registers are wrong, and what `status` and `error_address` say then.
+"""Refusals of commands whose registers are wrong, and what `status` and `error_address` of a core say then.
 
 Of several reasons the first counts, in this order: the command, addresses in the order of their
 registers, lengths, then the other settings.

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ... import __version__
 from ...golden.block import Spec
-from ...golden.cache import digest_of, package_version, source_digest
+from ...golden.cache import digest_of, source_digest
 from ...golden.errors import UserError
 from ...hw.verilog import Emitted
 from ..bench.plan import bench_plan
@@ -24,7 +19,7 @@ from ..scenario import scenario
 from ..simulator import require, simulate_mutants
 from .equivalence import equivalence
 from .faults import PORT, Fault, list_faults, mutant, mutants, netlist
-from .record import Record, Result
+from .record import Record, Result, header_of, judged
 
 TOGETHER = 64
 """Faults in one design: it is built once for all of them."""
@@ -88,18 +83,8 @@ class Campaign:
         phases = scenario(spec, np.random.default_rng(settings.seed), settings.words)
         self._made = netlist(spec)
         self._plan = bench_plan(spec, self._made.emitted, phases, settings.seed, compared=True)
-        self.record = Record(path, self._header(), force)
-
-    def _header(self) -> dict[str, Any]:
-        """List what the results depend on: a file with another is not continued."""
-        bench = source_digest(Path(__file__).parent.parent / "bench")
-        return {
-            "block": self._spec.name,
-            "parameters": json.loads(json.dumps(dataclasses.asdict(self._spec))),
-            **dataclasses.asdict(self._settings),
-            "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
-            "version of the bench": digest_of(bench, json.dumps(self._plan)),
-        }
+        bench = digest_of(source_digest(Path(__file__).parent.parent / "bench"), json.dumps(self._plan))
+        self.record = Record(path, header_of(spec, settings, self._made, bench), force)
 
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
         """Run what is left of the campaign: first the bench with all faults, then the proofs of those that pass.
@@ -154,13 +139,7 @@ class Campaign:
     def _proved(self, faults: dict[int, Fault]) -> Iterator[Result]:
         """Compare the block with each mutant by a proof, as many at a time as there are cores."""
         original = mutant(self._made, None)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            running = [pool.submit(self._judge, original, number, fault) for number, fault in faults.items()]
-            try:
-                for future in as_completed(running):
-                    yield future.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        return judged(lambda number: self._judge(original, number, faults[number]), faults)
 
     def _judge(self, original: Emitted, number: int, fault: Fault) -> Result:
         start = time.monotonic()

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ... import __version__
-from ...golden.cache import digest_of, package_version, source_digest
+from ...golden.cache import digest_of, source_digest
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.zotrain import ZotrainSpec
 from ..compiled.build import build, compiler
-from ..compiled.exercise import Exercise
+from ..trials.exercise import Exercise
 from .faults import Fault, list_faults, mutants, netlist
-from .record import Record, Result
+from .record import Record, Result, header_of, judged
 
 TOGETHER = 400
 """Faults in one design: it is built once for all of them."""
@@ -47,7 +41,7 @@ class CoreSettings:
 class CoreCampaign:
     """Faults of a core, and the results so far; `run` goes on where an earlier run of the same campaign ended.
 
-    What passes all that `compiled.exercise` does is undecided: a proof of equivalence of whole cores takes too long.
+    What passes all that `trials.exercise` does is undecided: a proof of equivalence of whole cores takes too long.
 
     Parameters
     ----------
@@ -77,17 +71,9 @@ class CoreCampaign:
         compiler()
         self._spec, self._settings = spec, settings
         self._made = netlist(spec)
-        self.record = Record(path, self._header(), force)
-
-    def _header(self) -> dict[str, Any]:
-        """List what the results depend on: a file with another is not continued."""
-        return {
-            "block": self._spec.name,
-            "parameters": json.loads(json.dumps(dataclasses.asdict(self._spec))),
-            **dataclasses.asdict(self._settings),
-            "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
-            "version of the bench": source_digest(Path(__file__).parent.parent / "compiled"),
-        }
+        folders = (Path(__file__).parent.parent / name for name in ("compiled", "trials"))
+        bench = digest_of(*map(source_digest, folders))
+        self.record = Record(path, header_of(spec, settings, self._made, bench), force)
 
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
         """Run what is left of the campaign.
@@ -131,14 +117,9 @@ class CoreCampaign:
             seconds = round(time.monotonic() - start, 1)
             return Result(number, together[number - first], "killed" if found else "undecided", by, detail, 0, seconds)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            running = [pool.submit(judge, number) for number in left]
-            try:
-                for future in as_completed(running):
-                    self.record.add(future.result())
-                    on_result(future.result())
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        for result in judged(judge, left):
+            self.record.add(result)
+            on_result(result)
 
     @property
     def _ports(self) -> int:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ... import __version__
+from ...golden.block import BusSpec, Spec
+from ...golden.cache import digest_of, package_version
 from ...golden.errors import UserError
 from ...golden.files import whole
-from .faults import Fault
+from .faults import Fault, Netlist
 
 Status = Literal["killed", "equivalent", "survived", "undecided"]
 
@@ -100,6 +105,40 @@ class Record:
             self._begun = True
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(result)) + "\n")
+
+
+def header_of(spec: Spec | BusSpec, settings: Any, made: Netlist, bench: str) -> dict[str, Any]:
+    """List what a campaign's results depend on: a file with another is not continued.
+
+    Parameters
+    ----------
+    spec : Spec or BusSpec
+        The block or core.
+    settings : dataclass
+        The campaign's settings.
+    made : Netlist
+        In which the faults are.
+    bench : str
+        Digest of what is to see them.
+    """
+    return {
+        "block": spec.name,
+        "parameters": json.loads(json.dumps(dataclasses.asdict(spec))),
+        **dataclasses.asdict(settings),
+        "version of the RTL": digest_of(made.text, package_version("pyosys"), __version__),
+        "version of the bench": bench,
+    }
+
+
+def judged(judge: Callable[[int], Result], numbers: Iterable[int]) -> Iterator[Result]:
+    """Judge faults, as many at a time as there are processors, in the order in which they are done."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = [pool.submit(judge, number) for number in numbers]
+        try:
+            for future in as_completed(running):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def read_record(path: Path, lines: Sequence[bytes] | None = None) -> tuple[dict[str, Any], list[Result]]:

@@ -15,7 +15,7 @@ from ...golden.cores.shell import CoreRegisters
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
-from .session import SMALLEST_MEMORY, Session
+from ..compiled.session import SMALLEST_MEMORY, Session
 
 LIMIT = 100_000
 """Cycles after which a command hangs; all end at their first access to the memory, if not before."""

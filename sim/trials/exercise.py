@@ -9,7 +9,7 @@ from typing import Any
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.errors import UserError
-from .device import SimulatedDevice
+from ..compiled.device import SimulatedDevice
 from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
 from .refusals import refusal_findings
 from .short_jobs import short_jobs
@@ -21,7 +21,7 @@ _SLACK = 10_000
 
 
 class Exercise:
-    """What a core does without a fault, with which `difference` compares it with a fault.
+    """Behaviour of a core without a fault, with which `difference` compares it with a fault.
 
     Parameters
     ----------

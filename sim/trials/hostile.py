@@ -15,8 +15,8 @@ import numpy as np
 
 from ...boards.host.driver import CoreError
 from ...golden.errors import UserError
-from .device import DeviceResetError, SimulatedDevice
-from .session import Dram
+from ..compiled.device import DeviceResetError, SimulatedDevice
+from ..compiled.session import Dram
 
 LIMIT = 50_000_000
 """Cycles after which a command hangs."""

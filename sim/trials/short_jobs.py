@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,11 +22,11 @@ from ...golden.zo.coefficient import LARGEST_BATCH
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.memory_layout import StepOrder
 from ...golden.zo.split import WHOLE, Split
+from ..compiled.comparison import values_of
+from ..compiled.device import SimulatedDevice
+from ..compiled.job import TuningJob
+from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
 from ..cores.random_network import random_parameters
-from .comparison import values_of
-from .device import SimulatedDevice
-from .job import TuningJob
-from .zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class ShortTraining:
         if wanted.start:
             total = self.job.golden(spec).total
             deltas = rng.integers(-wanted.start, wanted.start, total.shape)
-            self.job = TrainingJob(frozen, inputs, steps, wanted.shift, position=position, deltas=deltas, **settings)  # type: ignore[arg-type]
+            self.job = replace(self.job, deltas=deltas)
         golden = self.job.golden(spec)
         self._start = golden.rows
         self._steps, images = [], []

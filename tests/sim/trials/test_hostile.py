@@ -14,10 +14,10 @@ from fabtune.golden.cores.instantft_registers import Command, Error
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
-from fabtune.sim.compiled.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
-from fabtune.sim.compiled.refusals import refusal_findings
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.compiled.short_jobs import ShortTraining, short_jobs
+from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
+from fabtune.sim.trials.refusals import refusal_findings
+from fabtune.sim.trials.short_jobs import ShortTraining, short_jobs
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 
