@@ -23,6 +23,11 @@ OPEN_MEMORIES = "open_memories"
 
 What it gives becomes an input, and what it is given outputs: addresses, and what is written, where it is.
 """
+OPEN_PRODUCTS = "open_products"
+"""Pass: take the signed multipliers, which are those of data, out of the top module.
+
+What one gives becomes an input, and its operands outputs.
+"""
 UNUSED_BITS = "unused_bits"
 """Pass: connect the bits of the top module's wires that nothing reads to a wire called ``unused``.
 
@@ -224,9 +229,6 @@ def _open_memories(design: Any, _: list[str]) -> None:
         def port(name: str, cell: Any = cell) -> Any:
             return cell.getPort(ys.IdString(f"\\{name}"))
 
-        def new(name: str, width: int, number: int = number) -> Any:
-            return top.addWire(ys.IdString(f"\\memory{number}_{name}"), width)
-
         width, address = (cell.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "ABITS"))
         enable, data, where = port("WR_EN"), port("WR_DATA"), port("WR_ADDR")
         written = ys.SigSpec()
@@ -247,21 +249,40 @@ def _open_memories(design: Any, _: list[str]) -> None:
             "written": written,
             "read": port("RD_ADDR"),
         }
-        reads = port("RD_DATA")
-        top.remove(cell)
-        for name, signal in given.items():
-            if signal.size():
-                wire = new(name, signal.size())
-                wire.port_output = True
-                top.connect(ys.SigSpec(wire), signal)
-        wire = new("gives", reads.size())
-        wire.port_input = True
-        top.connect(reads, ys.SigSpec(wire))
+        _open(top, cell, f"memory{number}", given, port("RD_DATA"))
     top.fixup_ports()
+
+
+def _open_products(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    top = design.top_module()
+    a, b, y, signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED"))
+    products = [cell for cell in top.cells_.values() if cell.type.str() == "$mul" and cell.getParam(signed).as_bool()]
+    for number, cell in enumerate(sorted(products, key=lambda cell: cell.name.str())):
+        operands = {"a": cell.getPort(a), "b": cell.getPort(b)}
+        _open(top, cell, f"product{number}", operands, cell.getPort(y))
+    top.fixup_ports()
+
+
+def _open(top: Any, cell: Any, name: str, given: dict[str, Any], gives: Any) -> None:
+    """Take a cell out of a module: what it is given goes to outputs ``NAME_PORT``, what it gives is an input."""
+    from pyosys import libyosys as ys
+
+    top.remove(cell)
+    for port, signal in given.items():
+        if signal.size():
+            wire = top.addWire(ys.IdString(f"\\{name}_{port}"), signal.size())
+            wire.port_output = True
+            top.connect(ys.SigSpec(wire), signal)
+    wire = top.addWire(ys.IdString(f"\\{name}_gives"), gives.size())
+    wire.port_input = True
+    top.connect(gives, ys.SigSpec(wire))
 
 
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     OPEN_MEMORIES: _open_memories,
+    OPEN_PRODUCTS: _open_products,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_BITS: _unused_bits,

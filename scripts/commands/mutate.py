@@ -66,8 +66,8 @@ def command(
     inputs; those that are equivalent do not count. Results are kept as they come, and a second run goes on where the
     first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
 
-    A whole core runs jobs in the compiled simulator, also on hostile buses, and commands near every limit. No proof is
-    tried of what passes these: it is undecided.
+    A whole core runs jobs in the compiled simulator, also on hostile buses, and commands near every limit. What passes
+    is equivalent where outputs and next state are the same in every state, and undecided otherwise.
 
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """

@@ -11,7 +11,7 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import cocotb
 from cocotb.clock import Clock
@@ -29,11 +29,13 @@ SETTLED_NS = 1
 RESET_CYCLES = 4
 IDLE_LIMIT = 8192
 """Cycles without a single transfer after which a phase counts as hung."""
-FILLED = 2048
-"""Cycles without a transfer after which a block whose outputs are not ready counts as full, its read FIFO too.
+FILLED_SLACK = 64
+"""Cycles without a transfer, beyond twice the longest pause at full speed, after which a block counts as full.
 
-They are more than any block works on the last words of the phase before, when it takes none.
+A block also pauses at full speed, while it works on words that it has: no longer when its outputs are not ready.
 """
+FILLED_SLACK_BUSES = 1024
+"""The same for a block with AXI buses, whose own FIFO of up to 512 beats fills from memory while no stream moves."""
 QUIET = 32
 """Cycles after a phase in which no stream may offer a word."""
 
@@ -59,6 +61,9 @@ class Bench:
     cycles : int
         Clock cycles so far.
     """
+
+    _longest_pause: ClassVar[int] = 0
+    """Cycles without a transfer in the tests so far that neither stall nor fill."""
 
     def __init__(self, dut: Any, name: str, stall: float, fill: bool) -> None:
         self.name, self.cycles = name, 0
@@ -222,7 +227,8 @@ class Bench:
     async def _fill(self, inputs: dict[str, Any]) -> None:
         """Let the inputs move, and no output, until the block is full: an empty one takes a word all the same."""
         self._filling, idle = True, 0
-        while idle < FILLED:
+        slack = FILLED_SLACK_BUSES if self._around else FILLED_SLACK
+        while idle < 2 * Bench._longest_pause + slack:
             await self.wait(1)
             idle = 0 if self._moved else idle + 1
         self._filling = False
@@ -237,6 +243,8 @@ class Bench:
             assert idle < IDLE_LIMIT, f"{self.name}: nothing moved for {idle} cycles; still to come: {waits}"
             await self.wait(1)
             idle = 0 if self._moved else idle + 1
+            if not self._stall and not self._fills:
+                Bench._longest_pause = max(Bench._longest_pause, idle)
 
     async def _stays_quiet(self) -> None:
         for _ in range(QUIET):

@@ -11,16 +11,14 @@ import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from amaranth.back import rtlil
 
-from ...golden import processes
 from ...golden.errors import UserError
 from ...hw import yosys
+from .abc import run_abc
 from .checker import BROKEN, Checker
 from .counterexample import write_counterexample
 
@@ -207,20 +205,20 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     def proof(status: Literal["proved", "broken", "open"], engine: str, cycles: int = 0) -> Proof:
         return Proof(rule, status, engine, time.monotonic() - start, cycles)
 
-    _abc(folder, ["read_aiger model.aig", "fold", f"cone -O {output}", *_REDUCE, f"write_aiger {reduced}"])
+    run_abc(folder, ["read_aiger model.aig", "fold", f"cone -O {output}", *_REDUCE, f"write_aiger {reduced}"])
     if not reduced.exists():
         raise UserError(f"yosys-abc could not read the model of rule {rule}")
     if _constant(reduced.read_bytes()):
         return proof("proved", "signal correspondence")
-    said = _abc(folder, [f"read_aiger {reduced}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"])
+    said = run_abc(folder, [f"read_aiger {reduced}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"])
     if "are equivalent" in said:
-        said = _abc(folder, [f"read_aiger {reduced}", "strash", f"bmc3 -F {DEPTH + 1}", f"write_cex -a {witness}"])
+        said = run_abc(folder, [f"read_aiger {reduced}", "strash", f"bmc3 -F {DEPTH + 1}", f"write_cex -a {witness}"])
         if not witness.exists() and "No output" in said:
             return proof("proved", f"{DEPTH}-induction")
     else:
         # at the end: a rule that breaks after many cycles is found sooner by looking for no more than that
         for search in (*_searches(seconds), f"bmc3 -F {DEEP} -T {seconds}"):
-            said = _abc(folder, [f"read_aiger {reduced}", "strash", search, f"write_cex -a {witness}"])
+            said = run_abc(folder, [f"read_aiger {reduced}", "strash", search, f"write_cex -a {witness}"])
             if "Property proved" in said:
                 return proof("proved", "reachability")
             if witness.exists():
@@ -248,18 +246,3 @@ def _constant(graph: bytes) -> bool:
     """Tell whether an and-inverter graph with one output gives 0 always: it has neither registers nor gates."""
     header, output = graph.splitlines()[:2]
     return header.split()[3:] == [b"0", b"1", b"0"] and output == b"0"
-
-
-def _abc(folder: Path, commands: list[str]) -> str:
-    """Run commands of ABC, and give what it prints."""
-    arguments = [str(_abc_program()), "-q", "; ".join(commands)]
-    return processes.run(arguments, folder).stdout
-
-
-@cache
-def _abc_program() -> Path:
-    package = find_spec("pyosys")
-    program = Path(package.origin or "").parent / "yosys-abc" if package else None
-    if not program or not program.exists():
-        raise UserError("yosys-abc is not installed: pip install pyosys")
-    return program

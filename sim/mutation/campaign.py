@@ -19,7 +19,7 @@ from ..scenario import scenario
 from ..simulator import require, simulate_mutants
 from .equivalence import equivalence
 from .faults import PORT, Fault, list_faults, mutant, mutants, netlist
-from .record import Record, Result, header_of, judged
+from .record import Record, Result, header_of, judged, refuse_other_file
 
 TOGETHER = 64
 """Faults in one design: it is built once for all of them."""
@@ -79,6 +79,7 @@ class Campaign:
 
     def __init__(self, spec: Spec, settings: Settings, path: Path, force: bool = False) -> None:
         require(settings.simulator)
+        refuse_other_file(path, force)
         self._spec, self._settings = spec, settings
         phases = scenario(spec, np.random.default_rng(settings.seed), settings.words)
         self._made = netlist(spec)

@@ -13,7 +13,8 @@ from ...golden.cores.zotrain import ZotrainSpec
 from ..compiled.build import build, compiler
 from ..trials.exercise import Exercise
 from .faults import Fault, list_faults, mutants, netlist
-from .record import Record, Result, header_of, judged
+from .record import Record, Result, header_of, judged, refuse_other_file
+from .step_equivalence import StepEquivalence
 
 TOGETHER = 400
 """Faults in one design: it is built once for all of them."""
@@ -41,7 +42,8 @@ class CoreSettings:
 class CoreCampaign:
     """Faults of a core, and the results so far; `run` goes on where an earlier run of the same campaign ended.
 
-    What passes all that `trials.exercise` does is undecided: a proof of equivalence of whole cores takes too long.
+    What passes all that `trials.exercise` does is equivalent where `StepEquivalence` proves it, else undecided:
+    a search through time takes too long for whole cores.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ class CoreCampaign:
         self, spec: InstantftSpec | ZotrainSpec, settings: CoreSettings, path: Path, force: bool = False
     ) -> None:
         compiler()
+        refuse_other_file(path, force)
         self._spec, self._settings = spec, settings
         self._made = netlist(spec)
         folders = (Path(__file__).parent.parent / name for name in ("compiled", "trials"))
@@ -109,13 +112,18 @@ class CoreCampaign:
         design = mutants(self._made, together)
         program = build(design.verilog, self._spec.name, self._ports, faults=True)
         exercise = Exercise(program, self._spec, self._settings.seed)
+        proof = StepEquivalence(design)
 
         def judge(number: int) -> Result:
             start = time.monotonic()
-            found = exercise.difference(number - first + 1)
-            by, detail = found or ("", "")
+            fault, value = together[number - first], number - first + 1
+            found = exercise.difference(value)
+            equivalent = not found and proof.equivalent(value)
             seconds = round(time.monotonic() - start, 1)
-            return Result(number, together[number - first], "killed" if found else "undecided", by, detail, 0, seconds)
+            if equivalent:
+                return Result(number, fault, "equivalent", "one step", seconds=seconds)
+            by, detail = found or ("", "")
+            return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
 
         for result in judged(judge, left):
             self.record.add(result)

@@ -130,6 +130,18 @@ def header_of(spec: Spec | BusSpec, settings: Any, made: Netlist, bench: str) ->
     }
 
 
+def refuse_other_file(path: Path, force: bool) -> None:
+    """Refuse a file that `Record` would refuse whatever the campaign, before the minutes that its netlist may take.
+
+    Raises
+    ------
+    UserError
+        If a file that may not be replaced is not a campaign's.
+    """
+    if path.exists() and not force:
+        read_record(path)
+
+
 def judged(judge: Callable[[int], Result], numbers: Iterable[int]) -> Iterator[Result]:
     """Judge faults, as many at a time as there are processors, in the order in which they are done."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:

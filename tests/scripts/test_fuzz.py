@@ -89,6 +89,7 @@ def _no_work():
             *("scripts.tables.skip2.run_trials", "scripts.tables.skip2.skip2_6", "scripts.tables.pezo_core.pezo_core"),
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
+            *("sim.mutation.campaign.netlist", "sim.mutation.core_campaign.netlist"),
         ):
             patch.setattr(f"fabtune.{place}", begin)
         yield

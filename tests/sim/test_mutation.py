@@ -67,8 +67,18 @@ SMALLER = {
 """Settings of the blocks whose default is large."""
 
 
+SLOW = ("adapter", "axi_read", "coefficient", "conv", "fc", "loss_difference", "tile")
+
+
 # whole cores have tests of their own, with smaller networks
-@pytest.mark.parametrize("block", [name for name in BLOCKS if name not in ("instantft", "zotrain")])
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in BLOCKS
+        if name not in ("instantft", "zotrain")
+    ],
+)
 def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator):
     spec = build(BLOCKS[block], SMALLER.get(block, "").split())
     phases = scenario(spec, np.random.default_rng(0), 130)

@@ -190,6 +190,7 @@ def test_what_is_written_right_behind_a_job_is_ignored(
     _check(case, device, tuner)
 
 
+@pytest.mark.slow
 def test_an_inference_empties_the_cache_on_the_chip() -> None:
     program, spec = _program(**SMALL, cache="chip")
     case = _case(spec)
