@@ -22,13 +22,20 @@ prove: $(INSTALLED)
 	$(BIN)/fabtune prove --seconds 600
 
 # single faults in the RTL of the blocks; what was found out already is kept in build/mutation
-MUTATED := urng scale pool perturb grng gaussian_array pezo tile nf4_quant nf4_dequant sparse_add weight_path softmax \
-	celoss loss_difference coefficient mac fc conv adapter axi_read axi_write axi_registers
+MUTATED := urng scale pool perturb grng gaussian_array pezo nf4_quant nf4_dequant sparse_add softmax celoss loss_difference \
+	coefficient axi_read axi_write axi_registers
+# these simulate for long: smaller ones, and fewer words
+MUTATED_LARGE := "tile lanes=4" "weight_path lanes=8" "mac lanes=16 columns=1 terms=16" \
+	"fc inputs=33 outputs=9 columns=2 lanes=16" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
+	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"
 # small, and it fills the lanes
 MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc12 relu fc10
 mutate: $(INSTALLED)
 	@failed=; for block in $(MUTATED); do \
-	$(BIN)/fabtune mutate $$block --faults 40 --words 400 --seconds 10 || failed="$$failed $$block"; done; \
+	$(BIN)/fabtune mutate $$block --faults 40 || failed="$$failed $$block"; done; \
+	for one in $(MUTATED_LARGE); do set -- $$one; block=$$1; shift; settings=; \
+	for setting in "$$@"; do settings="$$settings --set $$setting"; done; \
+	$(BIN)/fabtune mutate $$block $$settings --faults 40 --words 200 || failed="$$failed $$block"; done; \
 	$(BIN)/fabtune mutate zotrain --set "network=$(MUTATED_NETWORK)" --set lanes=16 --set cut_rows=72 --faults 400 || \
 	failed="$$failed zotrain"; \
 	$(BIN)/fabtune mutate instantft --set "network=$(MUTATED_NETWORK)" --set lanes=16 --set batch=4 \

@@ -34,7 +34,9 @@ def answer(model: Model, step: Step) -> tuple[int, int]:
 
 
 def scenario(spec: AxiRegistersSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Random accesses, one in ten to no register, while what the core drives and its lock change; again unreset."""
+    """Each bit of each register, then random accesses, one in ten to no register, while what the core drives and its
+    lock change; random accesses again, without a reset.
+    """
     model = Model(spec.map, spec.signature)
     return [_phase(spec, rng, model, max(words // 2, 8), reset) for reset in (True, False)]
 
@@ -45,6 +47,9 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
     shown, settings = ([item.name for item in spec.map.accessed(access)] for access in ("R", "RW"))
     steps: list[Step] = [Step("read", offset) for offset in known]
     acting = [item.offset for item in spec.map.accessed("W", "W1C")]
+    if reset:
+        steps += _each_bit(spec, rng)
+        count += len(steps)
     names = {item.offset: item.name for item in spec.map if item.name in (*settings, "command")}
     kinds: tuple[Literal["write", "read", "set", "pulse", "get"], ...] = ("write", "read", "set", "pulse", "get")
     locked = model.wires["locked"]
@@ -78,3 +83,15 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
     responses, values = np.array(answers).T
     expected = {HOST: {"response": responses[:, None], "value": values[:, None]}}
     return Phase({}, expected, reset, script=tuple(steps), midway=(len(steps) // 2, 0, 12))
+
+
+def _each_bit(spec: AxiRegistersSpec, rng: np.random.Generator) -> list[Step]:
+    """Write both values of each bit, and all ones byte by byte where bytes that are not written become 0."""
+    steps = []
+    for item in spec.map.accessed("RW", "W"):
+        value = int(rng.integers(1 << 32))
+        for word in (value, value ^ 0xFFFFFFFF):
+            steps += [Step("write", item.offset, word), Step("get", item.name)]
+        for strobe in (1, 2, 4, 8) if item.access == "W" else ():
+            steps += [Step("write", item.offset, 0xFFFFFFFF, strobe), Step("get", item.name)]
+    return steps
