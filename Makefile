@@ -29,13 +29,13 @@ MUTATED_LARGE := "tile lanes=4" "weight_path lanes=8" "mac lanes=16 columns=1 te
 	"fc inputs=33 outputs=9 columns=2 lanes=16" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
 	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"
 # small, and it fills the lanes
-MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc12 relu fc10
+MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc28 relu fc10
 mutate: $(INSTALLED)
 	@failed=; for block in $(MUTATED); do \
-	$(BIN)/fabtune mutate $$block --faults 40 || failed="$$failed $$block"; done; \
+	$(BIN)/fabtune mutate $$block --faults 40 --seconds 20 || failed="$$failed $$block"; done; \
 	for one in $(MUTATED_LARGE); do set -- $$one; block=$$1; shift; settings=; \
 	for setting in "$$@"; do settings="$$settings --set $$setting"; done; \
-	$(BIN)/fabtune mutate $$block $$settings --faults 40 --words 200 || failed="$$failed $$block"; done; \
+	$(BIN)/fabtune mutate $$block $$settings --faults 40 --words 200 --seconds 20 || failed="$$failed $$block"; done; \
 	$(BIN)/fabtune mutate zotrain --set "network=$(MUTATED_NETWORK)" --set lanes=16 --set cut_rows=72 --faults 400 || \
 	failed="$$failed zotrain"; \
 	$(BIN)/fabtune mutate instantft --set "network=$(MUTATED_NETWORK)" --set lanes=16 --set batch=4 \

@@ -118,10 +118,10 @@ class CoreCampaign:
             start = time.monotonic()
             fault, value = together[number - first], number - first + 1
             found = exercise.difference(value)
-            equivalent = not found and proof.equivalent(value)
+            steps = 0 if found else proof.equivalent(value)
             seconds = round(time.monotonic() - start, 1)
-            if equivalent:
-                return Result(number, fault, "equivalent", "one step", seconds=seconds)
+            if steps:
+                return Result(number, fault, "equivalent", f"{steps}-step induction", seconds=seconds)
             by, detail = found or ("", "")
             return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
 

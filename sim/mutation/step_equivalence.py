@@ -1,8 +1,11 @@
-"""Equivalence of a core and its mutants in one step: from any state, with any inputs, the same outputs and next state.
+"""Equivalence of a core and its mutants within some steps, which needs no search over time.
 
-That is sufficient for equivalence and needs no search over time, so that it is decided in about a second even for a
-whole core. It is not necessary: a mutant that differs only in states which are never reached is not found equivalent.
-Memories and signed multipliers are left out of both, as in `equivalence`.
+From any state, with any inputs, the mutant makes a step beside the core; then the core alone goes on from both states.
+Where outputs are the same all the while, and the states are the same after some steps, the mutant is equivalent: by
+induction, its state is at any time one that the core cannot tell from its own. With one step, outputs and next state
+are the same; more allow a difference in registers that do not matter, such as the address of a write that is not
+enabled. It is decided in seconds even for a whole core. It is not necessary: a mutant that differs only in states which
+are never reached is not found equivalent. Memories and signed multipliers are left out of both, as in `equivalence`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from .faults import PORT
 
 CONFLICTS = 100_000
 """Conflicts after which the search for a difference is given up."""
+STEPS = 3
+"""Steps that are tried."""
 _EQUIVALENT = "UNSATISFIABLE"
 
 _And = tuple[int, int, int]
@@ -25,7 +30,7 @@ _And = tuple[int, int, int]
 
 
 class StepEquivalence:
-    """Core with many faults as an and-inverter graph, of which `equivalent` compares one with none.
+    """Core with many faults as an and-inverter graph, in which `equivalent` compares one with none.
 
     Parameters
     ----------
@@ -44,47 +49,90 @@ class StepEquivalence:
             return [tuple(map(int, next(lines).split())) for _ in range(count)]
 
         _, inputs, latches, outputs, ands = map(int, next(lines).split()[1:])
-        read = [one for (one,) in numbers(inputs)]
-        registers = numbers(latches)
-        self._leaves = [one // 2 for one in read] + [one // 2 for one, _ in registers]
-        self._compared = [one for (one,) in numbers(outputs)]
-        self._compared += [next_value for _, next_value in registers]
+        self._inputs = [one // 2 for (one,) in numbers(inputs)]
+        after = {one // 2: value for one, value in numbers(latches)}
+        self._outputs = [one for (one,) in numbers(outputs)]
         self._ands: list[_And] = [(made // 2, a, b) for made, a, b in numbers(ands)]
+        seen = self._seen(after)
+        self._ands = [one for one in self._ands if one[0] in seen]
+        self._registers = [one for one in after if one in seen]
+        self._next = [after[one] for one in self._registers]
         told = (line.split() for line in names if line.startswith("input ") and line.endswith(f" {PORT}"))
-        self._mutant = {int(bit): read[int(at)] // 2 for _, at, bit, _ in told}
-        self._graph = _Graph(len(self._leaves))
-        self._without = self._values(self._graph, 0)
+        self._mutant = {int(bit): self._inputs[int(at)] for _, at, bit, _ in told}
+        self._graph = _Graph(STEPS * inputs + len(self._registers))
+        # literals of the registers before each step, behind which are those after the last, and of its outputs
+        self._states = [[2 * (STEPS * inputs + at) for at in range(1, len(self._registers) + 1)]]
+        self._given: list[list[int]] = []
+        for step in range(STEPS):
+            given, state = self._step(self._graph, 0, step, self._states[-1])
+            self._given.append(given)
+            self._states.append(state)
 
-    def equivalent(self, number: int) -> bool:
-        """Tell whether a mutant is equivalent in one step; False where it is not, or is not found to be.
+    def _seen(self, after: dict[int, int]) -> set[int]:
+        """Find the variables on which outputs depend, at once or through registers.
+
+        Parameters
+        ----------
+        after : dict of int to int
+            For each register the literal of its next value.
+        """
+        operands = {made: (a, b) for made, a, b in self._ands}
+        seen: set[int] = set()
+        left = [one >> 1 for one in self._outputs]
+        while left:
+            one = left.pop()
+            if one not in seen:
+                seen.add(one)
+                left += (operand >> 1 for operand in operands.get(one, (after.get(one, 0),)))
+        return seen
+
+    def equivalent(self, number: int) -> int:
+        """Tell whether a mutant is equivalent: the steps within which it is, 0 where it is not found to be.
 
         Parameters
         ----------
         number : int
             Number of the fault, from 1.
         """
-        graph = _Graph(len(self._leaves), self._graph)
-        values = self._values(graph, number)
-        pairs = {(self._without[one // 2] ^ one & 1, values[one // 2] ^ one & 1) for one in self._compared}
-        different = [(a, b) for a, b in pairs if a != b]
-        if not different:
-            return True
+        graph = _Graph(self._graph.leaves, self._graph)
+        different: set[tuple[int, int]] = set()
+        state = self._states[0]
+        for step in range(STEPS):
+            given, state = self._step(graph, 0 if step else number, step, state)
+            different |= _different(self._given[step], given)
+            pairs = different | _different(self._states[step + 1], state)
+            if not pairs or self._never(graph, pairs):
+                return step + 1
+            if different and not self._never(graph, different):
+                return 0
+        return 0
+
+    def _never(self, graph: _Graph, pairs: Iterable[tuple[int, int]]) -> bool:
+        """Tell whether no state and no inputs are found in which the literals of a pair differ."""
         with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
             folder = Path(name)
-            (folder / "miter.aig").write_bytes(graph.miter(different))
+            (folder / "miter.aig").write_bytes(graph.miter(pairs))
             return _EQUIVALENT in run_abc(folder, ["read_aiger miter.aig", "strash", f"sat -C {CONFLICTS}"])
 
-    def _values(self, graph: _Graph, number: int) -> list[int]:
-        """Build the graph with a fault in another one: the literal there of each variable here."""
-        values = [0] * (1 + len(self._leaves) + len(self._ands))
-        for leaf, variable in enumerate(self._leaves, 1):
-            values[variable] = 2 * leaf
+    def _step(self, graph: _Graph, number: int, step: int, state: list[int]) -> tuple[list[int], list[int]]:
+        """Build a step with a fault in a graph: literals of outputs and next state."""
+        values = [0] * (1 + len(self._inputs) + len(self._registers) + len(self._ands))
+        for at, variable in enumerate(self._inputs, 1 + step * len(self._inputs)):
+            values[variable] = 2 * at
         for bit, variable in self._mutant.items():
             values[variable] = number >> bit & 1
+        for variable, literal in zip(self._registers, state, strict=True):
+            values[variable] = literal
         both = graph.both
         for variable, a, b in self._ands:
             values[variable] = both(values[a >> 1] ^ a & 1, values[b >> 1] ^ b & 1)
-        return values
+        outputs, after = ([values[one >> 1] ^ one & 1 for one in found] for found in (self._outputs, self._next))
+        return outputs, after
+
+
+def _different(some: list[int], others: list[int]) -> set[tuple[int, int]]:
+    """Pairs of literals at the same place that are not the same."""
+    return {(a, b) for a, b in zip(some, others, strict=True) if a != b}
 
 
 class _Graph:
@@ -96,10 +144,15 @@ class _Graph:
         Variables before the gates: inputs and registers.
     below : _Graph, optional
         Graph whose gates this one has, too.
+
+    Attributes
+    ----------
+    leaves : int
+        As given.
     """
 
     def __init__(self, leaves: int, below: _Graph | None = None) -> None:
-        self._leaves, self._below = leaves, below
+        self.leaves, self._below = leaves, below
         self._known: dict[tuple[int, int], int] = below._known if below else {}
         self._own: dict[tuple[int, int], int] = {} if below else self._known
         self._first = 1 + leaves + (len(below._gates) if below else 0)
@@ -150,7 +203,7 @@ class _Graph:
         left = [variable]
         while left:
             one = left.pop()
-            if one > self._leaves and one not in found:
+            if one > self.leaves and one not in found:
                 found[one] = self._gate(one)
                 left += (operand >> 1 for operand in found[one])
         return sorted(found.items())

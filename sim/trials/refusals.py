@@ -14,6 +14,7 @@ from ...golden.cores.refusals import refusal_of
 from ...golden.cores.shell import CoreRegisters
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
+from ...golden.cores.zotrain_registers import Command as TrainingCommand
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ..compiled.session import SMALLEST_MEMORY, Session
 
@@ -21,6 +22,8 @@ LIMIT = 100_000
 """Cycles after which a command hangs; all end at their first access to the memory, if not before."""
 RANDOM_COMMANDS = 300
 _WORD = 1 << 32
+_FIRST_ADDRESS = 0x0800_0000
+"""Lowest address of a buffer; no other setting is usually as large."""
 _STATUS, _ERROR = "status", "error_address"
 
 
@@ -37,8 +40,9 @@ class _Attempt:
 def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
     """Run commands on a core to whose memory every access is an error, and list what golden does not say.
 
-    Every setting with every bit, and values around every limit, in turn with each command that uses settings; then
-    `RANDOM_COMMANDS` with several that are changed.
+    Each command with each low bit of each address; each cut with perturbations around every limit; every setting with
+    every bit, and values around every limit, in turn with each command that uses settings; then `RANDOM_COMMANDS` with
+    several that are changed.
 
     Parameters
     ----------
@@ -104,6 +108,15 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
     def attempt(command: int, changed: dict[str, int]) -> None:
         found.append(_Attempt(command, _usual(spec) | changed, changed, str(rng.choice(names))))
 
+    usual = _usual(spec)
+    for command in commands:
+        for name in names:
+            for bit in range(4) if usual[name] >= _FIRST_ADDRESS else ():
+                attempt(command, {name: usual[name] | 1 << bit})
+    for cut in range(1, _cuts(spec)):
+        for name in ("p1", "p2"):
+            for value in edges:
+                attempt(TrainingCommand.TRAIN, {"cut": cut, name: value})
     for name in names:
         for value in edges:
             attempt(int(rng.choice(commands)) if value % 16 == 0 else commands[-1], {name: value})
@@ -118,7 +131,7 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
 
 def _usual(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
     """Make settings that the core does not refuse."""
-    values = {name: 0x0800_0000 * number for number, name in enumerate(_registers(spec).setting_names, 1)}
+    values = {name: _FIRST_ADDRESS * number for number, name in enumerate(_registers(spec).setting_names, 1)}
     if isinstance(spec, InstantftSpec):
         jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "mode": 0, "cache_entries": 1}
     else:
@@ -127,15 +140,19 @@ def _usual(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
     return values | jobs
 
 
+def _cuts(spec: InstantftSpec | ZotrainSpec) -> int:
+    """Count the stages at which a training core can cut its forward pass, and none."""
+    return len(spec.mapping.forward.stages) if isinstance(spec, ZotrainSpec) and spec.cut_rows else 1
+
+
 def _edges(spec: InstantftSpec | ZotrainSpec) -> list[int]:
     """List values around limits: of these registers, and powers of two."""
     limits = {1, 4, 12, 62, 256, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES}
     if isinstance(spec, InstantftSpec):
         limits |= {3, spec.batch, spec.cache_entries, (1 << 17) - 1}
     else:
-        stages = len(spec.mapping.forward.stages)
-        limits |= {stages, spec.source.period}
-        limits |= {spec.kept_samples(cut) for cut in range(1, stages)} if spec.cut_rows else set()
+        limits |= {len(spec.mapping.forward.stages), spec.source.period}
+        limits |= {spec.kept_samples(cut) for cut in range(1, _cuts(spec))}
     near = {limit + step for limit in limits for step in (-1, 0, 1)} | {1 << bit for bit in range(32)}
     return sorted(value for value in near if 0 <= value < _WORD)
 
