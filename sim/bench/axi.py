@@ -77,6 +77,7 @@ class AxiSurroundings:
         self._host = AxiLiteMaster(AxiLiteBus.from_prefix(self._dut, prefix), **around)
         self.monitors += response_monitors(self._dut, self._test, prefix)
         write, read = self._host.write_if, self._host.read_if
+        write.w_channel.send = self._filled(write.w_channel.send)
         self._pause(write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel)
 
     def _attach_memory(self, prefix: str, around: dict[str, Any]) -> None:
@@ -89,6 +90,17 @@ class AxiSurroundings:
             writes = AxiRamWrite(AxiWriteBus.from_prefix(self._dut, prefix), **around, mem=self.memory)
             writes._write, writes.b_channel.send = self._answered(writes._write, writes.b_channel.send, "bresp")
             self._pause(writes.aw_channel, writes.w_channel, writes.b_channel)
+
+    def _filled(self, send: _Call) -> _Call:
+        """Make what sends a word to the registers, with anything in the bytes that are not written."""
+        own = random.Random(self._random.random())
+
+        async def filled(word: Any) -> None:
+            for lane in range(4):
+                word.wdata |= 0 if word.wstrb >> lane & 1 else own.getrandbits(8) << 8 * lane
+            await send(word)
+
+        return filled
 
     def _answered(self, access: _Call, send: _Call, field: str) -> tuple[_Call, _Call]:
         """Make a memory's access to a beat, and what sends its answer, with the response of `responses`."""
