@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..golden.errors import UserError
+from ..hw.device import Device
 
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
 """Resources that are counted on every board and in every estimate; half a ``bram36`` is one 18 Kib memory."""
@@ -87,6 +88,11 @@ class Board:
     def device(self) -> str:
         """The part without package, speed and temperature."""
         return self.part.split("-")[0]
+
+    @property
+    def fabric(self) -> Device:
+        """What the RTL depends on."""
+        return Device(uram=self.resources["uram"] > 0)
 
     def utilisation(self, resources: Mapping[str, float]) -> dict[str, float | None]:
         """Percent of the board that a design takes.

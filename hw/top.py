@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Value
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,6 +47,25 @@ class Wire:
     def width(self, stream: Stream) -> int:
         """Width of the port that carries these fields of a stream."""
         return sum(item.lanes * self.room(item) for item in stream.fields if item.name in self.fields)
+
+
+@dataclass(frozen=True)
+class TopPin:
+    """Port of the top module.
+
+    Parameters
+    ----------
+    name : str
+        Name in the Verilog.
+    direction : "in" or "out"
+        Direction, as seen from the top module.
+    width : int
+        Number of bits.
+    """
+
+    name: str
+    direction: axi.Direction
+    width: int
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,14 @@ class TopWrapper(wiring.Component):
             pins |= axi.members(bus)
         pins |= {name: block.signature.members[name] for name in (*spec.wires, *spec.input_wires)}
         super().__init__(pins)
+
+    @property
+    def pins(self) -> tuple[TopPin, ...]:
+        """All ports, in the order of the Verilog."""
+        members = self.signature.members.items()
+        return tuple(
+            TopPin(name, "out" if one.flow is Out else "in", Shape.cast(one.shape).width) for name, one in members
+        )
 
     @property
     def attributes(self) -> dict[str, dict[str, str]]:

@@ -23,7 +23,8 @@ from ..golden.block import Spec
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from . import yosys
-from .top import Port, TopWrapper
+from .device import Device
+from .top import Port, TopPin, TopWrapper
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Emitted:
         The same design, for other tools and for Yosys.
     ports : dict of str to Port
         Ports of the top module that carry each of the spec's streams.
+    pins : tuple of TopPin
+        All ports of the top module.
     clock, reset : str
         Names of those two ports.
     reset_level : int
@@ -48,6 +51,7 @@ class Emitted:
     verilog: str
     rtlil: str
     ports: dict[str, Port]
+    pins: tuple[TopPin, ...]
     clock: str
     reset: str
     reset_level: int
@@ -74,7 +78,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 @lru_cache(maxsize=64)
-def emit(spec: Spec, top: str | None = None) -> Emitted:
+def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Emitted:
     """Generate one of fabtune's own blocks, or read it from the cache.
 
     A core takes ten seconds, and is compiled, packaged and estimated. What is cached is named by the spec, the code of
@@ -86,6 +90,8 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
         Its parameters.
     top : str, optional
         Name of the top module, by default the block's.
+    device : Device, optional
+        Device to generate for, by default one with all kinds of memory.
 
     Returns
     -------
@@ -100,17 +106,19 @@ def emit(spec: Spec, top: str | None = None) -> Emitted:
     top = _module_name(spec, top)
     hw = Path(__file__).parent
     tools = (package_version("amaranth"), package_version("pyosys"), __version__)
-    key = digest_of(type(spec), spec, top, source_digest(hw, hw.parent / "golden"), *tools)
+    key = digest_of(type(spec), spec, top, device or Device(), source_digest(hw, hw.parent / "golden"), *tools)
 
     def make(entry: Path) -> None:
-        entry.write_bytes(pickle.dumps(generate(spec, top)))
+        entry.write_bytes(pickle.dumps(generate(spec, top, device=device)))
 
     # as trustworthy as its neighbours: the cache holds programs that are run
     found: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
     return found
 
 
-def generate(spec: Spec, top: str | None = None, block: wiring.Component | None = None) -> Emitted:
+def generate(
+    spec: Spec, top: str | None = None, block: wiring.Component | None = None, device: Device | None = None
+) -> Emitted:
     """Generate a block, without the cache.
 
     Parameters
@@ -121,6 +129,8 @@ def generate(spec: Spec, top: str | None = None, block: wiring.Component | None 
         Name of the top module, by default the block's.
     block : Component, optional
         The RTL, with the ports of `spec`; by default that of `component`.
+    device : Device, optional
+        See `emit`.
 
     Returns
     -------
@@ -135,9 +145,16 @@ def generate(spec: Spec, top: str | None = None, block: wiring.Component | None 
     top = _module_name(spec, top)
     with _without_garbage_collection():
         wrapper = TopWrapper(block or component(spec), spec)
-        text = rtlil.convert(wrapper, name=top, emit_src=False)
+        text = rtlil.convert(wrapper, name=top, platform=device or Device(), emit_src=False)
     return Emitted(
-        top, _verilog(text, wrapper, spec, top), text, wrapper.ports, wrapper.clock, wrapper.reset, wrapper.reset_level
+        top,
+        _verilog(text, wrapper, spec, top),
+        text,
+        wrapper.ports,
+        wrapper.pins,
+        wrapper.clock,
+        wrapper.reset,
+        wrapper.reset_level,
     )
 
 

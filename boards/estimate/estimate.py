@@ -16,6 +16,7 @@ from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
 from ...golden.errors import UserError
 from ...hw import yosys
+from ...hw.device import Device
 from ...hw.verilog import emit
 from . import packing, paths
 from .netlist import Bit, Cell, Netlist, from_rtlil, from_verilog
@@ -59,9 +60,9 @@ class Estimate:
     carry_cells: int
 
 
-def estimate_spec(spec: Spec) -> Estimate:
-    """Estimate one of fabtune's own blocks."""
-    emitted = emit(spec)
+def estimate_spec(spec: Spec, device: Device | None = None) -> Estimate:
+    """Estimate one of fabtune's own blocks on a device, by default one with all kinds of memory."""
+    emitted = emit(spec, device=device)
     return estimate_rtlil(emitted.rtlil, emitted.top)
 
 

@@ -14,13 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.axi.regions import Region
 from ...golden.axi.register_map import Register
-from ...golden.cores.shell import CoreRegisters
+from ...golden.cores.shell import HIGH, CoreRegisters
 from ...golden.errors import UserError
-
-ALIGNMENT = 16
-"""Bytes of a beat of the core's memory bus: every buffer's address is a multiple."""
 
 POLLS = 10_000_000
 """Number of times that `Core.run` polls for the end of a command before it raises an error."""
@@ -122,6 +120,8 @@ class Core:
         Returns after the core's interrupt, or earlier. Without it the status is polled.
     signature : int, optional
         Signature that the core must have.
+    address : int
+        Bits of a byte address that the core was generated with.
 
     Raises
     ------
@@ -136,8 +136,10 @@ class Core:
         memory: Memory | None,
         interrupt: Callable[[], object] | None = None,
         signature: int | None = None,
+        address: int = ADDRESS_BITS,
     ) -> None:
         self.core, self._registers, self._memory, self._interrupt = core, registers, memory, interrupt
+        self._address = address
         if signature is not None:
             self.check_signature(signature)
 
@@ -164,6 +166,11 @@ class Core:
     def busy(self) -> bool:
         """Whether a command is running."""
         return bool(self._status("busy"))
+
+    @property
+    def error_address(self) -> int:
+        """Byte address of the burst that failed, or the offending value, of the last command; 0 without an error."""
+        return self.read(f"error_address{HIGH}") << 32 | self.read("error_address")
 
     def read(self, name: str) -> int:
         """Read a register by its name."""
@@ -196,9 +203,9 @@ class Core:
             raise UserError("this core has no memory to allocate from: give Core one")
         buffer = self._memory.allocate(size)
         address = buffer.device_address
-        if address % ALIGNMENT or address + size > 1 << 32:
+        if address % BEAT or address + size > 1 << self._address:
             raise UserError(
-                f"a buffer of {size} bytes at {address:#x}: the core needs multiples of {ALIGNMENT} below 4 GiB"
+                f"a buffer of {size} bytes at {address:#x}: the core needs multiples of {BEAT} below 2**{self._address}"
             )
         return buffer
 
@@ -235,12 +242,18 @@ class Core:
         UserError
             If a register or value is wrong, the core is busy, or the command does not end.
         """
+        settings = {item.name: item for item in self.core.settings}
         for name in values:
-            if self._register(name).name not in self.core.setting_names:
-                raise UserError(f"{name!r} is not a setting: {', '.join(self.core.setting_names)} are")
+            if name not in settings:
+                raise UserError(f"{name!r} is not a setting: {', '.join(settings)} are")
+        words = {
+            register: word
+            for name, value in values.items()
+            for register, word in settings[name].words(int(value)).items()
+        }
         if self.busy:
             raise UserError("the core is busy: wait for its last command")
-        for name, value in values.items():
+        for name, value in words.items():
             self.write(name, value)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         enabled = self.core.map["interrupt_enable"].field("finished").mask
@@ -249,7 +262,7 @@ class Core:
         self._wait(command, polls)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):
-            raise CoreError(command, self._status("error_code"), self.read("error_address"), self.core.errors)
+            raise CoreError(command, self._status("error_code"), self.error_address, self.core.errors)
         cycles = self.read("cycles_high") << 32 | self.read("cycles_low")
         return Finished(cycles, {name: self.read(name) for name in self.core.counter_names})
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from ...golden.block import Spec
 from ...golden.errors import UserError
 from ...hw.verilog import emit
+from ..board import board as board_of
 from .project import flow
 
 
@@ -36,7 +37,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
         Text by file name. A memory's ``.mem`` holds one hexadecimal word a line, as ``$readmemh`` reads it; the
         Verilog has the same contents within and does not need it.
     """
-    emitted = emit(spec, top) if top else emit(spec)  # the same call as elsewhere, so that its cache is used
+    emitted = emit(spec, top, board_of(board).fabric if board else None)
     verilog = f"{emitted.top}.v"
     files = {verilog: emitted.verilog}
     for name, (words, width) in spec.roms().items():

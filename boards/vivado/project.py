@@ -51,11 +51,11 @@ def flow(
     sources = {"sources": verilog_name}
     return {
         "synth_ooc.tcl": tcl.script(
-            tcl.SYNTH_OOC,
+            "synth_ooc",
             {"top": emitted_top, "part": target.part, "clock": clock_port, "constraints": timing} | sources,
         ),
         "project.tcl": tcl.script(
-            tcl.PROJECT,
+            "project",
             {
                 "top": emitted_top,
                 "part": target.part,

@@ -13,6 +13,9 @@ BEAT = 16
 """Bytes of a beat of the cores' memory bus (128 bits)."""
 PAGE = 4096
 """Bytes of a page: AXI allows no burst across a multiple of this address."""
+ADDRESS_BITS = 40
+"""Bits of a byte address on the memory bus of a core, unless it is generated with another number: 1 TiB,
+all that the boards' processors map."""
 BEAT_COUNT_BITS = 16
 """Width of a command's number of beats."""
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from ..axi.register_map import c_header, markdown
-from ..axi.systemrdl import systemrdl
-from ..block import BusSpec
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
 from ..lora.memory_layout import JobLayout
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
-from .instantft_registers import REGISTERS
-from .shell import signature_of
+from .instantft_registers import CORE
+from .shell import CoreRegisters, CoreSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstantftSpec(BusSpec):
+class InstantftSpec(CoreSpec):
     """Parameters of `instantft`.
 
     Parameters
@@ -52,8 +49,8 @@ class InstantftSpec(BusSpec):
     """
 
     name: ClassVar[str] = "instantft"
+    registers: ClassVar[CoreRegisters] = CORE
     summary: ClassVar[str] = "a network with adapters that fine-tunes itself, behind AXI"
-    wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {"lanes": 16, "columns": 4},
@@ -127,13 +124,4 @@ class InstantftSpec(BusSpec):
     @cached_property
     def signature(self) -> int:
         """Value of the register of this name: a digest of parameters, network, registers and layout version."""
-        return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
-
-    def documents(self) -> dict[str, str]:
-        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
-        rdl = systemrdl(REGISTERS, self.signature)
-        return {
-            f"{REGISTERS.name}.h": c_header(REGISTERS),
-            f"{REGISTERS.name}.rdl": rdl,
-            "registers.md": markdown(REGISTERS),
-        }
+        return self.signed(network=text_of(self.described))

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 from ..axi.register_map import RegisterField
-from .shell import CoreRegisters, Counter, Setting
+from .shell import Address, CoreRegisters, Counter, Setting
 
 
 class Command(IntEnum):
@@ -22,7 +22,7 @@ class Error(IntEnum):
 
     BAD_COMMAND = 1
     ZERO_LENGTH = 2
-    MISALIGNED = 3
+    BAD_ADDRESS = 3
     BAD_BATCH = 4
     BAD_RATE = 5
     BAD_INDEX = 6
@@ -35,22 +35,23 @@ class Error(IntEnum):
     BAD_CACHE_ENTRIES = 13
 
 
-ADDRESSES = (
-    Setting("parameters", "byte address (16-byte aligned) of the frozen parameters' image"),
-    Setting("adapters", "byte address of the adapters' image"),
-    Setting("samples", "byte address of the samples"),
-    Setting("order", "byte address of the order list: 4 bytes an entry, 23:0 index, 31:24 label"),
-    Setting("cache", "byte address of the forward cache"),
-    Setting("logits", "byte address to which logits go, in the order of the order list"),
-)
-"""Settings that are byte addresses of images, each a multiple of a beat's 16 bytes."""
+_JOBS = (Command.TUNE, Command.INFER)
 
 CORE = CoreRegisters(
     "fabtune_core",
     Command,
     Error,
     settings=(
-        *ADDRESSES,
+        Address(
+            "parameters", "byte address (16-byte aligned) of the frozen parameters' image", commands=(Command.LOAD,)
+        ),
+        Address(
+            "adapters", "byte address of the adapters' image", commands=(Command.LOAD_ADAPTERS, Command.SAVE_ADAPTERS)
+        ),
+        Address("samples", "byte address of the samples", commands=_JOBS),
+        Address("order", "byte address of the order list: 4 bytes an entry, 23:0 index, 31:24 label", commands=_JOBS),
+        Address("cache", "byte address of the forward cache", commands=_JOBS),
+        Address("logits", "byte address to which logits go, in the order of the order list", commands=_JOBS),
         Setting("cache_entries", "entries of the cache (samples)"),
         Setting("samples_per_epoch", "order entries in an epoch"),
         Setting("epochs", "epochs of a tuning"),

@@ -18,7 +18,7 @@ from ..zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from . import instantft_registers as instantft
 from . import zotrain_registers as zotrain
 from .instantft import InstantftSpec
-from .shell import Setting
+from .shell import CoreRegisters
 from .zotrain import ZotrainSpec
 
 
@@ -58,25 +58,20 @@ def refusal_of(spec: InstantftSpec | ZotrainSpec, command: int, settings: Mappin
 
 
 def _common(
-    command: int,
-    settings: Mapping[str, int],
-    commands: type[IntEnum],
-    errors: type[IntEnum],
-    addresses: tuple[Setting, ...],
-    used: Mapping[str, tuple[IntEnum, ...]],
+    spec: InstantftSpec | ZotrainSpec, core: CoreRegisters, command: int, settings: Mapping[str, int]
 ) -> Reasons:
     """Reasons of any core: an unknown command, and the addresses that a command uses."""
-    yield command not in set(commands), Refusal(errors["BAD_COMMAND"], command)
-    for name in (setting.name for setting in addresses):
-        yield command in used[name] and settings[name] % BEAT != 0, Refusal(errors["MISALIGNED"], settings[name])
+    yield command not in set(core.commands), Refusal(core.errors["BAD_COMMAND"], command)
+    for address in core.addresses:
+        value = settings[address.name]
+        wrong = value % BEAT != 0 or value >> spec.address != 0
+        yield command in address.commands and wrong, Refusal(core.errors["BAD_ADDRESS"], value)
 
 
 def _instantft(spec: InstantftSpec, command: int, settings: Mapping[str, int]) -> Reasons:
     code, error = instantft.Command, instantft.Error
     jobs = (code.TUNE, code.INFER)
-    used: dict[str, tuple[IntEnum, ...]] = {setting.name: jobs for setting in instantft.ADDRESSES}
-    used |= {"parameters": (code.LOAD,), "adapters": (code.LOAD_ADAPTERS, code.SAVE_ADAPTERS)}
-    yield from _common(command, settings, code, error, instantft.ADDRESSES, used)
+    yield from _common(spec, instantft.CORE, command, settings)
     if command not in jobs:
         return
     tune = command == code.TUNE
@@ -94,16 +89,7 @@ def _instantft(spec: InstantftSpec, command: int, settings: Mapping[str, int]) -
 def _zotrain(spec: ZotrainSpec, command: int, settings: Mapping[str, int]) -> Reasons:
     code, error = zotrain.Command, zotrain.Error
     jobs = (code.TRAIN, code.INFER)
-    used = {
-        "parameters": (code.LOAD,),
-        "deltas": (code.LOAD_DELTAS, code.SAVE_DELTAS),
-        "samples": jobs,
-        "order": jobs,
-        "state": (code.TRAIN,),
-        "records": (code.TRAIN,),
-        "logits": (code.INFER,),
-    }
-    yield from _common(command, settings, code, error, zotrain.ADDRESSES, used)
+    yield from _common(spec, zotrain.CORE, command, settings)
     if command not in jobs:
         return
     batch = settings["batch"]

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
-from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, RegisterMap
+from ..axi.bus import ADDRESS_BITS
+from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, RegisterMap, c_header, markdown
+from ..axi.systemrdl import systemrdl
+from ..block import BusSpec
+from ..errors import UserError
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Version of what host and core agree on beside parameters and registers: images in memory, meaning of commands."""
+
+
+HIGH = "_high"
+"""Suffix of the register with the upper 32 of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,45 @@ class Setting:
     summary: str
     fields: tuple[RegisterField, ...] = ()
     reset: int = 0
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        """Names of its registers, that of the lowest bits first."""
+        return (self.name,)
+
+    def words(self, value: int) -> dict[str, int]:
+        """Split a value over the registers.
+
+        Raises
+        ------
+        UserError
+            If it is negative or has more bits than they.
+        """
+        bits = 8 * WORD * len(self.registers)
+        if not 0 <= value < 1 << bits:
+            raise UserError(f"{self.name} = {value} is not in 0 to 2**{bits} - 1")
+        return {name: value >> 8 * WORD * at & (1 << 8 * WORD) - 1 for at, name in enumerate(self.registers)}
+
+
+@dataclass(frozen=True)
+class Address(Setting):
+    """A setting that is the byte address of an image in memory, 64 bits in two registers: ``NAME`` and ``NAME_high``.
+
+    A command that uses it is refused with ``BAD_ADDRESS`` where it is no multiple of a beat's 16 bytes, or beyond the
+    address bits that the core was generated with.
+
+    Parameters
+    ----------
+    commands : tuple of IntEnum
+        Commands that use it.
+    """
+
+    commands: tuple[IntEnum, ...] = ()
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        """Names of its registers, that of the lowest bits first."""
+        return (self.name, self.name + HIGH)
 
 
 @dataclass(frozen=True)
@@ -67,14 +115,15 @@ class CoreRegisters:
     commands : type of IntEnum
         Codes from 1 up, without gaps.
     errors : type of IntEnum
-        Codes from 1 up; one of them is ``BAD_COMMAND``, which the shell reports.
+        Codes from 1 up; one of them is ``BAD_COMMAND``, which the shell reports, and with addresses ``BAD_ADDRESS``.
     settings : tuple of Setting
+        Addresses stand before the others.
     counters : tuple of Counter
 
     Raises
     ------
     ValueError
-        If commands have gaps, ``BAD_COMMAND`` is missing, or the map that results is refused.
+        If commands have gaps, ``BAD_COMMAND`` or ``BAD_ADDRESS`` is missing, or the map that results is refused.
     """
 
     name: str
@@ -91,11 +140,18 @@ class CoreRegisters:
             raise ValueError(f"commands of {self.name} are {codes}: give codes from 1 up, without gaps")
         if "BAD_COMMAND" not in self.errors.__members__:
             raise ValueError(f"errors of {self.name} lack BAD_COMMAND, which the shell reports")
+        if self.addresses and "BAD_ADDRESS" not in self.errors.__members__:
+            raise ValueError(f"errors of {self.name} lack BAD_ADDRESS, which the shell reports")
         object.__setattr__(self, "map", RegisterMap(self.name, self._registers(), (self.commands, self.errors)))
 
     @cached_property
+    def addresses(self) -> tuple[Address, ...]:
+        """Settings that are addresses."""
+        return tuple(item for item in self.settings if isinstance(item, Address))
+
+    @cached_property
     def setting_names(self) -> tuple[str, ...]:
-        """Names of the registers that a command reads."""
+        """Names of the settings."""
         return tuple(item.name for item in self.settings)
 
     @cached_property
@@ -111,7 +167,10 @@ class CoreRegisters:
     def _registers(self) -> tuple[Register, ...]:
         rows = list(SHELL)
         for item in self.settings:
-            rows.append(Register(item.name, WORD * len(rows), "RW", item.summary, item.fields, item.reset, locked=True))
+            for at, name in enumerate(item.registers):
+                summary = f"bits 63:32 of `{item.name}`" if at else item.summary
+                reset = item.words(item.reset)[name]
+                rows.append(Register(name, WORD * len(rows), "RW", summary, item.fields, reset, locked=True))
         for name, bits in (("cycles_low", "31:0"), ("cycles_high", "63:32")):
             rows.append(Register(name, WORD * len(rows), "R", f"clock cycles of the last command, bits {bits}"))
         for counter in self.counters:
@@ -148,7 +207,8 @@ SHELL = (
         (RegisterField("finished", 0, 1, "a command has ended; write 1 to clear"),),
     ),
     Register("error_address", 0x10, "R", "byte address of the failing burst, or the offending value"),
-    Register(SIGNATURE, 0x14, "R", "identifies the configuration the core was generated with"),
+    Register(f"error_address{HIGH}", 0x14, "R", "bits 63:32 of `error_address`"),
+    Register(SIGNATURE, 0x18, "R", "identifies the configuration the core was generated with"),
 )
 """Registers that every core has, before those that it declares."""
 
@@ -173,3 +233,55 @@ def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_vers
     data = {"layout": layout_version, "parameters": parameters, "registers": registers.canonical()}
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreSpec(BusSpec):
+    """Parameters that all cores share.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address on the memory ports, 33 to 62. The pins have 64; those above are 0.
+    monitor : bool
+        The core has pins that show each update of its parameters, for a simulation or a logic analyser.
+    """
+
+    registers: ClassVar[CoreRegisters]
+    """Registers, commands and errors."""
+
+    address: int = ADDRESS_BITS
+    monitor: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 33 <= self.address <= 62:
+            raise UserError(f"address = {self.address} is not in 33 to 62")
+
+    @property
+    def wires(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Other pins: the interrupt and, where it has one, the monitor."""
+        return ("interrupt", *(f"monitor_{name}" for name in ("valid", "beat", "data", "done") if self.monitor))
+
+    @property
+    @abstractmethod
+    def signature(self) -> int:
+        """Value of the register of this name: a digest of all that host and core must agree on."""
+
+    def signed(self, **replaced: Any) -> int:
+        """Signature of the parameters, some of which may be `replaced` by a form that does not depend on the spelling.
+
+        Pins that change nothing for a host do not count.
+        """
+        parameters = asdict(self) | replaced
+        del parameters["monitor"]
+        return signature_of(parameters, self.registers.map)
+
+    def documents(self) -> dict[str, str]:
+        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
+        found = self.registers.map
+        return {
+            f"{found.name}.h": c_header(found),
+            f"{found.name}.rdl": systemrdl(found, self.signature),
+            "registers.md": markdown(found),
+        }

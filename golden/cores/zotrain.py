@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from ..axi.bus import BEAT, BEAT_COUNT_BITS
-from ..axi.register_map import c_header, markdown
-from ..axi.systemrdl import systemrdl
-from ..block import BusSpec
 from ..errors import UserError
 from ..fixed import Q8_16
 from ..models.network import Network, deployed
@@ -24,8 +21,8 @@ from ..zo.deltas import DELTA
 from ..zo.mapping import PerturbationMapping
 from ..zo.memory_layout import ZerothOrderLayout
 from ..zo.split import Split
-from .shell import signature_of
-from .zotrain_registers import REGISTERS
+from .shell import CoreRegisters, CoreSpec
+from .zotrain_registers import CORE
 
 LEAST_NUMBERS = 31
 """Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
@@ -38,7 +35,7 @@ LEAST_ULTRA_ROWS = ULTRA_ROWS // 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZotrainSpec(BusSpec):
+class ZotrainSpec(CoreSpec):
     """Parameters of `zotrain`.
 
     Parameters
@@ -72,13 +69,13 @@ class ZotrainSpec(BusSpec):
     """
 
     name: ClassVar[str] = "zotrain"
+    registers: ClassVar[CoreRegisters] = CORE
     summary: ClassVar[str] = "a network that trains all its weights by zeroth order, behind AXI"
     buses: ClassVar[dict[str, str]] = {
         "control": "s_axi_control",
         "reader0": "m_axi_gmem0",
         "writer0": "m_axi_gmem0",
     }
-    wires: ClassVar[tuple[str, ...]] = ("interrupt", "monitor_valid", "monitor_beat", "monitor_data", "monitor_done")
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1280},
@@ -224,13 +221,4 @@ class ZotrainSpec(BusSpec):
     @cached_property
     def signature(self) -> int:
         """Value of the register of this name: a digest of parameters, network, registers and layout version."""
-        return signature_of(asdict(self) | {"network": text_of(self.described)}, REGISTERS)
-
-    def documents(self) -> dict[str, str]:
-        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
-        rdl = systemrdl(REGISTERS, self.signature)
-        return {
-            f"{REGISTERS.name}.h": c_header(REGISTERS),
-            f"{REGISTERS.name}.rdl": rdl,
-            "registers.md": markdown(REGISTERS),
-        }
+        return self.signed(network=text_of(self.described))

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from .shell import CoreRegisters, Counter, Setting
+from .shell import Address, CoreRegisters, Counter, Setting
 
 
 class Command(IntEnum):
@@ -20,7 +20,7 @@ class Error(IntEnum):
 
     BAD_COMMAND = 1
     ZERO_LENGTH = 2
-    MISALIGNED = 3
+    BAD_ADDRESS = 3
     BAD_BATCH = 4
     BAD_STEP = 5
     BAD_INDEX = 6
@@ -36,23 +36,28 @@ class Error(IntEnum):
     BAD_SPLIT = 16
 
 
-ADDRESSES = (
-    Setting("parameters", "byte address (16-byte aligned) of the frozen parameters' image"),
-    Setting("deltas", "byte address of the deltas of all words"),
-    Setting("samples", "byte address of the samples"),
-    Setting("order", "byte address of the order list: a rate and entries (23:0 index, 31:24 label) for each step"),
-    Setting("state", "byte address of the generator's state at `position`"),
-    Setting("records", "byte address to which the records of the steps go"),
-    Setting("logits", "byte address to which logits go, in the order of the order list"),
-)
-"""Settings that are byte addresses of images, each a multiple of a beat's 16 bytes."""
+_JOBS = (Command.TRAIN, Command.INFER)
 
 CORE = CoreRegisters(
     "fabtune_zotrain",
     Command,
     Error,
     settings=(
-        *ADDRESSES,
+        Address(
+            "parameters", "byte address (16-byte aligned) of the frozen parameters' image", commands=(Command.LOAD,)
+        ),
+        Address(
+            "deltas", "byte address of the deltas of all words", commands=(Command.LOAD_DELTAS, Command.SAVE_DELTAS)
+        ),
+        Address("samples", "byte address of the samples", commands=_JOBS),
+        Address(
+            "order",
+            "byte address of the order list: a rate and entries (23:0 index, 31:24 label) for each step",
+            commands=_JOBS,
+        ),
+        Address("state", "byte address of the generator's state at `position`", commands=(Command.TRAIN,)),
+        Address("records", "byte address to which the records of the steps go", commands=(Command.TRAIN,)),
+        Address("logits", "byte address to which logits go, in the order of the order list", commands=(Command.INFER,)),
         Setting("sample_count", "samples in memory; indices are below it"),
         Setting("steps", "steps in the order list"),
         Setting("batch", "samples for which a step has room in the order list, 1 to 256"),

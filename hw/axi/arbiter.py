@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ..primitives.fifo import Fifo
 from .axi_read import beats_read
 from .bursts import command
@@ -39,21 +39,23 @@ class ReadArbiter(wiring.Component):
     ----------
     names : sequence of str
         The requesters, the highest rank first.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
     NAME_read : In, `ReadPort`, for each of `names`
         A requester's commands, and their beats in order. `beats.valid` comes in the cycle of `i.valid`.
-    command : Out, stream of ``address`` (32 bits), ``beats`` (16 bits)
+    command : Out, stream of ``address`` (`address` bits), ``beats`` (16 bits)
         The reader's commands. `valid` in the cycle of the requester's, unless 17 commands wait for beats.
     i : In, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
         The beats of all commands in order, as `AxiRead` and `CacheRam` give them.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], address: int = ADDRESS_BITS) -> None:
         self.names = names
-        ports = {f"{name}_read": In(ReadPort()) for name in names}
-        super().__init__({**ports, "command": Out(command(32)), "i": In(beats_read(8 * BEAT))})
+        ports = {f"{name}_read": In(ReadPort(address)) for name in names}
+        super().__init__({**ports, "command": Out(command(address)), "i": In(beats_read(8 * BEAT))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -82,12 +84,14 @@ class WriteArbiter(wiring.Component):
     ----------
     names : sequence of str
         The requesters, the highest rank first.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
     NAME_write : In, `WritePort`, for each of `names`
         A requester's commands and their beats, which are taken after their command.
-    command : Out, stream of ``address`` (32 bits), ``beats`` (16 bits)
+    command : Out, stream of ``address`` (`address` bits), ``beats`` (16 bits)
         The writer's commands. `valid` in the cycle of the requester's, while `idle`.
     o : Out, stream of 128 bits
         The beats of all commands in order. `valid` in the cycle of the requester's.
@@ -95,10 +99,10 @@ class WriteArbiter(wiring.Component):
         High while no beat of an accepted command is missing.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], address: int = ADDRESS_BITS) -> None:
         self.names = names
-        ports = {f"{name}_write": In(WritePort()) for name in names}
-        super().__init__({**ports, "command": Out(command(32)), "o": Out(BEATS), "idle": Out(1)})
+        ports = {f"{name}_write": In(WritePort(address)) for name in names}
+        super().__init__({**ports, "command": Out(command(address)), "o": Out(BEATS), "idle": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
+
+from ...golden.axi.bus import ADDRESS_BITS
 
 Direction = Literal["in", "out"]
 
@@ -54,7 +56,7 @@ class Read(_Bus):
         Beats of the bursts in order, with their `Response`; `last` marks a burst's final one.
     """
 
-    def __init__(self, address: int = 32, data: int = 128) -> None:
+    def __init__(self, address: int = ADDRESS_BITS, data: int = 128) -> None:
         super().__init__(
             {"ar": Out(_stream(address=address, length=8)), "r": In(_stream(data=data, response=2, last=1))}
         )
@@ -78,7 +80,7 @@ class Write(_Bus):
         `Response` to each burst, in order.
     """
 
-    def __init__(self, address: int = 32, data: int = 128) -> None:
+    def __init__(self, address: int = ADDRESS_BITS, data: int = 128) -> None:
         super().__init__(
             {
                 "aw": Out(_stream(address=address, length=8)),
@@ -142,6 +144,8 @@ class Pin:
     value: Any
 
 
+ADDRESS_PINS = 64
+"""Pins of a byte address at a port to the memory, whatever bits of it count: Vitis connects no fewer."""
 _NAMES = {"address": "addr", "length": "len", "strobe": "strb", "response": "resp"}
 """Abbreviations of AXI for the names of fields."""
 
@@ -169,6 +173,8 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
             found.append(Pin(f"{start}id", along, 1, 0 if along == "out" else None))
         for field, _ in port.payload.shape():
             value = Value.cast(port.payload[field])
+            if full and field == "address":
+                value = Cat(value, Const(0, ADDRESS_PINS - len(value)))
             found.append(Pin(start + _NAMES.get(field, field), along, len(value), value))
         if full and channel in ("aw", "ar"):
             found += [Pin(start + name, along, width, value) for name, width, value in _constants(bus)]

@@ -4,7 +4,8 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
+from ..device import ram_style
 from ..primitives.fifo import Fifo
 from ..primitives.pipeline import delayed
 from .axi_read import beats_read
@@ -17,7 +18,7 @@ _LOW = (BEAT - 1).bit_length()
 
 
 class CacheRam(wiring.Component):
-    """Read and write beats of 128 bits, one a cycle each, in UltraRAM.
+    """Read and write beats of 128 bits, one a cycle each, in UltraRAM where the device has it.
 
     It takes commands as `AxiRead` and `AxiWrite` do; reading and writing are independent of each other. A beat may be
     read by a command that is given in the cycle after `idle` rises, or later. An address beyond the memory wraps
@@ -27,10 +28,12 @@ class CacheRam(wiring.Component):
     ----------
     beats : int
         Depth of the memory.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
-    read : In, stream of ``address`` (32 bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
+    read : In, stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
         What to read. `ready` while no beat of the command before is left to read.
     o : Out, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
         The beats of all read commands, in order. The first is valid `READ_LATENCY` cycles after its command.
@@ -48,13 +51,13 @@ class CacheRam(wiring.Component):
     READ_LATENCY = LATENCY + 3
     """Cycles from a read command to its first beat: a register before the memory and the FIFO's two behind it."""
 
-    def __init__(self, beats: int) -> None:
+    def __init__(self, beats: int, address: int = ADDRESS_BITS) -> None:
         self.beats = beats
         super().__init__(
             {
-                "read": In(command(32)),
+                "read": In(command(address)),
                 "o": Out(beats_read(8 * BEAT)),
-                "write": In(command(32)),
+                "write": In(command(address)),
                 "i": In(stream.Signature(8 * BEAT)),
                 "idle": Out(1),
             }
@@ -63,7 +66,10 @@ class CacheRam(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.memory = ram = memory.Memory(
-            shape=unsigned(8 * BEAT), depth=self.beats, init=[], attrs={"ram_style": "ultra"}
+            shape=unsigned(8 * BEAT),
+            depth=self.beats,
+            init=[],
+            attrs={"ram_style": ram_style(platform, "ultra")},
         )
         self._write(m, ram.write_port())
         self._read(m, ram.read_port())

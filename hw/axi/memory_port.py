@@ -7,7 +7,7 @@ from enum import IntEnum
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from .bursts import command
 
 BEATS = stream.Signature(8 * BEAT)
@@ -17,32 +17,42 @@ BEATS = stream.Signature(8 * BEAT)
 class ReadPort(wiring.Signature):
     """Reads of any length, as the requester sees them.
 
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
     Members
     -------
-    command : Out stream of ``address`` (32 bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, from 1 up)
+    command : Out stream of ``address`` (`address` bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, 1 or more)
         The place to read. Commands may be given ahead of their beats.
     beats : In stream of 128 bits
         The beats of all commands, in order. After a bad response or a stop a beat on offer may be withdrawn, where no
         FIFO is between.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"command": Out(command(32)), "beats": In(BEATS)})
+    def __init__(self, address: int = ADDRESS_BITS) -> None:
+        super().__init__({"command": Out(command(address)), "beats": In(BEATS)})
 
 
 class WritePort(wiring.Signature):
     """Writes of any length, as the requester sees them.
 
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
     Members
     -------
-    command : Out stream of ``address`` (32 bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, from 1 up)
+    command : Out stream of ``address`` (`address` bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, 1 or more)
         The place to write. While beats of an accepted command are missing, no other requester's command is accepted.
     beats : Out stream of 128 bits
         The beats of all commands, in order.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"command": Out(command(32)), "beats": Out(BEATS)})
+    def __init__(self, address: int = ADDRESS_BITS) -> None:
+        super().__init__({"command": Out(command(address)), "beats": Out(BEATS)})
 
 
 class Fault(wiring.Signature):
@@ -52,6 +62,8 @@ class Fault(wiring.Signature):
     ----------
     errors : type of IntEnum
         The core's error codes.
+    address : int
+        Bits of a byte address, at least 32.
 
     Members
     -------
@@ -59,9 +71,9 @@ class Fault(wiring.Signature):
         There was a fault; held until reset, with the other two.
     error : Out, as wide as the codes
         The first fault's code.
-    address : Out(32)
+    address : Out, `address` bits
         The failing burst's byte address, or the offending value.
     """
 
-    def __init__(self, errors: type[IntEnum]) -> None:
-        super().__init__({"failed": Out(1), "error": Out(max(errors).bit_length()), "address": Out(32)})
+    def __init__(self, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
+        super().__init__({"failed": Out(1), "error": Out(max(errors).bit_length()), "address": Out(address)})

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.cores.instantft_registers import CORE, Command, Error
 from ...golden.lora.mapping import AdapterMapping
 from ..lora.batch_scheduler import BatchScheduler
@@ -64,6 +65,8 @@ class AdapterTrainer(wiring.Component):
         AXI4 ports to the memory outside: 1 or 2; with 2 records have the second one for themselves.
     ram_beats : int
         Beats of the cache RAM on the chip; 0 where the cache is outside.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -76,15 +79,21 @@ class AdapterTrainer(wiring.Component):
     """
 
     def __init__(
-        self, mapping: AdapterMapping, batch: int, cache_entries: int, ports: int = 1, ram_beats: int = 0
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        cache_entries: int,
+        ports: int = 1,
+        ram_beats: int = 0,
+        address: int = ADDRESS_BITS,
     ) -> None:
-        self.mapping, self.most, self.ports, self.ram_beats = mapping, batch, ports, ram_beats
+        self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
         self.engine = AdapterEngine(mapping, batch)
-        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, shared=ram_beats > 0)
-        self.batches = BatchScheduler(mapping, batch)
+        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, shared=ram_beats > 0, address=address)
+        self.batches = BatchScheduler(mapping, batch, address)
         self.unpacker = BatchUnpacker(mapping, batch)
-        self.logits = LogitWriter(mapping.logit_beats)
-        self.transfer = ParameterTransfer(mapping)
+        self.logits = LogitWriter(mapping.logit_beats, address)
+        self.transfer = ParameterTransfer(mapping, address)
         self.memory = MemorySystem(
             READS,
             WRITES,
@@ -93,8 +102,11 @@ class AdapterTrainer(wiring.Component):
             buffered=("order", "new_samples", "samples", "records"),
             ports=ports,
             ram_beats=ram_beats,
+            address=address,
         )
-        super().__init__({"control": In(Control(CORE)), **buses(ports), "monitor": Out(Monitor(mapping))})
+        super().__init__(
+            {"control": In(Control(CORE, address)), **buses(ports, address), "monitor": Out(Monitor(mapping))}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -102,7 +114,7 @@ class AdapterTrainer(wiring.Component):
         m.submodules.engine, m.submodules.samples, m.submodules.batches = engine, self.samples, self.batches
         m.submodules.unpacker, m.submodules.logits = self.unpacker, self.logits
         m.submodules.transfer, m.submodules.memory = self.transfer, memory
-        m.submodules.records = records = Fifo(32, RECORDS_AHEAD)
+        m.submodules.records = records = Fifo(self.address, RECORDS_AHEAD)
         raw, tune, infer = Signal(), Signal(), Signal()
         # registered: the command is stable long before they are used
         m.d.sync += [
@@ -202,7 +214,7 @@ class AdapterTrainer(wiring.Component):
     def _memory(self, m: Module) -> None:
         """Connect the requesters and the buses."""
         memory, control = self.memory, self.control
-        for bus in buses(self.ports):
+        for bus in buses(self.ports, self.address):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
         wiring.connect(m, self.samples.order_read, memory.order_read)
         wiring.connect(m, self.transfer.read, memory.parameters_read)
@@ -226,7 +238,7 @@ class AdapterTrainer(wiring.Component):
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
         """Give the job to the schedulers."""
         control, settings = self.control, self.control.settings
-        job = JobSettings(self.most).create()
+        job = JobSettings(self.most, self.address).create()
         m.d.comb += [
             job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
             job.infer.eq(infer),

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import ADDRESSES, CORE, Command, Error
+from ...golden.cores.instantft_registers import CORE, Command, Error
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ..axi.bus import Lite
 from .adapter_trainer import AdapterTrainer, Monitor
@@ -33,27 +33,29 @@ class Instantft(wiring.Component):
         Level: a command has ended.
     reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done : Out
+    monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
         See `Monitor`.
     """
 
     def __init__(self, spec: InstantftSpec) -> None:
         self.spec = spec
-        monitor = {f"monitor_{name}": member for name, member in Monitor(spec.mapping).members.items()}
-        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(spec.ports), **monitor})
+        monitor = {f"monitor_{name}": member for name, member in Monitor(spec.mapping).members.items() if spec.monitor}
+        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(spec.ports, spec.address), **monitor})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks)
-        trainer = AdapterTrainer(spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.cache_ram_beats)
+        m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
+        trainer = AdapterTrainer(
+            spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.cache_ram_beats, spec.address
+        )
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)
         wiring.connect(m, shell.control, trainer.control)
-        for bus in buses(spec.ports):
+        for bus in buses(spec.ports, spec.address):
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
         m.d.comb += self.interrupt.eq(shell.interrupt)
-        for name in trainer.monitor.signature.members:
+        for name in trainer.monitor.signature.members if spec.monitor else ():
             m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
         return m
 
@@ -62,14 +64,9 @@ class Instantft(wiring.Component):
         spec = self.spec
         job = (command == Command.TUNE) | (command == Command.INFER)
         tune = command == Command.TUNE
-        adapters = (command == Command.LOAD_ADAPTERS) | (command == Command.SAVE_ADAPTERS)
-        used = dict.fromkeys((item.name for item in ADDRESSES), job)
-        used |= {"parameters": command == Command.LOAD, "adapters": adapters}
         empty = (settings.samples_per_epoch == 0) | (settings.epochs == 0)
         entries, batch, rate, mode = settings.cache_entries, settings.batch, settings.rate, settings.mode
-        addresses = {name: getattr(settings, name) for name in used}
         return [
-            *(Check(used[name] & at[:4].any(), Error.MISALIGNED, at) for name, at in addresses.items()),
             Check(job & empty, Error.ZERO_LENGTH, settings.epochs),
             Check(tune & (entries == 0), Error.ZERO_LENGTH, entries),
             Check(tune & (entries > spec.cache_entries), Error.BAD_CACHE_ENTRIES, entries),

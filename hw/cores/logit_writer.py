@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ..axi.memory_port import WritePort
 from ..nn.interfaces import LOGIT
 
@@ -19,12 +19,14 @@ class LogitWriter(wiring.Component):
     ----------
     beats : int
         Beats of a sample: its classes, in whole beats.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
     start : In(1)
         Begin a job: the next sample's logits go to `address`, those of later ones behind it. One cycle.
-    address : In(32)
+    address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
     i : In stream of `LOGIT`
         Logits in Q8.16, sign-extended to 32 bits in the beat; `last` with a sample's last one.
@@ -34,16 +36,22 @@ class LogitWriter(wiring.Component):
         Nothing waits: all logits that were taken have been given to the memory.
     """
 
-    def __init__(self, beats: int) -> None:
+    def __init__(self, beats: int, address: int = ADDRESS_BITS) -> None:
         self.beats = beats
         super().__init__(
-            {"start": In(1), "address": In(32), "i": In(LOGIT), "write": Out(WritePort()), "empty": Out(1)}
+            {
+                "start": In(1),
+                "address": In(address),
+                "i": In(LOGIT),
+                "write": Out(WritePort(address)),
+                "empty": Out(1),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         command, beats = self.write.command, self.write.beats
-        address, lane = Signal(32), Signal(range(PER_BEAT))
+        address, lane = Signal.like(self.address), Signal(range(PER_BEAT))
         announced, offered = Signal(), Signal()
         taken = self.i.valid & self.i.ready
         m.d.comb += [

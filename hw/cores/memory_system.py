@@ -1,6 +1,7 @@
 """Memory behind a core: AXI4 ports to the one outside, a cache RAM on the chip, and arbiters between requesters."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
 
 from amaranth.hdl import Cat, Module, Mux, Value
@@ -9,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ..axi.arbiter import ReadArbiter, WriteArbiter
 from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
@@ -22,9 +23,9 @@ FIFO_DEPTH = 4
 """Commands and beats that wait between a requester and its port: FIFOs here cut the combinational ready paths."""
 
 
-def buses(ports: int) -> dict[str, wiring.Member]:
+def buses(ports: int, address: int = ADDRESS_BITS) -> dict[str, wiring.Member]:
     """Members of a core with AXI4 ports to the memory outside: ``reader0``, ``writer0``, and so on, each an `Out`."""
-    halves = {"reader": Read(), "writer": Write()}
+    halves = {"reader": Read(address), "writer": Write(address)}
     return {f"{name}{port}": Out(bus) for port in range(ports) for name, bus in halves.items()}
 
 
@@ -50,7 +51,9 @@ class MemorySystem(wiring.Component):
     ram_beats : int
         Beats of the cache RAM; 0 where there is none.
     reader, writer : AxiReadSpec, AxiWriteSpec, optional
-        Bursts and FIFOs of each port.
+        Bursts and FIFOs of each port. Their `address` is set to that of the system.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -81,18 +84,20 @@ class MemorySystem(wiring.Component):
         ram_beats: int = 0,
         reader: AxiReadSpec | None = None,
         writer: AxiWriteSpec | None = None,
+        address: int = ADDRESS_BITS,
     ) -> None:
-        self.reader, self.writer = reader or AxiReadSpec(), writer or AxiWriteSpec()
+        self.reader = replace(reader or AxiReadSpec(), address=address)
+        self.writer, self.address = replace(writer or AxiWriteSpec(), address=address), address
         self.reads, self.writes, self.errors = reads, writes, errors
         self.bulk, self.buffered, self.ports, self.ram_beats = bulk, buffered, ports, ram_beats
         super().__init__(
             {
-                **{f"{name}_read": In(ReadPort()) for name in reads},
-                **{f"{name}_write": In(WritePort()) for name in writes},
-                **buses(ports),
+                **{f"{name}_read": In(ReadPort(address)) for name in reads},
+                **{f"{name}_write": In(WritePort(address)) for name in writes},
+                **buses(ports, address),
                 **dict.fromkeys(("settled", "quiet"), Out(1)),
                 "stop": In(1),
-                "fault": Out(Fault(errors)),
+                "fault": Out(Fault(errors, address)),
             }
         )
 
@@ -114,7 +119,7 @@ class MemorySystem(wiring.Component):
             quiet += [read.idle, write.idle]
             self._faults(m, read, write)
         if self.ram_beats:
-            m.submodules.ram = ram = CacheRam(self.ram_beats)
+            m.submodules.ram = ram = CacheRam(self.ram_beats, self.address)
             self._readers(m, "ram_readers", bulk[0], ram.read, ram.o)
             m.submodules.ram_writers = arbiter = self._write_arbiter(m, bulk[1])
             wiring.connect(m, arbiter.command, ram.write)
@@ -130,7 +135,7 @@ class MemorySystem(wiring.Component):
         """An arbiter between requesters and a reader; none where there are no requesters."""
         if not names:
             return
-        m.submodules[name] = arbiter = ReadArbiter(names)
+        m.submodules[name] = arbiter = ReadArbiter(names, self.address)
         for each in names:
             port, shared = getattr(self, f"{each}_read"), getattr(arbiter, f"{each}_read")
             if each in self.buffered:
@@ -144,7 +149,7 @@ class MemorySystem(wiring.Component):
         wiring.connect(m, beats, arbiter.i)
 
     def _write_arbiter(self, m: Module, names: Sequence[str]) -> WriteArbiter:
-        arbiter = WriteArbiter(names)
+        arbiter = WriteArbiter(names, self.address)
         for each in names:
             wiring.connect(m, wiring.flipped(getattr(self, f"{each}_write")), getattr(arbiter, f"{each}_write"))
         return arbiter

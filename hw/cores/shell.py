@@ -9,9 +9,11 @@ from typing import NamedTuple
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ...golden.axi.axi_registers import AxiRegistersSpec
-from ...golden.cores.shell import CoreRegisters
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
+from ...golden.cores.shell import Address, CoreRegisters, Setting
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
 from ..axi.memory_port import Fault
@@ -32,6 +34,8 @@ class Control(wiring.Signature):
     ----------
     core : CoreRegisters
         The core's registers, commands and errors.
+    address : int
+        Bits of a byte address, 33 to 64.
 
     Members
     -------
@@ -50,13 +54,15 @@ class Control(wiring.Signature):
     quiet : In(1)
         No burst is outstanding.
     settings : Out
-        A 32-bit word for each setting that the core declares, by its name.
+        Each setting that the core declares, by its name: a word of 32 bits, or a byte address of `address` bits.
     counts : In
         For each counter that the core declares, by its name, what to add in this cycle.
     """
 
-    def __init__(self, core: CoreRegisters) -> None:
-        settings = wiring.Signature({name: Out(32) for name in core.setting_names})
+    def __init__(self, core: CoreRegisters, address: int = ADDRESS_BITS) -> None:
+        settings = wiring.Signature(
+            {item.name: Out(address if isinstance(item, Address) else 32) for item in core.settings}
+        )
         counts = wiring.Signature({item.name: Out(item.width) for item in core.counters})
         super().__init__(
             {
@@ -64,7 +70,7 @@ class Control(wiring.Signature):
                 "command": Out(max(core.commands).bit_length()),
                 "ready": In(1),
                 "finished": In(1),
-                "fault": In(Fault(core.errors)),
+                "fault": In(Fault(core.errors, address)),
                 "abort": Out(1),
                 "quiet": In(1),
                 "settings": Out(settings),
@@ -83,7 +89,7 @@ class Check(NamedTuple):
     error : IntEnum
         The code in `status`.
     value : Value
-        The offending value, for `error_address`.
+        The offending value, for `error_address`: up to 64 bits.
     """
 
     wrong: Value
@@ -113,7 +119,9 @@ class Shell(wiring.Component):
     signature : int
         Value of the register of this name.
     checks : callable
-        See `Checks`. An unknown command is refused without one.
+        See `Checks`. An unknown command is refused without one, and so are wrong addresses.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -127,14 +135,16 @@ class Shell(wiring.Component):
         Synchronous reset of all but the shell, one cycle, for a `ResetInserter`.
     """
 
-    def __init__(self, core: CoreRegisters, signature: int, checks: Checks | None = None) -> None:
-        self.core, self._checks = core, checks
+    def __init__(
+        self, core: CoreRegisters, signature: int, checks: Checks | None = None, address: int = ADDRESS_BITS
+    ) -> None:
+        self.core, self._checks, self._address = core, checks, address
         self.registers = AxiRegisters(AxiRegistersSpec(registers=core.map, signature=signature))
         super().__init__(
             {
                 "bus": In(Lite(core.map.address_bits)),
                 "interrupt": Out(1),
-                "control": Out(Control(core)),
+                "control": Out(Control(core, address)),
                 "clear": Out(1),
             }
         )
@@ -145,17 +155,19 @@ class Shell(wiring.Component):
         m.submodules.registers = registers
         wiring.connect(m, wiring.flipped(self.bus), registers.bus)
         busy, done, error = Signal(), Signal(), Signal(self.core.error_bits)
+        error_address = Signal(64)
         m.d.comb += [
             self.interrupt.eq(registers.interrupt_line),
             # busy rises a cycle after command_strobe: the first in which a write behind the command can take effect
             registers.locked.eq(busy),
             registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
             control.command.eq(registers.command),
-            *(getattr(control.settings, name).eq(getattr(registers, name)) for name in self.core.setting_names),
+            *(getattr(control.settings, item.name).eq(self._setting(item)) for item in self.core.settings),
+            Cat(registers.error_address, registers.error_address_high).eq(error_address),
         ]
         checks = self._all_checks()
         number, wrong, code = Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1))), Signal(), Signal.like(error)
-        found, offending = Signal(len(checks)), Signal(32)
+        found, offending = Signal(len(checks)), Signal(64)
         m.d.sync += [found.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
         with m.Switch(number):
             for at, check in enumerate(checks):
@@ -163,12 +175,12 @@ class Shell(wiring.Component):
                     m.d.sync += [wrong.eq(found[at] & busy), code.eq(check.error), offending.eq(check.value)]
         with m.FSM():
             with m.State("IDLE"), m.If(registers.command_strobe):
-                m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), registers.error_address.eq(0), number.eq(0)]
+                m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), error_address.eq(0), number.eq(0)]
                 m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.sync += number.eq(number + 1)
                 with m.If(wrong):
-                    m.d.sync += [error.eq(code), registers.error_address.eq(offending)]
+                    m.d.sync += [error.eq(code), error_address.eq(offending)]
                     m.next = "END"
                 with m.Elif(number == len(checks) + 1):
                     m.next = "START"
@@ -177,7 +189,7 @@ class Shell(wiring.Component):
                 m.next = "RUN"
             with m.State("RUN"):
                 with m.If(control.fault.failed):
-                    m.d.sync += [error.eq(control.fault.error), registers.error_address.eq(control.fault.address)]
+                    m.d.sync += [error.eq(control.fault.error), error_address.eq(control.fault.address)]
                     m.next = "STOP"
                 with m.Elif(control.finished):
                     m.next = "END"
@@ -215,4 +227,16 @@ class Shell(wiring.Component):
     def _all_checks(self) -> list[Check]:
         command, codes = self.registers.command, self.core.commands
         unknown = Check((command == 0) | (command > max(codes)), self.core.errors["BAD_COMMAND"], command)
-        return [unknown, *(self._checks(command, self.control.settings) if self._checks else ())]
+        own = self._checks(command, self.control.settings) if self._checks else ()
+        return [unknown, *(self._address_check(command, item) for item in self.core.addresses), *own]
+
+    def _setting(self, setting: Setting) -> Value:
+        """All bits of a setting, as the host wrote them."""
+        return Cat(getattr(self.registers, name) for name in setting.registers)
+
+    def _address_check(self, command: Value, setting: Address) -> Check:
+        """Refuse commands that use an address between beats, or beyond the bits that there are."""
+        value = self._setting(setting)
+        used = Cat(command == code for code in setting.commands).any()
+        wrong = value[: exact_log2(BEAT)].any() | value[self._address :].any()
+        return Check(used & wrong, self.core.errors["BAD_ADDRESS"], value)

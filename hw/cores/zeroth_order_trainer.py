@@ -98,11 +98,13 @@ class ZerothOrderTrainer(wiring.Component):
         self.reader = OutputReader(forward)
         shared = self.engine.cut.signature if spec.cut_style == "shared" else None
         self.deltas = DeltaMemory(spec.mapping, self.numbers, spec.deltas, shared)
-        self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels), StepUpdates()
-        self.scheduler, self.state = StepScheduler(forward, Error), StateLoader(generator)
-        self.logits = LogitWriter(spec.layout.logit_beats)
-        self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER)
-        super().__init__({"control": In(Control(CORE)), **buses(1), "monitor": Out(Monitor(spec.layout.row_beats))})
+        address = spec.address
+        self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address), StepUpdates()
+        self.scheduler, self.state = StepScheduler(forward, Error, address), StateLoader(generator)
+        self.logits = LogitWriter(spec.layout.logit_beats, address)
+        self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER, address=address)
+        ports = {"control": In(Control(CORE, address)), **buses(1, address)}
+        super().__init__({**ports, "monitor": Out(Monitor(spec.layout.row_beats))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -190,7 +192,7 @@ class ZerothOrderTrainer(wiring.Component):
         )
         image, sample, transferred = memory.images_read, scheduler.sample_command, Signal()
         left = Signal(range(max(count for _, _, count, *_ in own) + 1))
-        address, selected = Signal(32), Signal(len(own))
+        address, selected = Signal(self.spec.address), Signal(len(own))
         m.d.sync += [
             selected.eq(Cat(transferring & (control.command == command) for command, *_ in own)),
             transferred.eq(Cat(done for *_, done in own).any()),

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.cores.zotrain import ZotrainSpec
-from ...golden.cores.zotrain_registers import ADDRESSES, CORE, Command, Error
+from ...golden.cores.zotrain_registers import CORE, Command, Error
 from ...golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ...golden.zo.job import EPS_SHIFTS
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
@@ -35,49 +35,39 @@ class Zotrain(wiring.Component):
         Level: a command has ended.
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done : Out
+    monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
         See `Monitor`.
     """
 
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec = spec
-        monitor = {f"monitor_{name}": member for name, member in Monitor(spec.layout.row_beats).members.items()}
-        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(1), **monitor})
+        monitor = {
+            f"monitor_{name}": member for name, member in Monitor(spec.layout.row_beats).members.items() if spec.monitor
+        }
+        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(1, spec.address), **monitor})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks)
+        m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
         trainer = ZerothOrderTrainer(spec)
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)
         wiring.connect(m, shell.control, trainer.control)
-        for bus in buses(1):
+        for bus in buses(1, spec.address):
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
         m.d.comb += self.interrupt.eq(shell.interrupt)
-        for name in trainer.monitor.signature.members:
+        for name in trainer.monitor.signature.members if spec.monitor else ():
             m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
         return m
 
     def _checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """Reasons to refuse a command."""
         train, infer = command == Command.TRAIN, command == Command.INFER
-        moves = (command == Command.LOAD_DELTAS) | (command == Command.SAVE_DELTAS)
-        used = {
-            "parameters": command == Command.LOAD,
-            "deltas": moves,
-            "samples": train | infer,
-            "order": train | infer,
-            "state": train,
-            "records": train,
-            "logits": infer,
-        }
-        addresses = {item.name: getattr(settings, item.name) for item in ADDRESSES}
         job = train | infer
         steps, count, batch = settings.steps, settings.sample_count, settings.batch
         position, eps, shift = settings.position, settings.eps_shift, settings.shift
         return [
-            *(Check(used[name] & at[:4].any(), Error.MISALIGNED, at) for name, at in addresses.items()),
             Check(job & (steps == 0), Error.ZERO_LENGTH, steps),
             Check(job & (count == 0), Error.ZERO_LENGTH, count),
             Check(job & ((batch == 0) | (batch > LARGEST_BATCH)), Error.BAD_BATCH, batch),

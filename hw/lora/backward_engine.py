@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
+from ..device import ram_style
 from ..nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ..nn.mac import MacArray
 from ..nn.weight_memory import WeightMemory
@@ -31,7 +32,7 @@ class BackwardEngine(wiring.Component):
         The array that will be at the port `array`.
     halves : int
         Batches that the batch memory holds: 2 where one is loaded while the other is computed, else 1.
-    ram_style : str
+    style : str
         Kind of memory of the batch memory: ``ultra`` or ``block``.
 
     Attributes
@@ -59,9 +60,9 @@ class BackwardEngine(wiring.Component):
     """
 
     def __init__(
-        self, mapping: AdapterMapping, batch: int, array: MacArray, halves: int = 2, ram_style: str = "ultra"
+        self, mapping: AdapterMapping, batch: int, array: MacArray, halves: int = 2, style: str = "ultra"
     ) -> None:
-        self.mapping, self.depth, self.ram_style = mapping, halves * batch * mapping.sample_rows, ram_style
+        self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
         self.sequencer = BackwardSequencer(mapping, batch, array.within_width)
         self.head = LogitHead(mapping, batch)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
@@ -98,7 +99,7 @@ class BackwardEngine(wiring.Component):
             sequencer.sums.eq(self.array.sums),
             self.clipped.eq(head.clipped + sequencer.clipped),
         ]
-        self._operands(m, self._parameters(m))
+        self._operands(m, self._parameters(m), self._fetch(m, ram_style(platform, self.style)))
         return m
 
     def _parameters(self, m: Module) -> WeightMemory:
@@ -134,13 +135,13 @@ class BackwardEngine(wiring.Component):
         m.d.sync += saved.beat.eq(Mux(whole, beat, head.b_read.value.as_value()))
         return a
 
-    def _operands(self, m: Module, a: WeightMemory) -> None:
+    def _operands(self, m: Module, a: WeightMemory, row: list[Value]) -> None:
         """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""
         mapping, array, sequencer, head = self.mapping, self.array, self.sequencer, self.head
         within = delayed(m, sequencer.within, FETCH, "within")
         gradient = head.gradients.value.as_value().replicate(len(array.w) // mapping.ranks)
         m.d.comb += [
-            *(into.eq(value) for into, value in zip(array.x, self._fetch(m), strict=True)),
+            *(into.eq(value) for into, value in zip(array.x, row, strict=True)),
             array.w.eq(Mux(within, gradient, a.word.as_value())),
             array.within.eq(within),
             head.forward.hidden_valid.eq(array.valid),
@@ -152,13 +153,13 @@ class BackwardEngine(wiring.Component):
         for name in ("enable", "first", "last"):
             m.d.comb += getattr(array, name).eq(delayed(m, getattr(sequencer, name), FETCH, name))
 
-    def _fetch(self, m: Module) -> list[Value]:
+    def _fetch(self, m: Module, style: str) -> list[Value]:
         """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row."""
         mapping = self.mapping
         values: list[Value] = []
         for number in range(mapping.words_per_cycle):
             shape = data.ArrayLayout(ACTIVATION, mapping.lanes)
-            part = memory.Memory(shape=shape, depth=self.depth, init=[], attrs={"ram_style": self.ram_style})
+            part = memory.Memory(shape=shape, depth=self.depth, init=[], attrs={"ram_style": style})
             m.submodules[f"batch{number}"] = part
             into, fetch = part.write_port(), part.read_port()
             first = number * mapping.lanes

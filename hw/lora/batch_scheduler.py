@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from ..primitives.address_generator import AddressGenerator
@@ -19,6 +19,8 @@ class BatchScheduler(wiring.Component):
     mapping : AdapterMapping
     batch : int
         Most samples of a batch.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -45,15 +47,15 @@ class BatchScheduler(wiring.Component):
         No batch is being loaded.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
-        self.mapping, self.most = mapping, batch
+    def __init__(self, mapping: AdapterMapping, batch: int, address: int = ADDRESS_BITS) -> None:
+        self.mapping, self.most, self._address = mapping, batch, address
         super().__init__(
             {
-                "job": In(JobSettings(batch)),
+                "job": In(JobSettings(batch, address)),
                 "batch": In(BatchDescriptor(batch)),
                 **dict.fromkeys(("recorded", "settled", "free"), In(1)),
-                "sample_command": Out(command(32)),
-                "record_command": Out(command(32)),
+                "sample_command": Out(command(address)),
+                "record_command": Out(command(address)),
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
                 "loaded": Out(LoadedBatch(batch)),
@@ -64,7 +66,7 @@ class BatchScheduler(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         batch, load, number, half = self.batch, self.load, self.batch.number, self.load.half
-        m.submodules.address = address = AddressGenerator()
+        m.submodules.address = address = AddressGenerator(self._address)
         goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
         m.d.sync += [recorded.eq(recorded + self.recorded), missing.eq(goal - recorded)]
         m.d.comb += [

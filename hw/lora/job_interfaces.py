@@ -24,6 +24,8 @@ class JobSettings(wiring.Signature):
     ----------
     batch : int
         Most samples of a batch.
+    address : int
+        Bits of a byte address.
 
     Members
     -------
@@ -33,7 +35,7 @@ class JobSettings(wiring.Signature):
         Infer, past the cache; else tune.
     raw : Out(1)
         Records are in Q8.16; else in NF4.
-    samples, order, cache : Out(32)
+    samples, order, cache : Out, `address` bits
         Byte addresses of the samples, the order list and the cache.
     cache_entries, samples_per_epoch, epochs : Out(32)
         The settings of these names.
@@ -41,11 +43,11 @@ class JobSettings(wiring.Signature):
         Samples of a batch; the last one of an epoch has what is left.
     """
 
-    def __init__(self, batch: int) -> None:
+    def __init__(self, batch: int, address: int) -> None:
         super().__init__(
             {
                 **{name: Out(1) for name in ("start", "infer", "raw")},
-                **{name: Out(32) for name in ("samples", "order", "cache")},
+                **{name: Out(address) for name in ("samples", "order", "cache")},
                 **{name: Out(32) for name in ("cache_entries", "samples_per_epoch", "epochs")},
                 "batch": Out(range(batch + 1)),
             }
@@ -97,11 +99,16 @@ class BatchDescriptor(wiring.Signature):
 class NewSample(wiring.Signature):
     """A sample without a record, as the sample scheduler announces it.
 
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
     Members
     -------
     start : Out(1)
         A sample's read command was accepted: its beats are on their way; one cycle, only while `ready`.
-    record : Out(32)
+    record : Out, `address` bits
         Byte address of its record, valid with `start`.
     ready : In(1)
         There is a buffer for it.
@@ -109,8 +116,8 @@ class NewSample(wiring.Signature):
         All its beats have arrived; one cycle.
     """
 
-    def __init__(self) -> None:
-        super().__init__({"start": Out(1), "record": Out(32), "ready": In(1), "done": In(1)})
+    def __init__(self, address: int) -> None:
+        super().__init__({"start": Out(1), "record": Out(address), "ready": In(1), "done": In(1)})
 
 
 class BatchLoad(wiring.Signature):

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.memory_port import ReadPort, WritePort
 from .job_interfaces import AdapterRead, ParameterKind, ParameterWrite, parameter_beats
@@ -17,12 +18,14 @@ class ParameterTransfer(wiring.Component):
     Parameters
     ----------
     mapping : AdapterMapping
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
     load_frozen, load_adapters, save_adapters : In(1)
         Begin; one cycle, while nothing else runs.
-    address : In(32)
+    address : In, `address` bits
         Byte address of the image; stable until `done`.
     done : Out(1)
         All beats have been written to the engine, or given to the memory; one cycle.
@@ -36,15 +39,15 @@ class ParameterTransfer(wiring.Component):
         Beats from the engine.
     """
 
-    def __init__(self, mapping: AdapterMapping) -> None:
+    def __init__(self, mapping: AdapterMapping, address: int = ADDRESS_BITS) -> None:
         self.mapping = mapping
         super().__init__(
             {
                 **dict.fromkeys(("load_frozen", "load_adapters", "save_adapters"), In(1)),
-                "address": In(32),
+                "address": In(address),
                 "done": Out(1),
-                "read": Out(ReadPort()),
-                "write": Out(WritePort()),
+                "read": Out(ReadPort(address)),
+                "write": Out(WritePort(address)),
                 "parameters": Out(ParameterWrite(mapping)),
                 "adapters": Out(AdapterRead(mapping)),
             }

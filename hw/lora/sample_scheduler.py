@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from ..axi.memory_port import Fault, ReadPort
@@ -32,6 +32,8 @@ class SampleScheduler(wiring.Component):
         The core's error codes, with ``BAD_INDEX`` and ``BAD_LABEL``.
     shared : bool
         An inference overwrites the cache, which then counts as empty.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -60,29 +62,35 @@ class SampleScheduler(wiring.Component):
     """
 
     def __init__(
-        self, mapping: AdapterMapping, batch: int, cache_entries: int, errors: type[IntEnum], shared: bool = False
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        cache_entries: int,
+        errors: type[IntEnum],
+        shared: bool = False,
+        address: int = ADDRESS_BITS,
     ) -> None:
         self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
         self.errors, self.shared = errors, shared
         super().__init__(
             {
-                "job": In(JobSettings(batch)),
+                "job": In(JobSettings(batch, address)),
                 "forget": In(1),
-                "order_read": Out(ReadPort()),
-                "sample_command": Out(command(32)),
-                "new_sample": Out(NewSample()),
+                "order_read": Out(ReadPort(address)),
+                "sample_command": Out(command(address)),
+                "new_sample": Out(NewSample(address)),
                 "batch": Out(BatchDescriptor(batch)),
                 "over": In(1),
                 **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
-                "fault": Out(Fault(errors)),
+                "fault": Out(Fault(errors, address)),
             }
         )
         rows = self._mark_rows
-        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(32)
+        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(address)
         self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
         self._number, self._half = Signal.like(self.batch.count), Signal()
         self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
-        self._address = AddressGenerator()
+        self._address = AddressGenerator(address)
 
     @property
     def _half_rows(self) -> int:

@@ -5,6 +5,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.nn.mapping import Mapping
+from ..device import ram_style
 from .interfaces import CutRow, CutRows
 
 
@@ -71,7 +72,7 @@ class CutMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        rows = self.rows if self.style == "shared" else self._memory(m)
+        rows = self.rows if self.style == "shared" else self._memory(m, ram_style(platform, self.style))
         # recording: a register, as the outputs come from a long way
         keeping, written = Signal(), Signal(range(self.depth))
         with m.If(self.begin):
@@ -124,11 +125,11 @@ class CutMemory(wiring.Component):
             m.d.sync += there.eq(0)
         return m
 
-    def _memory(self, m: Module) -> wiring.PureInterface:
+    def _memory(self, m: Module, style: str) -> wiring.PureInterface:
         """The port of a memory of its own."""
         rows = CutRows(self.mapping, self.depth).create(path=("rows",))
         m.submodules.rows = kept = memory.Memory(
-            shape=CutRow(self.mapping), depth=self.depth, init=[], attrs={"ram_style": self.style}
+            shape=CutRow(self.mapping), depth=self.depth, init=[], attrs={"ram_style": style}
         )
         into, port = kept.write_port(), kept.read_port()
         m.d.comb += [

@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from ..device import ram_style
 from .interfaces import BEAT_BITS, PARAMETER
 
 _DEEP = 2048
@@ -59,7 +60,7 @@ class WeightMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         if self.whole:
-            self._words(m)
+            self._words(m, ram_style(platform, "ultra"))
             return m
         low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
         parts = []
@@ -78,11 +79,11 @@ class WeightMemory(wiring.Component):
         m.d.comb += self.word.eq(Cat(parts))
         return m
 
-    def _words(self, m: Module) -> None:
+    def _words(self, m: Module, style: str) -> None:
         """One memory: the beats of a word before its last one wait in registers."""
         bits = exact_log2(self.slices)
         m.submodules.words = words = memory.Memory(
-            shape=unsigned(BEAT_BITS * self.slices), depth=self.depth, init=[], attrs={"ram_style": "ultra"}
+            shape=unsigned(BEAT_BITS * self.slices), depth=self.depth, init=[], attrs={"ram_style": style}
         )
         into, port = words.write_port(), words.read_port()
         waiting = Signal(BEAT_BITS * (self.slices - 1))

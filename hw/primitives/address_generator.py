@@ -8,10 +8,15 @@ from .pipeline import delayed
 
 
 class AddressGenerator(wiring.Component):
-    """Compute the byte address of one element of an array: ``(base + index * stride) mod 2**32``.
+    """Compute the byte address of one element of an array: ``(base + index * stride) mod 2**address``.
 
     One address at a time. The multiplication is 24 x 18 bits unsigned with registers before and behind it, so that it
     maps to the DSPs of one product.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -21,25 +26,25 @@ class AddressGenerator(wiring.Component):
         Number of the element, from 0 up.
     stride : In(18)
         Bytes from one element to the next.
-    base : In(32)
+    base : In, `address` bits
         Byte address of element 0.
     done : Out(1)
         High from `LATENCY` cycles after `start` until the cycle after the next `start`.
-    address : Out(32)
-        Byte address, modulo 2**32. Valid while `done`.
+    address : Out, `address` bits
+        Byte address, modulo 2**address. Valid while `done`.
     """
 
     LATENCY = 3
 
-    def __init__(self) -> None:
+    def __init__(self, address: int) -> None:
         super().__init__(
             {
                 "start": In(1),
                 "index": In(24),
                 "stride": In(18),
-                "base": In(32),
+                "base": In(address),
                 "done": Out(1),
-                "address": Out(32),
+                "address": Out(address),
             }
         )
 

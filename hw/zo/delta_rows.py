@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import BEAT
 from ...golden.zo.deltas import DELTA
 from ..axi.memory_port import BEATS
+from ..device import ram_style
 from ..ports import shape
 
 PER_BEAT = BEAT // 4
@@ -97,10 +98,11 @@ class DeltaRows(wiring.Component):
             address = _padded(address, bits + 1)
             store = Cat(Mux(own, _padded(store, bits), _padded(self.shared.address, bits)), ~own)
         beats, rows_of_other = [], []
+        style = ram_style(platform, self.style)
         for number in range(self.row_beats):
             count = min(PER_BEAT, self.width - number * PER_BEAT)
             bits_of = slice(32 * PER_BEAT * number, 32 * (PER_BEAT * number + count))
-            part = memory.Memory(shape=unsigned(32 * count), depth=depth, init=[], attrs={"ram_style": self.style})
+            part = memory.Memory(shape=unsigned(32 * count), depth=depth, init=[], attrs={"ram_style": style})
             m.submodules[f"deltas{number}"] = part
             into, port = part.write_port(), part.read_port(domain="comb")
             write = Mux(loading, load_beat == number, self.write)

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.fixed import Q4_12
 from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, STEP_DIFFERENCE
 from ...golden.zo.memory_layout import WORDS
@@ -21,11 +21,16 @@ SUMMARY = data.StructLayout({"position": 32, "coefficient": shape(COEFFICIENT), 
 class RecordWriter(wiring.Component):
     """Write records as `golden.zo.memory_layout.ZerothOrderLayout.records_image` builds them, a beat a command.
 
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
     Attributes
     ----------
     start : In, 1
         Begin a job: the first record goes to `address`. One cycle.
-    address : In, 32
+    address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
     batch : In, 9
         Samples for which a record has room; stays the same during a job.
@@ -38,15 +43,15 @@ class RecordWriter(wiring.Component):
         All that was taken has been given to the memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: int = ADDRESS_BITS) -> None:
         super().__init__(
             {
                 "start": In(1),
-                "address": In(32),
+                "address": In(address),
                 "batch": In(LARGEST_BATCH.bit_length()),
                 "pair": In(stream.Signature(PAIR)),
                 "summary": In(stream.Signature(SUMMARY)),
-                "write": Out(WritePort()),
+                "write": Out(WritePort(address)),
                 "empty": Out(1),
             }
         )
@@ -56,7 +61,7 @@ class RecordWriter(wiring.Component):
         command, beats = self.write.command, self.write.beats
         pair, summary = self.pair.payload, self.summary.payload
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
-        at, end = Signal(32), Signal(32)
+        at, end = Signal.like(self.address), Signal.like(self.address)
         offered, announced, closing = Signal(), Signal(), Signal()
         free = ~offered
         m.d.comb += [

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, RATE, SHIFT, CoefficientSpec
 from ...golden.zo.loss_difference import LossDifferenceSpec
 from ..axi.memory_port import WritePort
@@ -27,6 +28,8 @@ class SlopeRecorder(wiring.Component):
     ----------
     classes : int
         Logits of a sample.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -50,7 +53,8 @@ class SlopeRecorder(wiring.Component):
         Ports of the records, see `RecordWriter`.
     """
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, address: int = ADDRESS_BITS) -> None:
+        self._address = address
         self.loss = LossDifference(LossDifferenceSpec(classes=classes))
         super().__init__(
             {
@@ -64,9 +68,9 @@ class SlopeRecorder(wiring.Component):
                 "o": Out(stream.Signature(shape(COEFFICIENT), always_ready=True)),
                 "clipped": Out(1),
                 "start": In(1),
-                "address": In(32),
+                "address": In(address),
                 "batch": In(LARGEST_BATCH.bit_length()),
-                "write": Out(WritePort()),
+                "write": Out(WritePort(address)),
                 "empty": Out(1),
             }
         )
@@ -76,7 +80,7 @@ class SlopeRecorder(wiring.Component):
         m.submodules.loss = loss = self.loss
         m.submodules.labels = labels = LabelMemory()
         m.submodules.coefficient = coefficient = Coefficient(CoefficientSpec())
-        m.submodules.records = records = RecordWriter()
+        m.submodules.records = records = RecordWriter(self._address)
         m.submodules.positions = positions = Fifo(32, POSITIONS_AHEAD)
         wiring.connect(m, wiring.flipped(self.i), loss.i)
         wiring.connect(m, wiring.flipped(self.label), labels.i)

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.axi.bus import BEAT
+from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.nn.mapping import Mapping
 from ...golden.zo.coefficient import LARGEST_BATCH, RATE
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
@@ -26,11 +26,16 @@ STEPS_AHEAD, LABELS_AHEAD = 2, 4
 class StepJob(wiring.Signature):
     """Steps to schedule, as the side sees it that gives them.
 
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address.
+
     Attributes
     ----------
     start : Out, 1
         Begin; one cycle, only while `over`. The other members are the same until it is over.
-    order, samples : Out, 32
+    order, samples : Out, `address` bits
         Byte addresses of the order list and of the samples.
     sample_count, steps : Out, 32
         Samples in memory, steps in the order list.
@@ -42,9 +47,9 @@ class StepJob(wiring.Signature):
         All steps and samples have been given.
     """
 
-    def __init__(self) -> None:
-        outs = {"order": 32, "samples": 32, "sample_count": 32, "steps": 32, "batch": LARGEST_BATCH.bit_length()}
-        outs["repeats"] = MOST_PERTURBATIONS.bit_length()
+    def __init__(self, address: int = ADDRESS_BITS) -> None:
+        outs = {"order": address, "samples": address, "sample_count": 32, "steps": 32}
+        outs |= {"batch": LARGEST_BATCH.bit_length(), "repeats": MOST_PERTURBATIONS.bit_length()}
         super().__init__({"start": Out(1), **{name: Out(bits) for name, bits in outs.items()}, "over": In(1)})
 
 
@@ -60,6 +65,8 @@ class StepScheduler(wiring.Component):
         The network: size of a sample, number of classes.
     errors : type of IntEnum
         The core's error codes, with ``BAD_STEP``, ``BAD_INDEX`` and ``BAD_LABEL``.
+    address : int
+        Bits of a byte address.
 
     Attributes
     ----------
@@ -82,19 +89,19 @@ class StepScheduler(wiring.Component):
         A word of the order list is wrong: the value. Held until reset.
     """
 
-    def __init__(self, mapping: Mapping, errors: type[IntEnum]) -> None:
+    def __init__(self, mapping: Mapping, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
         self.mapping, self.errors = mapping, errors
         super().__init__(
             {
-                "job": In(StepJob()),
-                "order_read": Out(ReadPort()),
-                "sample_command": Out(command(32)),
+                "job": In(StepJob(address)),
+                "order_read": Out(ReadPort(address)),
+                "sample_command": Out(command(address)),
                 "room": In(1),
                 "begin": Out(1),
                 "done": In(1),
                 "step": Out(stream.Signature(STEP)),
                 "label": Out(stream.Signature(LABEL_BITS)),
-                "fault": Out(Fault(errors)),
+                "fault": Out(Fault(errors, address)),
             }
         )
 
@@ -107,11 +114,12 @@ class StepScheduler(wiring.Component):
         wiring.connect(m, labels.o, wiring.flipped(self.label))
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         word = beat[:32]
-        at, block, left, in_step = Signal(32), Signal(32), Signal(32), Signal(job.batch.shape())
+        at, block = Signal.like(job.order), Signal.like(job.order)
+        left, in_step = Signal.like(job.steps), Signal.like(job.batch)
         again, repeats = Signal(), Signal(job.repeats.shape())
         bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
         # the address of a sample, one bit of its index a cycle: there is time, and no DSP
-        address, stride, index = Signal(32), Signal(32), Signal(LABEL_BIT)
+        address, stride, index = Signal.like(job.samples), Signal.like(job.samples), Signal(LABEL_BIT)
         m.d.sync += [
             bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
             bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
@@ -172,7 +180,7 @@ class StepScheduler(wiring.Component):
                     fail(bad_index, "BAD_INDEX")
                     fail(~bad_index & bad_label, "BAD_LABEL")
                     m.d.sync += [index.eq(index >> 1), stride.eq(stride << 1)]
-                    m.d.sync += address.eq(address + (stride & index[0].replicate(32)))
+                    m.d.sync += address.eq(address + (stride & index[0].replicate(len(stride))))
                     with m.If(~index.any() & ~bad_index & ~bad_label):
                         m.next = "FETCH"
             with m.State("FETCH"):

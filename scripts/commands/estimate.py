@@ -48,7 +48,7 @@ def command(
     else:
         if top:
             raise UserError("--top belongs to --verilog, not to a BLOCK")
-        result = estimate_spec(spec_of(str(block), settings, preset))
+        result = estimate_spec(spec_of(str(block), settings, preset), target.fabric)
     shares = target.utilisation(result.resources)
     if as_json:
         show_json(

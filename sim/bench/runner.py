@@ -18,7 +18,7 @@ from cocotb.clock import Clock
 from cocotb.task import Task
 from cocotb.triggers import Event, FallingEdge, Timer
 
-from .streams import Sideband, StreamDriver, compare
+from .streams import Pin, Sideband, StreamDriver, compare
 
 if TYPE_CHECKING:
     from .axi import AxiSurroundings
@@ -81,6 +81,7 @@ class Bench:
         self._counted = sorted({step["at"] for step in steps if step["kind"] == "count"})
         self._high: Counter[str] = Counter()
         self._levels = dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: 1 - self.plan["reset_level"]}
+        self._pins = {name: Pin(getattr(dut, name)) for name in self._levels}
         self._sampled = Event()
         self._step, self._sent = -1, list[Task[list[int] | None]]()
 
@@ -94,7 +95,7 @@ class Bench:
         """Make a bench and start the clock."""
         bench = cls(dut, name, stall, fill)
         bench._drive()
-        Clock(getattr(dut, bench.plan["clock"]), PERIOD_NS, "ns").start()
+        Clock(getattr(dut, bench.plan["clock"]), PERIOD_NS, "ns", impl="gpi").start(start_high=False)
         cocotb.start_soon(bench._clocked())
         await bench.wait(1)
         return bench
@@ -139,7 +140,6 @@ class Bench:
 
     async def _clocked(self) -> None:
         """Every cycle: drive, let it settle, sample."""
-        reset = getattr(self._dut, self.plan["reset"])
         counted = {name: getattr(self._dut, name) for name in self._counted}
         monitors = self._around.monitors if self._around else []
         self._moved = False
@@ -148,7 +148,7 @@ class Bench:
             self._drive()
             await Timer(SETTLED_NS, "ns")
             self.cycles += 1
-            if int(reset.value) == self.plan["reset_level"]:
+            if self._levels[self.plan["reset"]] == self.plan["reset_level"]:
                 for monitor in monitors:
                     monitor.forget()
             else:
@@ -176,7 +176,7 @@ class Bench:
         for sideband in self._sidebands.values():
             sideband.drive()
         for wire, level in self._levels.items():
-            getattr(self._dut, wire).value = level
+            self._pins[wire].drive(level)
 
     def _rest(self) -> None:
         for stream in self._streams.values():

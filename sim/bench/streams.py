@@ -25,6 +25,24 @@ def compare(test: str, name: str, number: int, got: list[int], expected: list[li
         raise MismatchError(f"{test}: {name}, word {number}: {got}, golden {expected[number]}")
 
 
+class Pin:
+    """Input of the top module that is written only where its value changes: a write takes cocotb longest.
+
+    Parameters
+    ----------
+    wire : handle
+    """
+
+    def __init__(self, wire: Any) -> None:
+        self.width: int = len(wire)
+        self._wire, self._value = wire, -1
+
+    def drive(self, value: int) -> None:
+        """Set the level."""
+        if value != self._value:
+            self._wire.value = self._value = value
+
+
 class StreamDriver:
     """One stream: a source of the block's input, or a sink of its output.
 
@@ -44,9 +62,9 @@ class StreamDriver:
 
     def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any], rng: Random) -> None:
         self.name, self._test, self.is_input = name, test, plan["direction"] == "in"
-        self._valid, self._ready = getattr(dut, plan["valid"]), getattr(dut, plan["ready"])
-        self._wires, self._random = [getattr(dut, wire) for wire in plan["wires"]], rng
-        self._widths = [len(wire) for wire in self._wires]
+        own, other = ("valid", "ready") if self.is_input else ("ready", "valid")
+        self._own, self._other, self._random = Pin(getattr(dut, plan[own])), getattr(dut, plan[other]), rng
+        self._wires = [Pin(getattr(dut, wire)) for wire in plan["wires"]] if self.is_input else []
         self._monitor = HandshakeMonitor(dut, test, plan["valid"], plan["ready"], plan["wires"])
         self.start([], 0)
 
@@ -75,17 +93,17 @@ class StreamDriver:
         """Offer a word, or room for one, from when the clock falls; a word once offered stays on offer."""
         if self.is_input:
             self._active = self.left > 0 and (willing or self._active)
-            self._valid.value = int(self._active)
             # what stands on the wires meanwhile is anything
-            _put(self._wires, self.words[self.done] if self._active else map(self._random.getrandbits, self._widths))
+            idle = (self._random.getrandbits(wire.width) for wire in self._wires)
+            _put(self._wires, self.words[self.done] if self._active else idle)
         else:
             self._active = willing
-            self._ready.value = int(willing)
+        self._own.drive(int(self._active))
 
     def sample(self) -> bool:
         """Check one cycle, just before the clock rises; returns whether a word moves."""
         if self.is_input:
-            moved = self._active and bool(int(self._ready.value))
+            moved = self._active and bool(int(self._other.value))
             self._active = self._active and not moved
         elif self.want:
             word = self._monitor.sample()
@@ -105,7 +123,8 @@ class Sideband:
 
     def __init__(self, dut: Any, plan: dict[str, Any], leader: StreamDriver) -> None:
         self.is_input, self._leader = plan["direction"] == "in", leader
-        self._wires = [getattr(dut, wire) for wire in plan["wires"]]
+        wires = [getattr(dut, wire) for wire in plan["wires"]]
+        self._wires, self._pins = wires, [Pin(wire) for wire in wires] if self.is_input else []
         self.start([])
 
     def start(self, words: list[list[int]]) -> None:
@@ -116,7 +135,7 @@ class Sideband:
         """Show the word of the leader's next transfer, from when the clock falls."""
         if self.is_input:
             left = self._leader.done < len(self.words)
-            _put(self._wires, self.words[self._leader.done] if left else [0] * len(self._wires))
+            _put(self._pins, self.words[self._leader.done] if left else [0] * len(self._pins))
 
     def sample(self, moved: bool) -> None:
         """Keep the word where the leader moves."""
@@ -124,6 +143,6 @@ class Sideband:
             self.got.append([int(wire.value) for wire in self._wires])
 
 
-def _put(wires: list[Any], word: Iterable[int]) -> None:
-    for wire, value in zip(wires, word, strict=True):
-        wire.value = value
+def _put(pins: list[Pin], word: Iterable[int]) -> None:
+    for pin, value in zip(pins, word, strict=True):
+        pin.drive(value)

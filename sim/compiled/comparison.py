@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ def simulated_core(
         Called with the name of each step as it begins.
     """
     stage("emit the core")
-    verilog = emit(spec).verilog
+    verilog = emit(replace(spec, monitor=True)).verilog
     stage("compile the simulator")
     return SimulatedDevice(build(verilog, spec.name, ports), dram, seed)
 

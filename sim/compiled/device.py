@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import ALIGNMENT, JobMemory
 from ...golden.errors import UserError
-from .session import Bytes, Dram, Session
+from .session import LARGEST_MEMORY, Bytes, Dram, Session
 
-MEMORY = 1 << 32
-"""Bytes of the memory: all that an address reaches."""
+_FIRST = (1 << 32) - 2 * ALIGNMENT
+"""Address of the first buffer: the next ones are beyond 4 GiB."""
 LIMIT = 10**10
 """Cycles that a command may take at most, by default."""
 
@@ -93,8 +93,8 @@ class SimulatedDevice:
         mutant: int = 0,
     ) -> None:
         self._limit = limit
-        self._memory = JobMemory(base=ALIGNMENT)
-        self._session = Session(program, MEMORY, dram, seed, mutant)
+        self._memory = JobMemory(base=_FIRST)
+        self._session = Session(program, LARGEST_MEMORY, dram, seed, mutant)
         self._scatter = Random(seed) if scattered else None
         self._faults: dict[int, tuple[str, int, int, str]] = {}
         self.buffers: list[SimulatedBuffer] = []
@@ -118,7 +118,7 @@ class SimulatedDevice:
         """Draw the address of a buffer, any multiple of a beat at which no other is."""
         assert self._scatter is not None
         while True:
-            first = self._scatter.randrange(0, MEMORY - size, BEAT)
+            first = self._scatter.randrange(0, LARGEST_MEMORY - size, BEAT)
             others = ((one.device_address, one.device_address + one.array.size) for one in self.buffers)
             if all(first + size + BEAT <= start or end + BEAT <= first for start, end in others):
                 return first

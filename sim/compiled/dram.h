@@ -73,17 +73,20 @@ struct Random {
 };
 
 struct Memory {
-    static constexpr uint64_t PIECE = 1 << 16;
+    static constexpr uint64_t PIECE = 1 << 16, PIECES = 1 << 16;
     uint64_t size = 0;
-    std::vector<std::unique_ptr<uint8_t[]>> pieces;  // made when they are first touched, of zeros
+    using Pieces = std::vector<std::unique_ptr<uint8_t[]>>;
+    std::vector<Pieces> chunks;  // of 4 GiB; pieces and what leads to them are made when they are first touched, of zeros
 
     void make(uint64_t wanted) {
         size = wanted;
-        pieces.resize((size + PIECE - 1) / PIECE);
+        chunks.resize((size + PIECE * PIECES - 1) / (PIECE * PIECES));
     }
 
     uint8_t* at(uint64_t address) {  // a beat is within a piece
-        auto& piece = pieces[address / PIECE];
+        Pieces& pieces = chunks[address / (PIECE * PIECES)];
+        if (pieces.empty()) pieces.resize(PIECES);
+        auto& piece = pieces[address / PIECE % PIECES];
         if (!piece) piece.reset(new uint8_t[PIECE]());
         return piece.get() + address % PIECE;
     }
@@ -128,13 +131,13 @@ struct Pins {
     CData *awid, *awlen, *awsize, *awburst, *awvalid, *awready, *wlast, *wvalid, *wready;
     CData *bid, *bresp, *bvalid, *bready;
     CData *arid, *arlen, *arsize, *arburst, *arvalid, *arready, *rid, *rresp, *rlast, *rvalid, *rready;
-    IData *awaddr, *araddr;
+    QData *awaddr, *araddr;
     SData* wstrb;
     EData *wdata, *rdata;
 };
 
 struct Address {
-    uint32_t address;
+    uint64_t address;
     uint8_t id, length, size, burst;
     bool operator!=(const Address& o) const {
         return address != o.address || id != o.id || length != o.length || size != o.size || burst != o.burst;
@@ -214,7 +217,7 @@ struct Port {
     uint64_t due() { return now + settings.latency + (settings.jitter ? s.random.next() % (settings.jitter + 1) : 0); }
 
     void check(const char* channel, const Address& a) {
-        const auto where = format("%s burst of %u beats at 0x%08x ", channel, a.length + 1, a.address);
+        const auto where = format("%s burst of %u beats at 0x%08" PRIx64 " ", channel, a.length + 1, a.address);
         if (a.size != 4) broken(where + format("has size %u, not 4 (16 bytes)", a.size));
         if (a.burst != 1) broken(where + format("has type %u, not 1 (INCR)", a.burst));
         if (a.id) broken(where + format("has id %u, not 0", a.id));
@@ -261,7 +264,7 @@ void no_write_in_flight(Port& port, const Address& a, bool others_only) {
         for (Queue* queue : {&other.s.writes, &other.s.answers})
             for (uint64_t i = 0; i < queue->count; ++i)
                 if (queue->at(i).address < end && queue->at(i).end() > first)
-                    port.broken(format("%s burst at 0x%08x overlaps a write that has no answer yet: a race",
+                    port.broken(format("%s burst at 0x%08" PRIx64 " overlaps a write that has no answer yet: a race",
                                        others_only ? "AW" : "AR", a.address));
     }
 }

@@ -14,6 +14,8 @@ from .process import Simulator
 
 Bytes = NDArray[np.uint8]
 
+LARGEST_MEMORY = 1 << 40
+"""Bytes that a memory has at most."""
 SMALLEST_MEMORY = 4096
 _AW_ORDERS = ("any", "with_w", "behind_w")
 """In the order of the harness's codes."""
@@ -130,8 +132,8 @@ class Session:
         self._image = self._rows = 0
         self._traced = False
         size = memory if isinstance(memory, int) else memory.size
-        if not 0 < size <= 1 << 32:
-            raise UserError(f"a memory of {size} bytes: a 32-bit address reaches 1 to {1 << 32}")
+        if not 0 < size <= LARGEST_MEMORY:
+            raise UserError(f"a memory of {size} bytes: give 1 to {LARGEST_MEMORY}")
         self._settings = [*(dram or Dram()).lines(), f"set seed {seed}", f"memory {size}"]
         if mutant:
             self._settings.append(f"set mutant {mutant}")

@@ -43,9 +43,10 @@ class RecordedJob:
 
     def run(self, command: IntEnum, counters: Mapping[str, int | None] | None = None, /, **settings: int) -> None:
         """Record a command, its counters, by default 0, and that it leaves neither an error nor an interrupt behind."""
-        self.host.expect(error_address=0, **{**self._idle, **(counters or {})})
+        self.host.expect(error_address=0, error_address_high=0, **{**self._idle, **(counters or {})})
         self.core.run(command, **settings)
-        self.core.read("error_address")
+        for name in ("error_address", "error_address_high"):
+            self.core.read(name)
         self.host.quiet()
 
     def phase(

@@ -61,7 +61,7 @@ class _Scenario(RecordedJob):
         beats = mapping.forward.frozen_beats + mapping.adapter_beats * 4
         sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500
         patience = 20 * (beats + 3 * self._samples * sample)
-        super().__init__(CORE, patience, base=int(rng.integers(1 << 16)) << 12)
+        super().__init__(CORE, patience, base=int(rng.integers(1 << spec.address - 17)) << 12)
 
     def phases(self) -> list[Phase]:
         """Place all regions, then run the three phases with golden and record their commands."""

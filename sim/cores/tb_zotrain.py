@@ -61,7 +61,9 @@ class _Scenario(RecordedJob):
         self._work = sum(stage.cycles for stage in mapping.forward.stages)
         beats = mapping.forward.frozen_beats + 2 * self._layout.delta_beats
         step = 2 * BATCH * (self._work + 300) + 20 * mapping.words + 2000
-        super().__init__(CORE, patience=20 * (beats + self._steps * step), base=int(rng.integers(1 << 16)) << 12)
+        super().__init__(
+            CORE, patience=20 * (beats + self._steps * step), base=int(rng.integers(1 << spec.address - 17)) << 12
+        )
 
     def phases(self) -> list[Phase]:
         """Place all regions, then run the three phases with golden and record their commands."""

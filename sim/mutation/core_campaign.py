@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...golden.cache import digest_of, source_digest
@@ -72,8 +72,9 @@ class CoreCampaign:
     ) -> None:
         compiler()
         refuse_other_file(path, force)
-        self._spec, self._settings = spec, settings
-        self._made = netlist(spec)
+        # what a job updates is compared as it is written
+        self._spec = spec = replace(spec, monitor=True)
+        self._settings, self._made = settings, netlist(spec)
         folders = (Path(__file__).parent.parent / name for name in ("compiled", "trials"))
         bench = digest_of(*map(source_digest, folders))
         self.record = Record(path, header_of(spec, settings, self._made, bench), force)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from amaranth.utils import exact_log2
 
+from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE as TUNING_CORE
 from ...golden.cores.instantft_registers import Command as TuningCommand
@@ -24,7 +26,7 @@ RANDOM_COMMANDS = 300
 _WORD = 1 << 32
 _FIRST_ADDRESS = 0x0800_0000
 """Lowest address of a buffer; no other setting is usually as large."""
-_STATUS, _ERROR = "status", "error_address"
+_STATUS, _ERROR = "status", ("error_address", "error_address_high")
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class _Attempt:
 def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
     """Run commands on a core to whose memory every access is an error, and list what golden does not say.
 
-    Each command with each low bit of each address; each cut with perturbations around every limit; every setting with
-    every bit, and values around every limit, in turn with each command that uses settings; then `RANDOM_COMMANDS` with
-    several that are changed.
+    Each command with each bit of each address that must be 0, and each other high bit of each address; each cut with
+    perturbations around every limit; every setting with every bit, and values around every limit, in turn with each
+    command that uses settings; then `RANDOM_COMMANDS` with several that are changed.
 
     Parameters
     ----------
@@ -60,13 +62,14 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
     session.region(0, 1)  # whatever is in no region is an error
     written: dict[str, int] = {}
     for one in attempts:
-        for name, value in one.settings.items():
-            if written.get(name) != value:
-                session.write(core.map[name].offset, value)
-        written |= one.settings
+        for setting in core.settings:
+            for name, value in setting.words(one.settings[setting.name]).items():
+                if written.get(name) != value:
+                    session.write(core.map[name].offset, value)
+                written[name] = value
         session.write(core.map["command"].offset, one.command)
         session.wait(LIMIT)
-        for name in (_STATUS, _ERROR, one.register):
+        for name in (_STATUS, *_ERROR, one.register):
             session.read(core.map[name].offset)
     result = session.run()
     values = iter(access["value"] for access in result["reads"])
@@ -74,7 +77,7 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
     return [
         f"command {one.command} with {one.changed}: {finding}"
         for one in attempts
-        if (finding := _finding(spec, one, next(values), next(values), next(values), bad))
+        if (finding := _finding(spec, one, next(values), next(values) | next(values) << 32, next(values), bad))
     ]
 
 
@@ -85,7 +88,8 @@ def _finding(
     errors = _registers(spec).errors
     code = status >> 8 & 0xFF
     found = (errors(code).name if code in set(errors) else str(code)) if code else "", address if code else 0
-    if read != one.settings[one.register]:
+    words = (setting.words(one.settings[setting.name]) for setting in _registers(spec).settings)
+    if read != next(found[one.register] for found in words if one.register in found):
         return f"{one.register} is {read:#x}"
     if status & 3 != 2 or bool(status & 4) != bool(code):
         return f"status {status:#x}"
@@ -103,20 +107,24 @@ def _registers(spec: InstantftSpec | ZotrainSpec) -> CoreRegisters:
 def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> list[_Attempt]:
     core, edges = _registers(spec), _edges(spec)
     names, commands = core.setting_names, [*core.commands]
+    registers = [name for setting in core.settings for name in setting.registers]
     found = []
 
     def attempt(command: int, changed: dict[str, int]) -> None:
-        found.append(_Attempt(command, _usual(spec) | changed, changed, str(rng.choice(names))))
+        found.append(_Attempt(command, _usual(spec) | changed, changed, str(rng.choice(registers))))
 
     usual = _usual(spec)
     for command in commands:
-        for name in names:
-            for bit in range(4) if usual[name] >= _FIRST_ADDRESS else ():
-                attempt(command, {name: usual[name] | 1 << bit})
+        for address in core.addresses:
+            for bit in (*range(exact_log2(BEAT)), *range(spec.address, 64)):
+                attempt(command, {address.name: usual[address.name] | 1 << bit})
     for cut in range(1, _cuts(spec)):
         for name in ("p1", "p2"):
             for value in edges:
                 attempt(TrainingCommand.TRAIN, {"cut": cut, name: value})
+    for address in core.addresses:
+        for bit in range(32, spec.address):
+            attempt(address.commands[0], {address.name: usual[address.name] | 1 << bit})
     for name in names:
         for value in edges:
             attempt(int(rng.choice(commands)) if value % 16 == 0 else commands[-1], {name: value})

@@ -16,7 +16,7 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
 PERIOD_NS = 4
-MEMORY = 1 << 32
+MEMORY = 1 << 40
 
 
 def pauses(own, share):

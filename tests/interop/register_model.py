@@ -148,7 +148,7 @@ class Sequence:
             model.values[status] |= bad << model.field("status.error_code").low
             model.values[event] = place(model.field("interrupt.finished"))
             model.values[model.address["error_address"]] = code
-            for address in (status, event, model.address["error_address"]):
+            for address in (status, event, model.address["error_address"], model.address["error_address_high"]):
                 self.read(address)
             # neither zeros nor other bytes clear it; without the enable the line is low and the bit stays
             for value, lane, size in ((0, 0, 4), (0xFFFFFF00, 1, 3), (0xFFFFFFFE, 0, 4)):

@@ -42,7 +42,7 @@ class Host:
         (name,) = (one for one in documents if one.endswith(".rdl"))
         (folder / name).write_text(documents[name])
         self.model, self.script, self.kept = RegisterModel(elaborated(folder / name)), [], {}
-        self.random, self.free = random.Random(seed), 16 * 0x123
+        self.random, self.free = random.Random(seed), 0xA7_FFFF_E000 + 16 * 0x123
         self.read("signature", self.model.values[self.model.address["signature"]])
         self.write("interrupt_enable", place(self.model.field("interrupt_enable.finished")))
 
@@ -61,7 +61,8 @@ class Host:
         self.free += -(-size // 16) * 16 + 16 * self.random.randrange(1, 300)
         if image:
             self.script.append(("put", address, image.hex()))
-        self.write(register, address)
+        self.write(register, address & ALL)
+        self.write(f"{register}_high", address >> 32)
         return address
 
     def image(self, register, image):
@@ -81,6 +82,7 @@ class Host:
         self.script.append(("interrupt", 1, PATIENCE))
         self.read("status", done)
         self.read("error_address", 0)
+        self.read("error_address_high", 0)
         self.read("interrupt", place(self.model.field("interrupt.finished")))
         self.write("interrupt", place(self.model.field("interrupt.finished")))
         self.script.append(("interrupt", 0, 8))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -39,7 +39,7 @@ RATE = 20_000
 @cache
 def _program(**settings: Any) -> Any:
     spec = InstantftSpec(**settings)
-    return build(emit(spec).verilog, spec.name, spec.ports), spec
+    return build(emit(replace(spec, monitor=True)).verilog, spec.name, spec.ports), spec
 
 
 @dataclass
@@ -284,8 +284,8 @@ def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str,
         (Error.ZERO_LENGTH, {"samples_per_epoch": 0}),
         (Error.ZERO_LENGTH, {"cache_entries": 0}),
         (Error.BAD_CACHE_ENTRIES, {"cache_entries": 65}),
-        (Error.MISALIGNED, {"samples": 4104}),
-        (Error.MISALIGNED, {"cache": 8193}),
+        (Error.BAD_ADDRESS, {"samples": 4104}),
+        (Error.BAD_ADDRESS, {"cache": 8193}),
         (Error.BAD_BATCH, {"batch": 0}),
         (Error.BAD_BATCH, {"batch": 5}),
         (Error.BAD_RATE, {"rate": 0}),

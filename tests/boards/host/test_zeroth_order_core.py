@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_whole_job(name: str) -> None:
 @cache
 def _program() -> tuple[Any, ZotrainSpec]:
     spec = spec_of(ZotrainSpec, SMALL)
-    return build(emit(spec).verilog, spec.name, 1), spec
+    return build(emit(replace(spec, monitor=True)).verilog, spec.name, 1), spec
 
 
 @pytest.fixture
@@ -290,9 +291,9 @@ def test_bus_errors_name_their_address(
     [
         (Error.ZERO_LENGTH, {"steps": 0}, 0),
         (Error.ZERO_LENGTH, {"sample_count": 0}, 0),
-        (Error.MISALIGNED, {"samples": 4104}, 4104),
-        (Error.MISALIGNED, {"state": 8193}, 8193),
-        (Error.MISALIGNED, {"records": 4098}, 4098),
+        (Error.BAD_ADDRESS, {"samples": 4104}, 4104),
+        (Error.BAD_ADDRESS, {"state": 8193}, 8193),
+        (Error.BAD_ADDRESS, {"records": 4098}, 4098),
         (Error.BAD_BATCH, {"batch": 0}, 0),
         (Error.BAD_BATCH, {"batch": 257}, 257),
         (Error.BAD_POSITION, {"position": 7905}, 7905),

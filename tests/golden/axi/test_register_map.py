@@ -11,10 +11,12 @@ from fabtune.golden.cores.instantft_registers import REGISTERS, Command, Error
 
 PUBLISHED = """
 00 command W          04 status R           08 interrupt_enable RW  0C interrupt W1C  10 error_address R
-14 signature R        18 parameters RW      1C adapters RW          20 samples RW     24 order RW
-28 cache RW           2C logits RW          30 cache_entries RW     34 samples_per_epoch RW
-38 epochs RW          3C batch RW           40 rate RW              44 mode RW        48 cycles_low R
-4C cycles_high R      50 batches R          54 misses R             58 saturations R
+14 error_address_high R                     18 signature R          1C parameters RW  20 parameters_high RW
+24 adapters RW        28 adapters_high RW   2C samples RW           30 samples_high RW
+34 order RW           38 order_high RW      3C cache RW             40 cache_high RW
+44 logits RW          48 logits_high RW     4C cache_entries RW     50 samples_per_epoch RW
+54 epochs RW          58 batch RW           5C rate RW              60 mode RW        64 cycles_low R
+68 cycles_high R      6C batches R          70 misses R             74 saturations R
 """
 
 
@@ -51,7 +53,7 @@ def test_header_compiles_and_says_the_same(tmp_path):
     (tmp_path / "core.h").write_text(header)
     (tmp_path / "core.c").write_text(
         '#include "core.h"\n#include "core.h"\n'
-        '_Static_assert(FABTUNE_CORE_SATURATIONS == 0x58u, "");\n'
+        '_Static_assert(FABTUNE_CORE_SATURATIONS == 0x74u, "");\n'
         '_Static_assert((FABTUNE_CORE_ERROR_BAD_MODE << FABTUNE_CORE_STATUS_ERROR_CODE_SHIFT) == 0xC00, "");\n'
     )
     flags = ["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]

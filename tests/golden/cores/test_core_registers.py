@@ -13,7 +13,8 @@ from fabtune.golden.axi.register_map import RegisterField, RegisterMap, markdown
 from fabtune.golden.cores import shell
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import CORE
-from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting, signature_of
+from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
+from fabtune.golden.errors import UserError
 
 
 class Command(IntEnum):
@@ -27,6 +28,7 @@ class Error(IntEnum):
     """Error codes of a core under test."""
 
     BAD_COMMAND = 1
+    BAD_ADDRESS = 2
     BAD_SIZE = 9
 
 
@@ -34,7 +36,7 @@ TOY = CoreRegisters(
     "toy",
     Command,
     Error,
-    (Setting("size", "words", (RegisterField("low", 0, 4, "part"),), reset=3), Setting("at", "address")),
+    (Setting("size", "words", (RegisterField("low", 0, 4, "part"),), reset=3), Address("at", "place")),
     (Counter("words", "done", width=4),),
 )
 
@@ -42,13 +44,26 @@ TOY = CoreRegisters(
 def test_a_core_has_the_shells_registers_around_its_own():
     assert [(item.offset, item.name, item.access) for item in TOY.map] == [
         *((0x00, "command", "W"), (0x04, "status", "R"), (0x08, "interrupt_enable", "RW"), (0x0C, "interrupt", "W1C")),
-        *((0x10, "error_address", "R"), (0x14, "signature", "R"), (0x18, "size", "RW"), (0x1C, "at", "RW")),
-        *((0x20, "cycles_low", "R"), (0x24, "cycles_high", "R"), (0x28, "words", "R")),
+        *((0x10, "error_address", "R"), (0x14, "error_address_high", "R"), (0x18, "signature", "R")),
+        *((0x1C, "size", "RW"), (0x20, "at", "RW"), (0x24, "at_high", "RW")),
+        *((0x28, "cycles_low", "R"), (0x2C, "cycles_high", "R"), (0x30, "words", "R")),
     ]
     assert (TOY.map["size"].reset, TOY.map["size"].field("low").width) == (3, 4)
-    assert [item.name for item in TOY.map if item.locked] == ["command", "size", "at"]
+    assert [item.name for item in TOY.map if item.locked] == ["command", "size", "at", "at_high"]
     assert TOY.map.codes == (Command, Error)
     assert (TOY.setting_names, TOY.counter_names, TOY.error_bits) == (("size", "at"), ("words",), 4)
+    assert [item.name for item in TOY.addresses] == ["at"]
+
+
+def test_a_value_is_split_over_the_registers_of_its_setting():
+    size, at = TOY.settings
+    assert size.words(7) == {"size": 7}
+    assert at.words(0xAB_1234_5670) == {"at": 0x1234_5670, "at_high": 0xAB}
+    with pytest.raises(UserError, match=r"size = 4294967296 is not in 0 to 2\*\*32 - 1"):
+        size.words(1 << 32)
+    for value in (-1, 1 << 64):
+        with pytest.raises(UserError, match=r"not in 0 to 2\*\*64 - 1"):
+            at.words(value)
 
 
 class Gap(IntEnum):
@@ -58,19 +73,26 @@ class Gap(IntEnum):
     STOP = 3
 
 
+class Plain(IntEnum):
+    """Errors of a core without addresses."""
+
+    BAD_COMMAND = 1
+
+
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
         ({"commands": Gap}, r"commands of toy are \[1, 3\]: give codes from 1 up"),
         ({"errors": Command}, "errors of toy lack BAD_COMMAND"),
+        ({"errors": Plain, "settings": (Address("at", ""),)}, "errors of toy lack BAD_ADDRESS"),
         ({"settings": (Setting("status", ""),)}, "share a name"),
-        ({"settings": (Setting("a", "", reset=1 << 32),)}, "reset value 4294967296 of a"),
+        ({"settings": (Setting("a", "", reset=1 << 32),)}, "a = 4294967296 is not in 0"),
         ({"settings": tuple(Setting(f"s{at}", "") for at in range(60))}, "beyond 8 address bits"),
     ],
 )
 def test_a_declaration_with_a_mistake_is_refused(change, refusal):
     parts = {"name": "toy", "commands": Command, "errors": Error} | change
-    with pytest.raises(ValueError, match=refusal):
+    with pytest.raises((ValueError, UserError), match=refusal):
         CoreRegisters(**parts)
 
 
@@ -85,11 +107,13 @@ OTHER = {
     "cache_entries": 100,
     "ports": 2,
     "cache": "chip",
+    "address": 36,
 }
 
 
 def test_the_signature_changes_with_every_parameter():
-    assert set(OTHER) == {item.name for item in dataclasses.fields(InstantftSpec)}
+    assert {*OTHER, "monitor"} == {item.name for item in dataclasses.fields(InstantftSpec)}
+    assert InstantftSpec(monitor=True).signature == InstantftSpec().signature
     specs = [InstantftSpec(), *(InstantftSpec(**{name: value}) for name, value in OTHER.items())]
     assert len({spec.signature for spec in specs}) == len(specs)
 

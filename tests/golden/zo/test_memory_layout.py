@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.cores.zotrain import ZotrainSpec
-from fabtune.golden.cores.zotrain_registers import ADDRESSES, REGISTERS
+from fabtune.golden.cores.zotrain_registers import CORE, REGISTERS
 from fabtune.golden.nn.forward import StageIntegers
 from fabtune.golden.nn.images import frozen_image, samples_image
 from fabtune.golden.rng.pezo import PezoSpec
@@ -34,7 +34,7 @@ def test_every_address_has_a_region_of_its_register():
         *(LAYOUT.parameters(FROZEN), LAYOUT.deltas(rows), LAYOUT.samples(np.zeros((2, 1, 8, 8), int))),
         *(LAYOUT.order(STEPS, 3), LAYOUT.state(0), LAYOUT.records(2, 3), LAYOUT.logits(2)),
     ]
-    assert [region.register for region in regions] == [setting.name for setting in ADDRESSES]
+    assert [region.register for region in regions] == [setting.name for setting in CORE.addresses]
     assert all(REGISTERS[region.register].access == "RW" for region in regions)
     assert all(region.size % 16 == 0 for region in regions)
     assert [bool(region.image.size) for region in regions] == [True] * 5 + [False] * 2

@@ -6,6 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from fabtune.golden.axi.bus import ADDRESS_BITS
 from fabtune.hw.axi.arbiter import ReadArbiter, WriteArbiter
 from fabtune.hw.axi.axi_read import beats_read
 from fabtune.hw.axi.bursts import command
@@ -20,9 +21,12 @@ class Flat(wiring.Component):
         self.arbiter, self.half = kind(NAMES), half
         beats = stream.Signature(128)
         flow = Out if half == "read" else In
-        ports = {f"{name}_command": In(command(32)) for name in NAMES}
+        ports = {f"{name}_command": In(command(ADDRESS_BITS)) for name in NAMES}
         ports |= {f"{name}_beats": flow(beats) for name in NAMES}
-        own = {"command": Out(command(32)), **({"i": In(beats_read(128))} if half == "read" else {"o": Out(beats)})}
+        own = {
+            "command": Out(command(ADDRESS_BITS)),
+            **({"i": In(beats_read(128))} if half == "read" else {"o": Out(beats)}),
+        }
         super().__init__(ports | own)
 
     def elaborate(self, platform):

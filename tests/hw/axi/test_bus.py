@@ -62,7 +62,7 @@ def test_pins_have_conventional_names():
     ins = {"awready", "wready", "bid", "bresp", "bvalid", "arready", "rid", "rdata", "rresp", "rlast", "rvalid"}
     assert {name for name, pin in by_name.items() if pin.direction == "in"} == ins
     assert {by_name[name].width for name in ("rdata", "wdata")} == {128}
-    assert (by_name["wstrb"].width, by_name["araddr"].width, by_name["arlen"].width) == (16, 32, 8)
+    assert (by_name["wstrb"].width, by_name["araddr"].width, by_name["arlen"].width) == (16, 64, 8)
     subordinate = {pin.name: pin for pin in pins if pin.name.startswith("s_axi")}
     assert subordinate["s_axi_control_awaddr"].direction == "in"
     assert subordinate["s_axi_control_awaddr"].width == 8

@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 from fabtune.boards.host.driver import Core
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.block import BusSpec
-from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting, signature_of
+from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.images import frozen_image, samples_image
@@ -40,7 +40,7 @@ class Error(IntEnum):
     """Codes in `status` of a command that ended early."""
 
     BAD_COMMAND = 1
-    MISALIGNED = 2
+    BAD_ADDRESS = 2
     ZERO_LENGTH = 3
     READ_SLVERR = 4
     READ_DECERR = 5
@@ -53,9 +53,9 @@ CORE = CoreRegisters(
     Command,
     Error,
     settings=(
-        Setting("parameters", "byte address of the frozen parameters' image"),
-        Setting("samples", "byte address of the samples"),
-        Setting("logits", "byte address to which logits go, each sample's on a beat of its own"),
+        Address("parameters", "byte address of the frozen parameters' image", commands=(Command.LOAD,)),
+        Address("samples", "byte address of the samples", commands=(Command.INFER,)),
+        Address("logits", "byte address to which logits go, each on a beat of its own", commands=(Command.INFER,)),
         Setting("count", "samples"),
     ),
     counters=(Counter("inferred", "samples of the last command that are computed"),),
@@ -142,7 +142,7 @@ class InferenceEngine(wiring.Component):
         """The commands."""
         control, settings = self.control, self.control.settings
         parameters, samples = memory.parameters_read.command, memory.samples_read.command
-        left, pending, address = Signal(32), Signal(32), Signal(32)
+        left, pending, address = Signal(32), Signal(32), Signal.like(settings.samples)
         done = logits.i.valid & logits.i.ready & logits.i.payload.last
         m.d.comb += [
             parameters.payload.address.eq(settings.parameters),
@@ -206,11 +206,7 @@ class InferenceCore(wiring.Component):
     def _checks(self, command: Signal, settings: wiring.PureInterface) -> list[Check]:
         """Reasons to refuse a command."""
         infer = command == Command.INFER
-        addresses = (settings.parameters, settings.samples, settings.logits)
-        return [
-            *(Check(at[:4].any(), Error.MISALIGNED, at) for at in addresses),
-            Check(infer & (settings.count == 0), Error.ZERO_LENGTH, settings.count),
-        ]
+        return [Check(infer & (settings.count == 0), Error.ZERO_LENGTH, settings.count)]
 
 
 def infer(core: Core, spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> np.ndarray:

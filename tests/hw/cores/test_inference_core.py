@@ -81,8 +81,8 @@ def test_logits_are_goldens(spec, program, dram):
     ("command", "settings", "error", "value"),
     [
         (example.Command.INFER, {"count": 0}, example.Error.ZERO_LENGTH, 0),
-        (example.Command.INFER, {"count": 1, "samples": 4104}, example.Error.MISALIGNED, 4104),
-        (example.Command.LOAD, {"parameters": 4097}, example.Error.MISALIGNED, 4097),
+        (example.Command.INFER, {"count": 1, "samples": 4104}, example.Error.BAD_ADDRESS, 4104),
+        (example.Command.LOAD, {"parameters": 4097}, example.Error.BAD_ADDRESS, 4097),
     ],
 )
 def test_wrong_settings_are_refused(spec, device, command, settings, error, value):

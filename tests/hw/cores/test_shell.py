@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 from amaranth.sim import Simulator
 
-from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting
+from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
 from fabtune.hw.cores.shell import DRAIN_CYCLES, Check, Shell
 
 SIGNATURE = 0x5EED0001
@@ -27,7 +27,7 @@ class Error(IntEnum):
 
     BAD_COMMAND = 1
     TOO_LONG = 2
-    MISALIGNED = 3
+    BAD_ADDRESS = 3
     BROKEN = 11
 
 
@@ -35,7 +35,7 @@ CORE = CoreRegisters(
     "toy",
     Command,
     Error,
-    settings=(Setting("length", "words", reset=5), Setting("address", "of the words")),
+    settings=(Address("address", "of the words", commands=(Command.FILL,)), Setting("length", "words", reset=5)),
     counters=(Counter("words", "words filled"), Counter("sums", "sum of steps", width=6)),
 )
 IDLE, DONE = {"busy": 0, "done": 0, "error": 0, "error_code": 0}, {"busy": 0, "done": 1, "error": 0, "error_code": 0}
@@ -48,11 +48,8 @@ def failed(error):
 
 
 def checks(command, settings):
-    """A length that is too long, for two of three commands; then an odd address."""
-    return [
-        Check((command != Command.REST) & (settings.length > LONGEST), Error.TOO_LONG, settings.length),
-        Check((command == Command.FILL) & settings.address[0], Error.MISALIGNED, settings.address),
-    ]
+    """A length that is too long, for two of three commands."""
+    return [Check((command != Command.REST) & (settings.length > LONGEST), Error.TOO_LONG, settings.length)]
 
 
 @pytest.fixture(name="bench")
@@ -94,6 +91,11 @@ async def end(ctx, shell):
     ctx.set(shell.control.finished, 1)
     await ctx.tick()
     ctx.set(shell.control.finished, 0)
+
+
+async def error_address(host):
+    """Both words of the register."""
+    return await host.read("error_address") | await host.read("error_address_high") << 32
 
 
 async def settle(ctx):
@@ -140,8 +142,10 @@ def test_a_command_waits_for_the_trainer(bench):
         ({}, 0xFFFF_FF01, Error.BAD_COMMAND, 0xFFFF_FF01),
         ({"length": LONGEST + 1}, Command.FILL, Error.TOO_LONG, LONGEST + 1),
         ({"length": 1 << 31}, Command.DRAIN, Error.TOO_LONG, 1 << 31),
-        ({"address": 0x101}, Command.FILL, Error.MISALIGNED, 0x101),
-        ({"address": 0x101, "length": 77}, Command.FILL, Error.TOO_LONG, 77),
+        *(({"address": 1 << bit}, Command.FILL, Error.BAD_ADDRESS, 1 << bit) for bit in range(4)),
+        *(({"address_high": 1 << bit}, Command.FILL, Error.BAD_ADDRESS, 1 << 32 + bit) for bit in (8, 9, 30, 31)),
+        ({"address": 0x108, "length": 77}, Command.FILL, Error.BAD_ADDRESS, 0x108),
+        ({"address": 0x108, "length": 77}, Command.DRAIN, Error.TOO_LONG, 77),
         ({"address": 0x101, "length": 77}, 9, Error.BAD_COMMAND, 9),
     ],
 )
@@ -150,14 +154,15 @@ def test_a_wrong_command_or_setting_is_refused(bench, settings, command, error, 
         await host.write(**settings, command=command)
         await settle(ctx)
         assert await host.status() == failed(error)
-        assert await host.read("error_address") == value
+        assert await error_address(host) == value
         assert await host.read("interrupt") == 1
         assert seen == {"starts": [], "aborts": 0, "clears": 0}
-        await host.write(length=1, address=0, command=Command.FILL)
+        await host.write(length=1, address=0xFFFF_FFF0, address_high=0xFF, command=Command.FILL)
         await settle(ctx)
         assert seen["starts"] == [(Command.FILL, 1)]
+        assert ctx.get(shell.control.settings.address) == 0xFF_FFFF_FFF0
         assert await host.status() == BUSY
-        assert await host.read("error_address") == 0
+        assert await error_address(host) == 0
 
     bench(body)
 
@@ -181,7 +186,7 @@ def test_a_fault_drains_and_resets_the_trainer(bench, outstanding):
         for port, value in (
             (control.fault.failed, 1),
             (control.fault.error, Error.BROKEN),
-            (control.fault.address, 0x7F0),
+            (control.fault.address, 0xAB_0000_07F0),
         ):
             ctx.set(port, value)
         await ctx.tick().until(control.abort)
@@ -192,7 +197,7 @@ def test_a_fault_drains_and_resets_the_trainer(bench, outstanding):
         ctx.set(control.quiet, 1)
         await ctx.tick().repeat(DRAIN_CYCLES + 4)
         assert await host.status() == failed(Error.BROKEN)
-        assert await host.read("error_address") == 0x7F0
+        assert await error_address(host) == 0xAB_0000_07F0
         assert (seen["clears"], ctx.get(control.abort)) == (1, 0)
         assert seen["aborts"] > max(outstanding, DRAIN_CYCLES)
         # and the next command runs
@@ -317,7 +322,7 @@ ORDERS = ("both", "aw", "w")
 """Which of a write's channels comes first."""
 FARTHEST, APART = 300, 20
 """Cycles from a command to the last write behind it, and from one such write to the next."""
-WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1}
+WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address_high": 1 << 31}
 """Word for each locked register that would run another command, or have this one refused."""
 
 
@@ -352,7 +357,7 @@ def test_what_is_written_right_before_a_command_counts(bench, order):
     async def body(ctx, shell, host, seen):
         for length in (7, LONGEST, LONGEST + 1, 3):
             seen["starts"].clear()
-            for name, value in {"address": 2 * length, "length": length, "command": Command.FILL}.items():
+            for name, value in {"address": 16 * length, "length": length, "command": Command.FILL}.items():
                 await host.post(name, value, order)
             await settle(ctx)
             if length > LONGEST:
@@ -360,7 +365,7 @@ def test_what_is_written_right_before_a_command_counts(bench, order):
                 assert await host.read("error_address") == length
             else:
                 assert seen["starts"] == [(Command.FILL, length)]
-                assert ctx.get(shell.control.settings.address) == 2 * length
+                assert ctx.get(shell.control.settings.address) == 16 * length
                 await end(ctx, shell)
 
     bench(body)

@@ -1,4 +1,4 @@
-"""Address generator: base + index * stride modulo 2**32, after its latency and until the next start."""
+"""Address generator: base + index * stride modulo 2**address, after its latency and until the next start."""
 
 import numpy as np
 import pytest
@@ -8,19 +8,19 @@ from fabtune.hw.primitives.address_generator import AddressGenerator
 EDGES = [
     (0, 0, 0),
     (1, 1, 1),
-    ((1 << 24) - 1, (1 << 18) - 1, (1 << 32) - 1),
-    (5, 784, 0x8000_0000),
+    ((1 << 24) - 1, (1 << 18) - 1, (1 << 40) - 1),
+    (5, 784, 0x80_8000_0000),
     (1 << 23, 1 << 9, 7),
 ]
 RANDOM = [
-    tuple(int(value) for value in np.random.default_rng(seed).integers(0, (1 << 24, 1 << 18, 1 << 32)))
+    tuple(int(value) for value in np.random.default_rng(seed).integers(0, (1 << 24, 1 << 18, 1 << 40)))
     for seed in range(20)
 ]
 
 
-@pytest.mark.parametrize("gap", [0, 5])
-def test_addresses_come_after_the_latency(gap, simulate):
-    dut = AddressGenerator()
+@pytest.mark.parametrize(("gap", "bits"), [(0, 40), (5, 40), (0, 33)])
+def test_addresses_come_after_the_latency(gap, bits, simulate):
+    dut = AddressGenerator(bits)
 
     async def bench(ctx):
         assert ctx.get(dut.done) == 0
@@ -35,7 +35,7 @@ def test_addresses_come_after_the_latency(gap, simulate):
                 await ctx.tick()
             for _ in range(gap + 1):
                 assert ctx.get(dut.done) == 1
-                assert ctx.get(dut.address) == (base + index * stride) % (1 << 32)
+                assert ctx.get(dut.address) == (base + index * stride) % (1 << bits)
                 if gap:
                     await ctx.tick()
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fabtune.golden.axi.bus import ADDRESS_BITS
 from fabtune.golden.cores.zotrain_registers import Error
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.mapping import Mapping
@@ -95,7 +96,7 @@ def test_steps_labels_and_addresses(stall, repeats, play):
     assert found["steps"] == [(step.rate, len(step.indices) - 1) for step in steps]
     assert found["labels"] == [int(label) for step in steps for label in [*step.labels] * repeats]
     stride, fetched = MAPPING.sample_beats * 16, [index for step in steps for index in [*step.indices] * repeats]
-    assert found["addresses"] == [int(SAMPLES + index * stride) % 2**32 for index in fetched]
+    assert found["addresses"] == [int(SAMPLES + index * stride) % 2**ADDRESS_BITS for index in fetched]
 
 
 @pytest.mark.parametrize(

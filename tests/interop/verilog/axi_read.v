@@ -12,7 +12,7 @@ module bench;
   wire [1:0] error;
   wire [31:0] error_address;
   wire arid, arvalid, rready;
-  wire [31:0] araddr;
+  wire [63:0] araddr;
   wire [7:0] arlen;
   wire [2:0] arsize;
   wire [1:0] arburst;
@@ -45,7 +45,7 @@ module bench;
   integer asked = 0, ended = 0, answered = 0, answered_beat = 0, bad_burst = -1;
   reg [1:0] bad_seen = 0;
   reg dead = 0, held_ar = 0, held_beat = 0;
-  reg [31:0] held_araddr;
+  reg [63:0] held_araddr;
   reg [63:0] held_data;
 
   always @(posedge clk)

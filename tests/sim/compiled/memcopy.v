@@ -11,11 +11,11 @@ module memcopy (
     output [31:0] s_axi_control_rdata, output [1:0] s_axi_control_rresp, output s_axi_control_rvalid,
     input s_axi_control_rready,
 `define MASTER(p) \
-    output [0:0] p``_awid, output [31:0] p``_awaddr, output [7:0] p``_awlen, output [2:0] p``_awsize, \
+    output [0:0] p``_awid, output [63:0] p``_awaddr, output [7:0] p``_awlen, output [2:0] p``_awsize, \
     output [1:0] p``_awburst, output [3:0] p``_awcache, output [2:0] p``_awprot, output p``_awvalid, \
     input p``_awready, output [127:0] p``_wdata, output [15:0] p``_wstrb, output p``_wlast, output p``_wvalid, \
     input p``_wready, input [0:0] p``_bid, input [1:0] p``_bresp, input p``_bvalid, output p``_bready, \
-    output [0:0] p``_arid, output [31:0] p``_araddr, output [7:0] p``_arlen, output [2:0] p``_arsize, \
+    output [0:0] p``_arid, output [63:0] p``_araddr, output [7:0] p``_arlen, output [2:0] p``_arsize, \
     output [1:0] p``_arburst, output [3:0] p``_arcache, output [2:0] p``_arprot, output p``_arvalid, \
     input p``_arready, input [0:0] p``_rid, input [127:0] p``_rdata, input [1:0] p``_rresp, input p``_rlast, \
     input p``_rvalid, output p``_rready,

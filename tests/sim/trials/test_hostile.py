@@ -1,6 +1,7 @@
 """Both cores on hostile buses: every seed ends right or in the right error, and then a whole job is right."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ CYCLES = {
 @cache
 def _program(name: str) -> Path:
     spec = CORES[name]()
-    return build(emit(spec).verilog, spec.name, getattr(spec, "ports", 1))
+    return build(emit(replace(spec, monitor=True)).verilog, spec.name, getattr(spec, "ports", 1))
 
 
 @cache

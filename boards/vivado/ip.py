@@ -1,0 +1,107 @@
+"""A core as an IP of Vivado's catalogue, and the scripts that put it into a system of a board."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ...golden.axi.register_map import RegisterMap
+from ...golden.cores.shell import CoreSpec
+from ...golden.settings import settings_of
+from ...hw.verilog import Emitted
+from ..board import Board
+from . import tcl
+from .ipxact import ACCESS, component_xml, interfaces, vlnv
+from .project import board_xdc, ooc_xdc, period_ns
+
+REGISTERS_AT = 0xA000_0000
+"""Byte address of a core's registers in the processors' memory map: the first behind M_AXI_HPM0_FPD."""
+
+
+def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
+    """Make the IP: ``component.xml``, the Verilog and the page that Vivado shows; text by file name below ``ip``."""
+    verilog, gui = f"src/{emitted.top}.v", f"xgui/{spec.name}_v1_0.tcl"
+    return {
+        "ip/component.xml": component_xml(spec, emitted, verilog, gui),
+        f"ip/{verilog}": emitted.verilog,
+        f"ip/{gui}": _page(spec),
+    }
+
+
+def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> dict[str, str]:
+    """Make the scripts for Vivado; text by file name below ``vivado``.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    emitted : Emitted
+        Its top module.
+    board : Board
+    mhz : float
+        Clock of the core, from the processor.
+    """
+    timing, (_, *managers) = f"{emitted.top}_ooc.xdc", interfaces(spec)
+    common = {"top": emitted.top, "part": board.part}
+    ip = common | {"vlnv": vlnv(spec), "verilog": f"src/{emitted.top}.v"}
+    synthesis = {"clock": emitted.clock, "constraints": timing, "sources": f"../ip/src/{emitted.top}.v"}
+    return {
+        "vivado/system.tcl": tcl.script(
+            "system",
+            common
+            | {
+                "board": board.name,
+                "board_part": board.board_part,
+                "board_connections": board.board_connections,
+                "vlnv": vlnv(spec),
+                "mhz": _decimal(mhz),
+                "managers": str(len(managers)),
+                "registers_at": f"0x{REGISTERS_AT:X}",
+            },
+        ),
+        "vivado/package_ip.tcl": tcl.script(
+            "package_ip",
+            ip
+            | {
+                "summary": spec.summary,
+                "manager_names": " ".join(managers),
+                "registers": _registers(spec.registers.map, spec.signature),
+            },
+        ),
+        "vivado/synth_ooc.tcl": tcl.script("synth_ooc", common | synthesis),
+        f"vivado/{timing}": ooc_xdc(emitted.clock, mhz),
+        f"vivado/{board.name}.xdc": board_xdc(board),
+    }
+
+
+def _decimal(mhz: float) -> str:
+    """Write a frequency without trailing zeros; refuse one that `period_ns` refuses."""
+    period_ns(mhz)
+    return f"{float(Fraction(str(mhz))):.6f}".rstrip("0").rstrip(".")
+
+
+def _page(spec: CoreSpec) -> str:
+    """Write the page: the configuration, which is fixed."""
+    lines = [
+        f"# The page of {spec.name} in Vivado: its configuration, which was fixed when it was generated.",
+        "",
+        "proc init_gui { IPINST } {",
+        '    ipgui::add_param $IPINST -name "Component_Name"',
+        '    set page [ipgui::add_page $IPINST -name "Configuration"]',
+    ]
+    for setting in settings_of(spec):
+        name, _, value = setting.partition("=")
+        lines.append(f"    ipgui::add_static_text $IPINST -name {{{name}}} -parent $page -text {{{name} = {value}}}")
+    text = f"signature = 0x{spec.signature:08X}"
+    lines.append(f"    ipgui::add_static_text $IPINST -name {{signature}} -parent $page -text {{{text}}}")
+    return "\n".join([*lines, "}", ""])
+
+
+def _registers(registers: RegisterMap, signature: int) -> str:
+    """Write the registers as a Tcl list: name, offset, access, reset value, text, fields."""
+    found = []
+    for register in registers:
+        fields = " ".join(f"{item.name} {item.low} {item.width} {{{item.summary}}}" for item in register.fields)
+        reset = signature if register.name == "signature" else register.reset
+        access = ACCESS[register.access]
+        place = f"{register.name} 0x{register.offset:02X} {access} 0x{reset:X}"
+        found.append(f"    {place} {{{register.summary}}} {{{fields}}}")
+    return "\n" + "\n".join(found) + "\n"

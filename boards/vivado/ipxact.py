@@ -1,0 +1,232 @@
+"""IP-XACT description of a core, as Vivado's catalogue reads it: ``component.xml`` of IEEE 1685-2009.
+
+Interfaces, address spaces, the memory map with all registers and their fields, ports and files come from the spec, the
+emitted top module and the register map; nothing is written by hand. Elements that only Vivado knows (families,
+taxonomies) are vendor extensions, as the standard has it.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...golden.axi.register_map import SIGNATURE, WORD, Access, Register
+from ...golden.cores.shell import CoreSpec
+from ...hw.axi.bus import ADDRESS_PINS
+from ...hw.verilog import Emitted
+
+SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
+"""Namespace of the standard."""
+XILINX = "http://www.xilinx.com"
+"""Namespace of Vivado's extensions."""
+VENDOR, LIBRARY, VERSION = "fabtune", "cores", "1.0"
+"""With the core's name, what Vivado and PYNQ know an IP by: ``fabtune:cores:instantft:1.0``."""
+FAMILIES = ("zynquplus",)
+"""Device families that the IP is offered for: that of both boards."""
+SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"
+_BUS_RANGE = 4096
+"""Least bytes that the address map of a Zynq's block design gives to an interface."""
+ACCESS: Mapping[Access, str] = {"R": "read-only", "W": "write-only", "RW": "read-write", "W1C": "read-write"}
+"""What the standard calls a register's access."""
+
+
+def vlnv(spec: CoreSpec) -> str:
+    """Vendor, library, name and version of a core's IP."""
+    return f"{VENDOR}:{LIBRARY}:{spec.name}:{VERSION}"
+
+
+@dataclass(frozen=True)
+class _Core:
+    """A core, and its files."""
+
+    spec: CoreSpec
+    emitted: Emitted
+    verilog: str
+    gui: str
+
+
+def interfaces(spec: CoreSpec) -> list[str]:
+    """Prefixes of the pins of a core's AXI interfaces: that of the registers, then those towards memory."""
+    return sorted(dict.fromkeys(spec.buses.values()), key=lambda prefix: (prefix.startswith("m_axi"), prefix))
+
+
+def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> str:
+    """Write the component description of a core.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    emitted : Emitted
+        Its top module.
+    verilog, gui : str
+        Files of the Verilog and of the page that Vivado shows, relative to ``component.xml``.
+
+    Returns
+    -------
+    str
+        XML, the same on every machine.
+    """
+    for short, namespace in (("spirit", SPIRIT), ("xilinx", XILINX)):
+        ET.register_namespace(short, namespace)
+    core, (control, *managers) = _Core(spec, emitted, verilog, gui), interfaces(spec)
+    root = ET.Element(_spirit("component"))
+    _texts(root, vendor=VENDOR, library=LIBRARY, name=spec.name, version=VERSION)
+    _interfaces(_child(root, "busInterfaces"), core)
+    spaces = _child(root, "addressSpaces")
+    for prefix in managers:
+        space = _child(spaces, "addressSpace")
+        _texts(space, name=interface_name(prefix), range=1 << ADDRESS_PINS, width=ADDRESS_PINS)
+    memory_map = _child(_child(root, "memoryMaps"), "memoryMap")
+    _texts(memory_map, name=interface_name(control))
+    _registers(_child(memory_map, "addressBlock"), core)
+    _model(_child(root, "model"), core)
+    _file_sets(_child(root, "fileSets"), core)
+    _texts(root, description=spec.summary)
+    name = _child(_child(root, "parameters"), "parameter")
+    _texts(name, name="Component_Name")
+    _child(name, "value", resolve="user", id="PARAM_VALUE.Component_Name", order="1").text = f"{spec.name}_v1_0"
+    _extensions(_child(root, "vendorExtensions"), core)
+    ET.indent(root)
+    return f"<?xml version='1.0' encoding='UTF-8'?>\n{ET.tostring(root, encoding='unicode')}\n"
+
+
+def interface_name(prefix: str) -> str:
+    """Name of the interface of a prefix of pins: ``S_AXI_CONTROL``, as Vitis asks for it."""
+    return prefix.upper()
+
+
+def _interfaces(parent: ET.Element, core: _Core) -> None:
+    control, *managers = interfaces(core.spec)
+    for prefix in (control, *managers):
+        found = _interface(parent, interface_name(prefix), "interface", "aximm")
+        if prefix == control:
+            _child(_child(found, "slave"), "memoryMapRef", memoryMapRef=interface_name(prefix))
+        else:
+            _child(_child(found, "master"), "addressSpaceRef", addressSpaceRef=interface_name(prefix))
+        own = [pin.name for pin in core.emitted.pins if pin.name.startswith(f"{prefix}_")]
+        _port_maps(found, {name.removeprefix(f"{prefix}_").upper(): name for name in own})
+    buses = ":".join(interface_name(prefix) for prefix in (control, *managers))
+    _signal(
+        parent, core.emitted.clock, "clock", "CLK", "slave", ASSOCIATED_BUSIF=buses, ASSOCIATED_RESET=core.emitted.reset
+    )
+    _signal(parent, core.emitted.reset, "reset", "RST", "slave", POLARITY="ACTIVE_LOW")
+    _signal(parent, "interrupt", "interrupt", "INTERRUPT", "master", SENSITIVITY="LEVEL_HIGH")
+
+
+def _interface(parent: ET.Element, name: str, library: str, kind: str) -> ET.Element:
+    found = _child(parent, "busInterface")
+    _texts(found, name=name)
+    for tag, suffix in (("busType", ""), ("abstractionType", "_rtl")):
+        _child(found, tag, vendor="xilinx.com", library=library, name=f"{kind}{suffix}", version="1.0")
+    return found
+
+
+def _signal(parent: ET.Element, pin: str, kind: str, logical: str, mode: str, **parameters: str) -> None:
+    """Write an interface of one pin."""
+    found = _interface(parent, pin, "signal", kind)
+    _child(found, mode)
+    _port_maps(found, {logical: pin})
+    written = _child(found, "parameters")
+    for name, value in parameters.items():
+        parameter = _child(written, "parameter")
+        _texts(parameter, name=name)
+        _child(parameter, "value", id=f"BUSIFPARAM_VALUE.{pin.upper()}.{name}").text = value
+
+
+def _port_maps(interface: ET.Element, ports: Mapping[str, str]) -> None:
+    """Write which pin carries which signal of an interface."""
+    maps = _child(interface, "portMaps")
+    for logical, physical in ports.items():
+        found = _child(maps, "portMap")
+        _texts(_child(found, "logicalPort"), name=logical)
+        _texts(_child(found, "physicalPort"), name=physical)
+
+
+def _registers(block: ET.Element, core: _Core) -> None:
+    _texts(block, name="registers", baseAddress=0, range=_BUS_RANGE, width=8 * WORD)
+    _texts(block, usage="register", access="read-write")
+    for register in core.spec.registers.map:
+        found = _child(block, "register")
+        reset = core.spec.signature if register.name == SIGNATURE else register.reset
+        _texts(found, name=register.name, description=register.summary, addressOffset=f"0x{register.offset:X}")
+        _texts(found, size=8 * WORD, volatile="true" if register.access in ("R", "W1C") else "false")
+        _texts(found, access=ACCESS[register.access])
+        _texts(_child(found, "reset"), value=f"0x{reset:X}")
+        _fields(found, register)
+
+
+def _fields(parent: ET.Element, register: Register) -> None:
+    for field in sorted(register.fields, key=lambda item: item.low):
+        found = _child(parent, "field")
+        _texts(found, name=field.name, description=field.summary, bitOffset=field.low, bitWidth=field.width)
+        _texts(found, access=ACCESS[register.access])
+        if register.access == "W1C":
+            _texts(found, modifiedWriteValue="oneToClear")
+
+
+def _model(model: ET.Element, core: _Core) -> None:
+    views = _child(model, "views")
+    for view, purpose in ((SYNTHESIS, "synthesis"), (SIMULATION, "simulation")):
+        found = _child(views, "view")
+        _texts(
+            found,
+            name=view,
+            envIdentifier=f":vivado.xilinx.com:{purpose}",
+            language="Verilog",
+            modelName=core.emitted.top,
+        )
+        _texts(_child(found, "fileSetRef"), localName=f"{view}_view_fileset")
+    found = _child(views, "view")
+    _texts(found, name="xilinx_xpgui", envIdentifier=":vivado.xilinx.com:xgui.ui")
+    _texts(_child(found, "fileSetRef"), localName="xilinx_xpgui_view_fileset")
+    ports = _child(model, "ports")
+    for pin in core.emitted.pins:
+        port = _child(ports, "port")
+        _texts(port, name=pin.name)
+        wire = _child(port, "wire")
+        _texts(wire, direction=pin.direction)
+        if pin.width > 1:
+            _texts(_child(wire, "vector"), left=pin.width - 1, right=0)
+        kind = _child(_child(wire, "wireTypeDefs"), "wireTypeDef")
+        _texts(kind, typeName="wire")
+        for view in (SYNTHESIS, SIMULATION):
+            _texts(kind, viewNameRef=view)
+
+
+def _file_sets(parent: ET.Element, core: _Core) -> None:
+    files = {f"{view}_view_fileset": (core.verilog, "verilogSource") for view in (SYNTHESIS, SIMULATION)}
+    files["xilinx_xpgui_view_fileset"] = (core.gui, "tclSource")
+    for name, (path, kind) in files.items():
+        found = _child(parent, "fileSet")
+        _texts(found, name=name)
+        file = _child(found, "file")
+        _texts(file, name=path, fileType=kind)
+        if kind == "tclSource":
+            _texts(file, userFileType="XGUI_VERSION_2")
+
+
+def _extensions(parent: ET.Element, core: _Core) -> None:
+    extensions = _child(parent, "coreExtensions", XILINX)
+    families = _child(extensions, "supportedFamilies", XILINX)
+    for family in FAMILIES:
+        one = _child(families, "family", XILINX)
+        one.set(f"{{{XILINX}}}lifeCycle", "Production")
+        one.text = family
+    _child(_child(extensions, "taxonomies", XILINX), "taxonomy", XILINX).text = "/Machine_Learning"
+    _child(extensions, "displayName", XILINX).text = f"fabtune {core.spec.name}"
+    _child(extensions, "coreRevision", XILINX).text = "1"
+
+
+def _spirit(tag: str) -> str:
+    return f"{{{SPIRIT}}}{tag}"
+
+
+def _child(parent: ET.Element, tag: str, space: str = SPIRIT, /, **attributes: str) -> ET.Element:
+    return ET.SubElement(parent, f"{{{space}}}{tag}", {_spirit(name): value for name, value in attributes.items()})
+
+
+def _texts(parent: ET.Element, **texts: object) -> None:
+    """Append an element for each text, in order."""
+    for tag, text in texts.items():
+        _child(parent, tag).text = str(text)

@@ -1,0 +1,72 @@
+# Create a Vivado project for the board.
+#   vivado -mode batch -source project.tcl                       in the folder vivado/ beside this file
+#   vivado -mode batch -source project.tcl -tclargs FOLDER       elsewhere
+# A core with AXI4-Stream ports is put into a block design with the processor as its clock and reset; connect its
+# streams there. (For a core with registers `fabtune package` writes a whole system.)
+# A plain block has more ports than the device has pins, so its project synthesises it out of context.
+
+set here [file dirname [file normalize [info script]]]
+set folder [file join $here vivado]
+if {[info exists argv] && [llength $argv] == 1} { set folder [file normalize [lindex $argv 0]] }
+if {[file exists $folder]} {
+    puts "ERROR: $folder exists: delete it, or name another folder with -tclargs"
+    exit 1
+}
+create_project ${top}_$board $folder -part $part
+
+# the board files come with Vivado or from its store; an older or newer version of them serves as well
+set installed [get_board_parts -quiet $board_part]
+if {[llength $installed] == 0} {
+    set family [join [lrange [split $board_part :] 0 2] :]
+    set installed [lsort -dictionary [get_board_parts -quiet $family:*]]
+}
+if {[llength $installed] > 0} {
+    set_property board_part [lindex $installed end] [current_project]
+    if {$board_connections ne ""
+        && [catch {set_property board_connections $board_connections [current_project]} problem]} {
+        puts "WARNING: the carrier of $board is not set: $problem"
+    }
+} else {
+    puts "WARNING: no board files for $board_part (install them from Vivado's store): only the part is set"
+}
+
+foreach file $sources { add_files -norecurse [file join $here $file] }
+# the board's pins wait, disabled, for a top module that has ports of their names
+add_files -fileset constrs_1 -norecurse [file join $here $pins]
+set_property is_enabled false [get_files [file join $here $pins]]
+
+if {$core} {
+    update_compile_order -fileset sources_1
+    create_bd_design system
+    create_bd_cell -type module -reference $top core
+    set processor [create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e processor]
+    if {[llength $installed] > 0} {
+        apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e \
+            -config {apply_board_preset "1"} $processor
+    }
+    # a preset may open bus masters whose clocks would be left open
+    set_property -dict [list \
+        CONFIG.PSU__FPGA_PL0_ENABLE 1 \
+        CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $mhz \
+        CONFIG.PSU__NUM_FABRIC_RESETS 1 \
+        CONFIG.PSU__USE__M_AXI_GP0 0 \
+        CONFIG.PSU__USE__M_AXI_GP1 0 \
+        CONFIG.PSU__USE__M_AXI_GP2 0 \
+    ] $processor
+    create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset reset
+    connect_bd_net [get_bd_pins processor/pl_clk0] \
+        [get_bd_pins core/aclk] [get_bd_pins reset/slowest_sync_clk]
+    connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
+    connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins core/aresetn]
+    save_bd_design
+    add_files -norecurse [make_wrapper -files [get_files system.bd] -top]
+    set_property top system_wrapper [current_fileset]
+    puts "$top: connect its streams in the block design `system`: [get_bd_intf_pins core/*]"
+} else {
+    add_files -fileset constrs_1 -norecurse [file join $here $constraints]
+    set_property USED_IN {synthesis implementation out_of_context} [get_files [file join $here $constraints]]
+    set_property top $top [current_fileset]
+    set_property -name {STEPS.SYNTH_DESIGN.ARGS.MORE OPTIONS} -value {-mode out_of_context} \
+        -objects [get_runs synth_1]
+}
+update_compile_order -fileset sources_1

@@ -1,0 +1,123 @@
+# Create a Vivado project with the core in a block design: processor, clock, registers, memory, interrupt.
+#   vivado -mode batch -source system.tcl                        the project, in the folder vivado/ beside this file
+#   vivado -mode batch -source system.tcl -tclargs build         and its bitstream, hardware description and platform
+# The IP is read from ../ip. Vivado 2023.2 or later; no version of any IP is asked for.
+
+set here [file dirname [file normalize [info script]]]
+set folder [file join $here vivado]
+set build 0
+if {[info exists argv] && [llength $argv] > 0} {
+    if {$argv ne "build"} {
+        puts "ERROR: $argv is not known: give build, or nothing"
+        exit 1
+    }
+    set build 1
+}
+if {[file exists $folder]} {
+    puts "ERROR: $folder exists: delete it"
+    exit 1
+}
+create_project ${top}_$board $folder -part $part
+
+# the board files come with Vivado or from its store; an older or newer version of them serves as well
+set installed [get_board_parts -quiet $board_part]
+if {[llength $installed] == 0} {
+    set family [join [lrange [split $board_part :] 0 2] :]
+    set installed [lsort -dictionary [get_board_parts -quiet $family:*]]
+}
+if {[llength $installed] == 0} {
+    puts "ERROR: no board files for $board_part: without them the processor's memory is not set up; install them\
+        with Vivado's store (Tools, Vivado Store, Boards)"
+    exit 1
+}
+set_property board_part [lindex $installed end] [current_project]
+if {$board_connections ne ""
+    && [catch {set_property board_connections $board_connections [current_project]} problem]} {
+    puts "WARNING: the carrier of $board is not set: $problem"
+}
+set_property ip_repo_paths [list [file join $here .. ip]] [current_project]
+update_ip_catalog
+
+create_bd_design system
+set core [create_bd_cell -type ip -vlnv $vlnv core]
+set processor [create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e processor]
+apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {apply_board_preset "1"} $processor
+# registers through HPM0_FPD; each memory port of the core has a high-performance port of 128 bits for itself
+set_property -dict [list \
+    CONFIG.PSU__FPGA_PL0_ENABLE 1 \
+    CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $mhz \
+    CONFIG.PSU__NUM_FABRIC_RESETS 1 \
+    CONFIG.PSU__USE__M_AXI_GP0 1 \
+    CONFIG.PSU__USE__M_AXI_GP1 0 \
+    CONFIG.PSU__USE__M_AXI_GP2 0 \
+    CONFIG.PSU__USE__S_AXI_GP2 1 \
+    CONFIG.PSU__SAXIGP2__DATA_WIDTH 128 \
+    CONFIG.PSU__USE__IRQ0 1 \
+] $processor
+if {$managers > 1} {
+    set_property -dict [list CONFIG.PSU__USE__S_AXI_GP3 1 CONFIG.PSU__SAXIGP3__DATA_WIDTH 128] $processor
+}
+create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset reset
+create_bd_cell -type ip -vlnv xilinx.com:ip:axi_intc interrupts
+create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect registers
+set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 2] [get_bd_cells registers]
+# the concatenation has another name from Vivado 2025 on
+set concatenation xilinx.com:ip:xlconcat
+if {[llength [get_ipdefs -quiet $concatenation:*]] > 0} {
+    create_bd_cell -type ip -vlnv $concatenation lines
+} else {
+    create_bd_cell -type inline_hdl -vlnv xilinx.com:inline_hdl:ilconcat lines
+}
+set_property CONFIG.NUM_PORTS 2 [get_bd_cells lines]
+set_property CONFIG.C_IRQ_CONNECTION 1 [get_bd_cells interrupts]
+
+set clocked {core/aclk reset/slowest_sync_clk interrupts/s_axi_aclk registers/aclk processor/maxihpm0_fpd_aclk}
+set resets {core/aresetn interrupts/s_axi_aresetn registers/aresetn}
+connect_bd_intf_net [get_bd_intf_pins processor/M_AXI_HPM0_FPD] [get_bd_intf_pins registers/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins registers/M00_AXI] [get_bd_intf_pins core/S_AXI_CONTROL]
+connect_bd_intf_net [get_bd_intf_pins registers/M01_AXI] [get_bd_intf_pins interrupts/s_axi]
+for {set port 0} {$port < $managers} {incr port} {
+    create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect memory$port
+    set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 1] [get_bd_cells memory$port]
+    connect_bd_intf_net [get_bd_intf_pins core/M_AXI_GMEM$port] [get_bd_intf_pins memory$port/S00_AXI]
+    connect_bd_intf_net [get_bd_intf_pins memory$port/M00_AXI] [get_bd_intf_pins processor/S_AXI_HP${port}_FPD]
+    lappend clocked memory$port/aclk processor/saxihp${port}_fpd_aclk
+    lappend resets memory$port/aresetn
+}
+foreach pin $clocked { connect_bd_net [get_bd_pins processor/pl_clk0] [get_bd_pins $pin] }
+connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
+foreach pin $resets { connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins $pin] }
+# line 0 (GIC 121, SPI 89) is the core's own, for Linux; line 1 comes through the controller that PYNQ asks for
+connect_bd_net [get_bd_pins core/interrupt] [get_bd_pins lines/In0]
+connect_bd_net [get_bd_pins core/interrupt] [get_bd_pins interrupts/intr]
+connect_bd_net [get_bd_pins interrupts/irq] [get_bd_pins lines/In1]
+connect_bd_net [get_bd_pins lines/dout] [get_bd_pins processor/pl_ps_irq0]
+
+assign_bd_address -offset $registers_at -range 4K [get_bd_addr_segs core/S_AXI_CONTROL/registers]
+assign_bd_address
+validate_bd_design
+save_bd_design
+add_files -norecurse [make_wrapper -files [get_files system.bd] -top]
+set_property top system_wrapper [current_fileset]
+update_compile_order -fileset sources_1
+
+if {$build} {
+    launch_runs impl_1 -to_step write_bitstream -jobs 4
+    wait_on_run impl_1
+    if {[get_property PROGRESS [get_runs impl_1]] ne "100%"} {
+        puts "ERROR: no bitstream: see [get_property DIRECTORY [get_runs impl_1]]"
+        exit 1
+    }
+    set slack [get_property STATS.WNS [get_runs impl_1]]
+    if {$slack < 0} {
+        puts "ERROR: timing is not met, setup slack $slack ns: ask for a slower clock with --mhz"
+        exit 1
+    }
+    set out [file join $here .. out]
+    file mkdir $out
+    file copy -force [file join [get_property DIRECTORY [get_runs impl_1]] system_wrapper.bit] [file join $out $top.bit]
+    set description [lindex [glob [file join $folder *.gen sources_1 bd system hw_handoff system.hwh]] 0]
+    file copy -force $description [file join $out $top.hwh]
+    write_hw_platform -fixed -include_bit -force -file [file join $out $top.xsa]
+    puts "$top: $slack ns of slack; bitstream, .hwh and .xsa are in $out"
+}

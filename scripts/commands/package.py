@@ -1,0 +1,55 @@
+"""`fabtune package`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ...golden.errors import UserError
+from ..display import show_json
+from ..options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+
+
+@click.command(cls=SectionedCommand)
+@section("Core", block())
+@section(
+    "Board",
+    option("--board", required=True, metavar="zcu102|kv260", help="The board that the package is for."),
+    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency of the core."),
+    option("--for", "targets", multiple=True, metavar="TARGET", help="vivado; may be repeated; by default all."),
+)
+@section(
+    "Output",
+    option("--output", "-o", type=PATH, help="Folder to write, by default build/packages/CORE-BOARD."),
+    option("--force", is_flag=True, help="Replace the folder's files of the same names."),
+    as_json,
+)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    board: str,
+    mhz: float,
+    targets: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
+    from ...boards.board import board as board_of
+    from ...boards.packaging import core_package
+    from ...golden.cores.shell import CoreSpec
+    from ..outputs import OutputFolder
+
+    target, spec = board_of(board), spec_of(block, settings, preset)
+    if not isinstance(spec, CoreSpec):
+        raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
+    folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
+    files = core_package(spec, target, targets, mhz)
+    written = folder.write(files)
+    if as_json:
+        show_json({"folder": str(folder.path), "files": written})
+        return
+    for name in written:
+        click.echo(folder.path / name)
