@@ -24,7 +24,7 @@ class ReadPort(wiring.Signature):
 
     Members
     -------
-    command : Out stream of ``address`` (`address` bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, 1 or more)
+    command : Out stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
         The place to read. Commands may be given ahead of their beats.
     beats : In stream of 128 bits
         The beats of all commands, in order. After a bad response or a stop a beat on offer may be withdrawn, where no
@@ -45,7 +45,7 @@ class WritePort(wiring.Signature):
 
     Members
     -------
-    command : Out stream of ``address`` (`address` bits, a multiple of a beat's 16 bytes), ``beats`` (16 bits, 1 or more)
+    command : Out stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
         The place to write. While beats of an accepted command are missing, no other requester's command is accepted.
     beats : Out stream of 128 bits
         The beats of all commands, in order.

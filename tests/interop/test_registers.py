@@ -70,7 +70,7 @@ def test_longer_sequences(name, pauses, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("} signature @ 0x14", "} signature @ 0x1000"),
+        ("} signature @ 0x18", "} signature @ 0x1000"),
         (f"32'h0{PARAMETERS}", f"32'h10{PARAMETERS}"),
         (f"sw = rw; {SAMPLES}", f"sw = r; {SAMPLES}"),
     ],

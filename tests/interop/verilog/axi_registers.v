@@ -12,9 +12,11 @@ module bench;
   wire [1:0] bresp, rresp;
   wire [31:0] rdata;
   // the core's side: what the host reads, events, the lock
-  reg [31:0] status = 0, error_address = 0, cycles_low = 0, cycles_high = 0, batches = 0, misses = 0, saturations = 0;
+  reg [31:0] status = 0, error_address = 0, error_address_high = 0, cycles_low = 0, cycles_high = 0, batches = 0,
+             misses = 0, saturations = 0;
   reg finished = 0, locked = 0;
   wire [31:0] command, interrupt_enable, parameters, adapters, samples, order, cache, logits, cache_entries;
+  wire [31:0] parameters_high, adapters_high, samples_high, order_high, cache_high, logits_high;
   wire [31:0] samples_per_epoch, epochs, batch, rate, mode;
   wire command_strobe, interrupt_line;
 
@@ -26,18 +28,21 @@ module bench;
     .s_axi_control_bready(bready), .s_axi_control_araddr(araddr), .s_axi_control_arvalid(arvalid),
     .s_axi_control_arready(arready), .s_axi_control_rdata(rdata), .s_axi_control_rresp(rresp),
     .s_axi_control_rvalid(rvalid), .s_axi_control_rready(rready),
-    .status(status), .error_address(error_address), .cycles_low(cycles_low), .cycles_high(cycles_high),
+    .status(status), .error_address(error_address), .error_address_high(error_address_high), .cycles_low(cycles_low), .cycles_high(cycles_high),
     .batches(batches), .misses(misses), .saturations(saturations), .finished(finished), .locked(locked),
     .command(command), .command_strobe(command_strobe), .interrupt_enable(interrupt_enable),
     .interrupt_line(interrupt_line), .parameters(parameters), .adapters(adapters), .samples(samples), .order(order),
     .cache(cache), .logits(logits), .cache_entries(cache_entries), .samples_per_epoch(samples_per_epoch),
-    .epochs(epochs), .batch(batch), .rate(rate), .mode(mode)
+    .epochs(epochs), .batch(batch), .rate(rate), .mode(mode), .parameters_high(parameters_high),
+    .adapters_high(adapters_high), .samples_high(samples_high), .order_high(order_high), .cache_high(cache_high),
+    .logits_high(logits_high)
   );
 
-  // words of the map: 0 command, 1 status, 2 interrupt_enable, 3 interrupt, 4 error_address, 5 signature, 6 to 17
-  // settings, 18 to 22 counters
-  wire [32*12-1:0] settings = {
-    mode, rate, batch, epochs, samples_per_epoch, cache_entries, logits, cache, order, samples, adapters, parameters
+  // words of the map: 0 command, 1 status, 2 interrupt_enable, 3 interrupt, 4 error_address, 5 its upper
+  // half, 6 signature, 7 to 24 settings, 25 to 29 counters
+  wire [32*18-1:0] settings = {
+    mode, rate, batch, epochs, samples_per_epoch, cache_entries, logits_high, logits, cache_high, cache, order_high, order,
+    samples_high, samples, adapters_high, adapters, parameters_high, parameters
   };
   wire [32*5-1:0] counters = {saturations, misses, batches, cycles_high, cycles_low};
   reg [31:0] kept[0:63];
@@ -45,30 +50,31 @@ module bench;
   integer compared = 0, word, strobes = 0, strobes_due = 0;
 
   function writable(input integer at);
-    writable = at == 0 || at == 2 || at == 3 || (at >= 6 && at <= 17);
+    writable = at == 0 || at == 2 || at == 3 || (at >= 7 && at <= 24);
   endfunction
 
   function [31:0] shown(input integer at);
     begin
       shown = 0;
       if (at == 1) shown = status;
-      if (at == 2 || (at >= 6 && at <= 17)) shown = kept[at];
+      if (at == 2 || (at >= 7 && at <= 24)) shown = kept[at];
       if (at == 3) shown = pending;
       if (at == 4) shown = error_address;
-      if (at == 5) shown = 32'h12345678;
-      if (at >= 18 && at <= 22) shown = counters[32*(at-18)+:32];
+      if (at == 5) shown = error_address_high;
+      if (at == 6) shown = 32'h12345678;
+      if (at >= 25 && at <= 29) shown = counters[32*(at-25)+:32];
     end
   endfunction
 
   task check_wires;
     integer at;
     begin
-      for (at = 6; at <= 17; at = at + 1)
-        if (settings[32*(at-6)+:32] !== kept[at]) fail("wire of a setting", at);
+      for (at = 7; at <= 24; at = at + 1)
+        if (settings[32*(at-7)+:32] !== kept[at]) fail("wire of a setting", at);
       if (interrupt_enable !== kept[2]) fail("interrupt_enable", 0);
       if (command !== kept[0]) fail("command", command);
       if (interrupt_line !== (pending && kept[2][0])) fail("interrupt_line", 0);
-      compared = compared + 14;
+      compared = compared + 20;
     end
   endtask
 
@@ -125,7 +131,7 @@ module bench;
         if (word == 0) begin
           kept[0] = data & mask;
           strobes_due = strobes_due + (strobe != 0);
-        end else if (word == 2 || (word >= 6 && word <= 17)) kept[word] = (kept[word] & ~mask) | (data & mask);
+        end else if (word == 2 || (word >= 7 && word <= 24)) kept[word] = (kept[word] & ~mask) | (data & mask);
         else if (word == 3 && data[0] && strobe[0]) pending = 0;
       end
       if (event_too) pending = 1;
@@ -165,7 +171,7 @@ module bench;
         if (!rvalid) fail("a word was withdrawn", address);
       end
       word = address / 4;
-      if (word < 23) begin
+      if (word < 30) begin
         if (rresp !== 0) fail("response to a read", address);
         if (rdata !== shown(word)) fail("a word differs", address);
       end else if (rresp !== 2) fail("no SLVERR without a register", address);
@@ -191,6 +197,7 @@ module bench;
     begin
       status <= random(0);
       error_address <= random(0);
+      error_address_high <= random(0);
       cycles_low <= random(0);
       cycles_high <= random(0);
       batches <= random(0);

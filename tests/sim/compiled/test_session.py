@@ -339,7 +339,7 @@ def test_refusals(program, monkeypatch, tmp_path):
         session.run()
     with pytest.raises(UserError, match="cannot be run"):
         Session(tmp_path / "nothing").run()
-    with pytest.raises(UserError, match="32-bit address"):
+    with pytest.raises(UserError, match="give 1 to 1099511627776"):
         Session(program, 0)
     monkeypatch.setattr(build_module.shutil, "which", lambda *_, **__: None)
     with pytest.raises(UserError, match=r"needs g.. and make: apt install"):

@@ -40,8 +40,8 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
 }
 FEW, MANY = range(12), range(12, 222)
 CYCLES = {
-    "instantft": {"base": 6874},
-    "zotrain": {"base": 6614},
+    "instantft": {"base": 6993},
+    "zotrain": {"base": 6662},
 }
 
 
