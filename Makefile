@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# it asks for an older library than mypy does
+TCLINT := .venv/tclint/bin/tclint
 DOCS_INSTALLED := .venv/docs-installed
 # a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
@@ -47,8 +49,9 @@ mutate: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/pytest tests/bench
 
-lint: $(INSTALLED)
+lint: $(INSTALLED) $(TCLINT)
 	$(BIN)/ruff check .
+	$(TCLINT) boards
 	$(BIN)/ruff format --check .
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
 	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.sim
@@ -63,6 +66,10 @@ docs: $(DOCS_INSTALLED)
 $(DOCS_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
+
+$(TCLINT):
+	$(PYTHON) -m venv .venv/tclint
+	.venv/tclint/bin/python -m pip install --quiet --disable-pip-version-check "tclint>=0.9,<0.10"
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"

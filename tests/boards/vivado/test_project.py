@@ -29,27 +29,6 @@ CASES = {
 TCLSH = shutil.which("tclsh")
 needs_tclsh = pytest.mark.skipif(TCLSH is None, reason="tclsh is not installed: apt install tcl")
 
-# Records every command of Vivado's that a script calls and answers the few whose result it uses.
-STAND_IN = r"""
-proc unknown {args} {
-    global stand_in
-    puts $stand_in(log) $args
-    switch -- [lindex $args 0] {
-        get_timing_paths { return [expr {$stand_in(slack) eq "none" ? "" : "path"}] }
-        get_property { return $stand_in(slack) }
-        get_sites { return {BUFGCE_X0Y10 BUFGCE_X0Y2} }
-        get_board_parts {
-            foreach part $stand_in(installed) {
-                if {[string match [lindex $args end] $part]} { lappend found $part }
-            }
-        }
-        create_bd_cell { return /[lindex $args end] }
-        get_bd_pins - get_files - get_ports { return [lindex $args end] }
-    }
-    if {[info exists found]} { return $found }
-}
-"""
-
 
 def is_balanced(text):
     """Whether each brace and bracket outside comments and strings is closed by its own kind."""
@@ -61,32 +40,6 @@ def is_balanced(text):
         elif letter in "}]" and (not open_ones or open_ones.pop() != closes[letter]):
             return False
     return not open_ones
-
-
-def run_script(tmp_path, name, files, arguments=(), slack="0.5", installed=(), step=None):
-    """Run a script in tclsh from another folder: exit status, output and the commands it gave Vivado."""
-    home, elsewhere = tmp_path / "emitted here", tmp_path / "elsewhere"
-    home.mkdir(exist_ok=True)
-    elsewhere.mkdir(exist_ok=True)
-    for file, text in files.items():
-        (home / file).write_text(text)
-    log = tmp_path / "log"
-    driver = [
-        f"set stand_in(log) [open {{{log}}} w]",
-        f"set stand_in(slack) {{{slack}}}",
-        f"set stand_in(installed) {{{' '.join(installed)}}}",
-    ]
-    driver += [f"set step {step}"] if step else []
-    driver += [STAND_IN, f"source {{{home / name}}}", "exit 0"]
-    (tmp_path / "driver.tcl").write_text("\n".join(driver))
-    done = subprocess.run(
-        [TCLSH, str(tmp_path / "driver.tcl"), *arguments],
-        cwd=elsewhere,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -150,8 +103,8 @@ def test_synthesis_names_part_top_clock_and_files():
     ],
     ids=["synth", "place", "route"],
 )
-def test_synthesis_runs_to_the_step_asked_for(tmp_path, arguments, done, reports):
-    status, said, commands = run_script(tmp_path, "synth_ooc.tcl", flow(**BASE), arguments)
+def test_synthesis_runs_to_the_step_asked_for(tmp_path, arguments, done, reports, run_script):
+    status, said, commands = run_script("synth_ooc.tcl", flow(**BASE), arguments)
     assert status == 0, said
     assert [c.split()[0] for c in commands if re.match(r"\w+_design\b", c)] == done
     here = tmp_path / "emitted here"
@@ -166,8 +119,8 @@ def test_synthesis_runs_to_the_step_asked_for(tmp_path, arguments, done, reports
 
 
 @needs_tclsh
-def test_the_step_is_a_variable_too(tmp_path):
-    status, _, commands = run_script(tmp_path, "synth_ooc.tcl", flow(**BASE), step="route")
+def test_the_step_is_a_variable_too(run_script):
+    status, _, commands = run_script("synth_ooc.tcl", flow(**BASE), step="route")
     assert status == 0
     assert "route_design" in commands
 
@@ -183,20 +136,20 @@ def test_the_step_is_a_variable_too(tmp_path):
     ],
     ids=["too slow", "no path", "unconstrained", "wrong step"],
 )
-def test_synthesis_fails_with_a_status(tmp_path, change, message):
-    status, said, _ = run_script(tmp_path, "synth_ooc.tcl", flow(**BASE), **change)
+def test_synthesis_fails_with_a_status(change, message, run_script):
+    status, said, _ = run_script("synth_ooc.tcl", flow(**BASE), **change)
     assert status == 1
     assert message in said
 
 
 @needs_tclsh
-def test_timing_met_exactly_is_met(tmp_path):
-    assert run_script(tmp_path, "synth_ooc.tcl", flow(**BASE), slack="0.000")[0] == 0
+def test_timing_met_exactly_is_met(run_script):
+    assert run_script("synth_ooc.tcl", flow(**BASE), slack="0.000")[0] == 0
 
 
 @needs_tclsh
-def test_project_of_a_plain_block_is_out_of_context(tmp_path):
-    status, said, commands = run_script(tmp_path, "project.tcl", flow(**BASE))
+def test_project_of_a_plain_block_is_out_of_context(run_script):
+    status, said, commands = run_script("project.tcl", flow(**BASE))
     assert status == 0, said
     assert not [c for c in commands if "bd_cell" in c]
     assert "set_property top urng {}" in commands
@@ -206,10 +159,10 @@ def test_project_of_a_plain_block_is_out_of_context(tmp_path):
 
 
 @needs_tclsh
-def test_project_of_a_core_is_a_block_design(tmp_path):
+def test_project_of_a_core_is_a_block_design(tmp_path, run_script):
     installed = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
     files = flow(**(BASE | CORE | {"board_name": "kv260", "mhz": 187.5}))
-    status, said, commands = run_script(tmp_path, "project.tcl", files, installed=installed)
+    status, said, commands = run_script("project.tcl", files, installed=installed)
     assert status == 0, said
     assert f"create_project pezo_kv260 {{{tmp_path}/emitted here/vivado}} -part xck26-sfvc784-2LV-c" in commands
     assert "set_property board_part xilinx.com:kv260_som:part0:1.4 {}" in commands[:6]
@@ -223,17 +176,17 @@ def test_project_of_a_core_is_a_block_design(tmp_path):
 
 
 @needs_tclsh
-def test_another_version_of_the_board_files_serves(tmp_path):
+def test_another_version_of_the_board_files_serves(run_script):
     installed = ["xilinx.com:zcu102:part0:3.9", "xilinx.com:zcu102:part0:3.10", "xilinx.com:zcu104:part0:3.4"]
-    _, said, commands = run_script(tmp_path, "project.tcl", flow(**BASE), installed=installed)
+    _, said, commands = run_script("project.tcl", flow(**BASE), installed=installed)
     assert "WARNING" not in said
     assert "set_property board_part xilinx.com:zcu102:part0:3.10 {}" in commands
 
 
 @needs_tclsh
-def test_project_does_not_overwrite(tmp_path):
+def test_project_does_not_overwrite(tmp_path, run_script):
     (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
-    status, said, commands = run_script(tmp_path, "project.tcl", flow(**BASE), ["mine"])
+    status, said, commands = run_script("project.tcl", flow(**BASE), ["mine"])
     assert status == 1
     assert "mine exists: delete it" in said
     assert commands == []
