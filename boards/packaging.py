@@ -12,6 +12,7 @@ from ..hw.verilog import Emitted, emit
 from .board import Board
 from .vivado.ip import catalogue_files, vivado_files
 from .vivado.ipxact import vlnv
+from .vivado.project import period_ns
 
 Files = dict[str, str]
 """Text by file name, with folders."""
@@ -41,6 +42,7 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
+    period_ns(mhz)  # refuses a clock that is none
     emitted = emit(spec, device=board.fabric)
     settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name}
     files = catalogue_files(spec, emitted)

@@ -46,6 +46,7 @@ def command(
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
+    folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
     files = core_package(spec, target, targets, mhz)
     written = folder.write(files)
     if as_json:

@@ -15,6 +15,7 @@ from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
 from fabtune.hw import verilog as module
 from fabtune.hw import yosys
+from fabtune.hw.device import Device
 from fabtune.hw.verilog import emit, generate
 from fabtune.sim.simulator import environment, find
 
@@ -190,7 +191,7 @@ def generated(monkeypatch, tmp_path):
     """Specs and names for which Verilog was generated, from an empty cache on."""
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
     runs = []
-    monkeypatch.setattr(module, "generate", lambda *what: runs.append(what) or generate(*what))
+    monkeypatch.setattr(module, "generate", lambda *what, **more: runs.append(what) or generate(*what, **more))
     return runs
 
 
@@ -208,10 +209,12 @@ def test_a_block_is_generated_once_for_the_same_spec_code_and_tools(generated, m
     assert again(UrngSpec(n=3, bits=5)).verilog != first.verilog
     assert "module mine(" in again(spec, "mine").verilog
     assert len(generated) == 3
+    emit.cache_clear()
+    assert (emit(spec, device=Device(uram=False)), len(generated)) == (first, 4)
     monkeypatch.setattr(module, "source_digest", lambda *paths: "other code")
-    assert (again(spec), len(generated)) == (first, 4)
-    monkeypatch.setattr(module, "package_version", lambda name: "another")
     assert (again(spec), len(generated)) == (first, 5)
+    monkeypatch.setattr(module, "package_version", lambda name: "another")
+    assert (again(spec), len(generated)) == (first, 6)
 
 
 @pytest.mark.parametrize("name", [*BLOCK_NAMES, *PRESETS])
