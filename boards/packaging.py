@@ -5,17 +5,28 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 
-from ..golden.cores.shell import CoreSpec
+from ..golden.axi.register_map import RegisterMap, c_header
+from ..golden.cores.instantft import InstantftSpec
+from ..golden.cores.shell import SHELL, CoreSpec
+from ..golden.cores.zotrain import ZotrainSpec
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .board import Board
+from .linux.overlay import overlay, shell_json
+from .selftest import instantft, zotrain
+from .selftest.c_source import assembler_source, c_source
+from .selftest.job import SelfTest
 from .vivado.ip import catalogue_files, vivado_files
 from .vivado.ipxact import vlnv
 from .vivado.project import period_ns
 
-Files = dict[str, str]
-"""Text by file name, with folders."""
+Files = dict[str, str | bytes]
+"""Contents by file name, with folders."""
+DRIVER = Path(__file__).with_name("driver")
+"""Sources of the driver in C."""
 
 
 def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = 200.0) -> Files:
@@ -32,8 +43,8 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
     Returns
     -------
-    dict of str to str
-        Text by file name, the same on every machine.
+    dict of str to str or bytes
+        Contents by file name, the same on every machine.
 
     Raises
     ------
@@ -45,13 +56,29 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     period_ns(mhz)  # refuses a clock that is none
     emitted = emit(spec, device=board.fabric)
     settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name}
-    files = catalogue_files(spec, emitted)
+    files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     files["spec.json"] = json.dumps(settings, indent=2) + "\n"
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
     for name in chosen:
         files |= TARGETS[name].files(spec, emitted, board, mhz)
     return {"README.md": _readme(spec, board, chosen, files)} | files
+
+
+@cache
+def selftest_of(spec: CoreSpec) -> SelfTest:
+    """Make the self-test of a core.
+
+    Raises
+    ------
+    UserError
+        For a core that has none.
+    """
+    if isinstance(spec, InstantftSpec):
+        return instantft.selftest(spec)
+    if isinstance(spec, ZotrainSpec):
+        return zotrain.selftest(spec)
+    raise UserError(f"{spec.name} has no self-test")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +97,40 @@ class Target:
     steps: str
 
 
+def _vivado(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    return {**vivado_files(spec, emitted, board, mhz)}
+
+
+def _driver(spec: CoreSpec, *names: str) -> Files:
+    """Sources of the driver, its headers, and the self-test."""
+    test = selftest_of(spec)
+    files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
+    for registers in (RegisterMap("fabtune_shell", SHELL), spec.registers.map):
+        files[f"driver/{registers.name}.h"] = c_header(registers)
+    return files | {"selftest/selftest.c": c_source(test), "selftest/selftest.bin": test.image.tobytes()}
+
+
+_SOURCES = ("fabtune.h", "fabtune.c", "fabtune_selftest.h", "fabtune_selftest.c")
+
+
+def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    files = _vivado(spec, emitted, board, mhz) | _driver(spec, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c")
+    files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
+    files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, selftest_of(spec).size)
+    files["linux/shell.json"] = shell_json()
+    return files
+
+
+def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    files = _vivado(spec, emitted, board, mhz) | _driver(
+        spec, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
+    )
+    return files | {"selftest/selftest_image.S": assembler_source(selftest_of(spec))}
+
+
 TARGETS = {
     "vivado": Target(
-        vivado_files,
+        _vivado,
         """\
 Vivado 2023.2 or later, with the board's files:
 
@@ -81,6 +139,26 @@ Vivado 2023.2 or later, with the board's files:
 
 For a design of your own add `ip/` to the IP repositories. `vivado/synth_ooc.tcl` synthesises the core by itself;
 `vivado/package_ip.tcl` has Vivado make the IP anew.""",
+    ),
+    "linux": Target(
+        _linux,
+        """\
+Registers and interrupt are a UIO device, memory is a [u-dma-buf](https://github.com/ikwzm/udmabuf), whose module has to
+be there. On the board, or with `CC=aarch64-linux-gnu-gcc`:
+
+    make -C linux                                                    # the self-test; with dtc also CORE.dtbo
+    bootgen ... -o CORE.bit.bin                                      # of out/CORE.bit, see Kria's documentation
+    xmutil unloadapp && xmutil loadapp CORE                          # with .bit.bin, .dtbo and shell.json in its folder
+    linux/selftest /dev/uioN udmabuf0 selftest/selftest.bin          # which N: cat /sys/class/uio/uio*/name
+
+The self-test tells the first stage whose bits are not golden's. A program of your own needs `driver/fabtune.h`.""",
+    ),
+    "baremetal": Target(
+        _baremetal,
+        """\
+Add `driver/*.c`, `selftest/selftest.c` and `selftest/selftest_image.S` to a Vitis application of the standalone domain
+of `out/CORE.xsa`, with `driver/` and `selftest/` as include folders: it prints the first stage of the self-test whose
+bits are not golden's. Only `driver/fabtune*.[ch]` are needed for a program of your own.""",
     ),
 }
 """What a package can be for, by name."""
@@ -93,11 +171,14 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files) 
         "ip": f"the IP `{vlnv(spec)}`: IP-XACT description, Verilog, its page in Vivado",
         "registers": "the registers as a table, as SystemRDL and as a C header",
         "vivado": "scripts and constraints for Vivado",
+        "driver": "driver in C11 for bare metal and Linux",
+        "selftest": "a small job with its expected results, as data for the driver",
+        "linux": "device-tree overlay, application folder of a Kria, Makefile of the self-test",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
     lines += ["| folder | |", "|---|---|"]
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
     for name in targets:
-        lines += ["", f"## {name}", "", TARGETS[name].steps]
+        lines += ["", f"## {name}", "", TARGETS[name].steps.replace("CORE", spec.name)]
     return "\n".join([*lines, ""])

@@ -20,7 +20,7 @@ from ..golden.models.presets import preset
 from ..golden.train.pretrain import pretrained, pretraining_defaults
 from ..golden.zo.tile import TileSpec
 from ..hw.verilog import emit
-from ..sim.compiled.build import build
+from ..sim.compiled.comparison import compiled_core
 from ..sim.compiled.zeroth_order_job import PORTS
 from ..sim.simulator import require
 from .demo_adapters import instantft_for_digits, tune_adapters
@@ -78,7 +78,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
             emitted = emit(instantft)
             estimate = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            compiled = beside.submit(build, emit(zotrain).verilog, zotrain.name, PORTS)
+            compiled = beside.submit(compiled_core, zotrain, PORTS)
             compiled.add_done_callback(lambda _: progress.advance(compiling))
             module = _pretrained(network, task, progress)
             result, undrifted = tune_zeroth_order(network, module, task, zotrain, progress)

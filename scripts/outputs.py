@@ -61,29 +61,29 @@ class OutputFolder:
         theirs = [name for name in names if written.get(name, "") != _digest_of(self.path / name)]
         refuse_existing(theirs, self.path, self.force)
 
-    def write(self, files: Mapping[str, str]) -> list[str]:
+    def write(self, files: Mapping[str, str | bytes]) -> list[str]:
         """Write files, all of them or, if one of them may not be replaced, none; return their names.
 
         Parameters
         ----------
-        files : mapping of str to str
-            Text by file name, which may have folders in it: ``tile/tile.v``.
+        files : mapping of str to str or bytes
+            Contents by file name, which may have folders in it: ``tile/tile.v``.
         """
         self.refuse(files)
-        by_folder: dict[Path, dict[str, str]] = {}
-        for name, text in files.items():
-            by_folder.setdefault((self.path / name).parent, {})[Path(name).name] = text
-        for folder, texts in by_folder.items():
-            write(texts, folder, force=True)
+        by_folder: dict[Path, dict[str, str | bytes]] = {}
+        for name, content in files.items():
+            by_folder.setdefault((self.path / name).parent, {})[Path(name).name] = content
+        for folder, contents in by_folder.items():
+            write(contents, folder, force=True)
         if self.default:
-            digests = self._written() | {name: _digest(text.encode()) for name, text in files.items()}
+            digests = self._written() | {name: _digest(content) for name, content in files.items()}
             with whole(self._record) as made:
                 made.write_text(json.dumps(digests, indent=1) + "\n")
         return list(files)
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
 
 
 def _digest_of(path: Path) -> str:

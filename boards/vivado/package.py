@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...golden.block import Spec
@@ -51,7 +51,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
     return files
 
 
-def write(files: dict[str, str], folder: Path, force: bool = False) -> list[str]:
+def write(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> list[str]:
     """Write files into a folder, all of them or none.
 
     Raises
@@ -64,8 +64,8 @@ def write(files: dict[str, str], folder: Path, force: bool = False) -> list[str]
     folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".fabtune-"))
     try:
-        for name, text in files.items():
-            (scratch / name).write_text(text)
+        for name, content in files.items():
+            (scratch / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         for name in files:
             os.replace(scratch / name, folder / name)
     except BaseException:

@@ -17,7 +17,13 @@ from ..options import PATH, SectionedCommand, as_json, block, option, section, s
     "Board",
     option("--board", required=True, metavar="zcu102|kv260", help="The board that the package is for."),
     option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency of the core."),
-    option("--for", "targets", multiple=True, metavar="TARGET", help="vivado; may be repeated; by default all."),
+    option(
+        "--for",
+        "targets",
+        multiple=True,
+        metavar="TARGET",
+        help="vivado, linux, baremetal; by default all.",
+    ),
 )
 @section(
     "Output",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.shell import CoreSpec
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.fixed import Integers, q8_16_of_bytes
 from ...hw.verilog import emit
@@ -17,6 +19,7 @@ from .build import build
 from .device import SimulatedDevice
 from .session import Dram
 
+Core = TypeVar("Core", bound=CoreSpec)
 MEGAHERTZ = 200
 """Clock for which reports give milliseconds."""
 DEFAULT_CORE = "small"
@@ -81,9 +84,20 @@ def simulated_core(
         Called with the name of each step as it begins.
     """
     stage("emit the core")
-    verilog = emit(replace(spec, monitor=True)).verilog
+    observed = observable(spec)
+    emit(observed)
     stage("compile the simulator")
-    return SimulatedDevice(build(verilog, spec.name, ports), dram, seed)
+    return SimulatedDevice(compiled_core(observed, ports), dram, seed)
+
+
+def observable(spec: Core) -> Core:
+    """Add the monitor pins to a core, through which a simulation sees each update."""
+    return replace(spec, monitor=True)
+
+
+def compiled_core(spec: InstantftSpec | ZotrainSpec, ports: int) -> Path:
+    """Emit a core with monitor pins and compile it, see `build.build`."""
+    return build(emit(observable(spec)).verilog, spec.name, ports)
 
 
 def values_of(spec: InstantftSpec | ZotrainSpec, inputs: NDArray[np.integer]) -> Integers:

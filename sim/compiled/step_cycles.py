@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.nn.random_parameters import random_parameters
 from ...golden.zo.memory_layout import StepOrder
-from ..cores.random_network import random_parameters
 from .zeroth_order_job import TrainingJob, compare_zeroth_order
 
 

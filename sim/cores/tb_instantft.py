@@ -15,8 +15,8 @@ from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import cache_image, logits_image
 from ...golden.lora.job import Job
+from ...golden.nn.random_parameters import random_parameters
 from ..phase import Phase
-from .random_network import random_parameters
 from .recorded_job import RecordedJob
 
 RATE = 5243

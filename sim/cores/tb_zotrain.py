@@ -13,12 +13,12 @@ from ...golden.axi.regions import Bytes
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command
 from ...golden.fixed import q8_16_of_bytes
+from ...golden.nn.random_parameters import random_parameters
 from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.deltas import DELTA, PerturbationTable
 from ...golden.zo.job import ZerothOrderJob, rates_of
 from ...golden.zo.memory_layout import StepOrder
 from ..phase import Phase
-from .random_network import random_parameters
 from .recorded_job import RecordedJob
 
 RATE = 2e-3

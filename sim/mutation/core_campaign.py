@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.cache import digest_of, source_digest
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.zotrain import ZotrainSpec
 from ..compiled.build import build, compiler
+from ..compiled.comparison import observable
 from ..trials.exercise import Exercise
 from .faults import Fault, list_faults, mutants, netlist
 from .record import Record, Result, header_of, judged, refuse_other_file
@@ -73,7 +74,7 @@ class CoreCampaign:
         compiler()
         refuse_other_file(path, force)
         # what a job updates is compared as it is written
-        self._spec = spec = replace(spec, monitor=True)
+        self._spec = spec = observable(spec)
         self._settings, self._made = settings, netlist(spec)
         folders = (Path(__file__).parent.parent / name for name in ("compiled", "trials"))
         bench = digest_of(*map(source_digest, folders))

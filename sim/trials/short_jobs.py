@@ -17,6 +17,7 @@ from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_image
 from ...golden.models.network import Network
+from ...golden.nn.random_parameters import random_parameters
 from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.coefficient import LARGEST_BATCH
 from ...golden.zo.deltas import DELTA
@@ -26,7 +27,6 @@ from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..compiled.job import TuningJob
 from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
-from ..cores.random_network import random_parameters
 
 
 @dataclass(frozen=True, kw_only=True)

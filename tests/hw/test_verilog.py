@@ -87,7 +87,9 @@ def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one == "zotrain" else one for one in CORES]
+)
 def test_three_readers_have_nothing_to_say_of_a_core(name, tmp_path):
     assert objections(emitted(name), tmp_path, checked=False) == []
 

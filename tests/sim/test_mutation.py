@@ -67,7 +67,18 @@ SMALLER = {
 """Settings of the blocks whose default is large."""
 
 
-SLOW = ("adapter", "axi_read", "coefficient", "conv", "fc", "loss_difference", "tile")
+SLOW = (
+    "adapter",
+    "axi_read",
+    "coefficient",
+    "conv",
+    "fc",
+    "gaussian_array",
+    "loss_difference",
+    "mac",
+    "tile",
+    "weight_path",
+)
 
 
 # whole cores have tests of their own, with smaller networks

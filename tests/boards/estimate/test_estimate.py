@@ -226,6 +226,7 @@ def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
     assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 4)
 
 
+@pytest.mark.slow
 def test_a_shared_port_takes_no_further_ultra_ram() -> None:
     """The rows of the cut memory are behind those of the deltas: one memory with two ports."""
     mapping = ZotrainSpec(**ZotrainSpec.presets["fast"]).mapping

@@ -67,6 +67,7 @@ def _core(module, config, samples):
     return CoreClient(trainer, frozen, config, samples)
 
 
+@pytest.mark.slow
 def test_cores_and_programs_take_part_together(module, owned):
     config = _config()
     cores = [_core(module, config, samples) for samples in owned[:2]]

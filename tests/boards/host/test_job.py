@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,13 +18,11 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
-from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.build import build
-from fabtune.sim.compiled.comparison import values_of
+from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.sim.compiled.comparison import compiled_core, values_of
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.job import TuningJob
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.random_network import random_parameters
 
 SMALL = {
     "network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3",
@@ -39,7 +37,7 @@ RATE = 20_000
 @cache
 def _program(**settings: Any) -> Any:
     spec = InstantftSpec(**settings)
-    return build(emit(replace(spec, monitor=True)).verilog, spec.name, spec.ports), spec
+    return compiled_core(spec, spec.ports), spec
 
 
 @dataclass

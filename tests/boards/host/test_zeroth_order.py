@@ -12,12 +12,12 @@ from fabtune.golden.cores.zotrain_registers import CORE, REGISTERS, Command, Err
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.nn.images import frozen_image
+from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
-from fabtune.sim.cores.random_network import random_parameters
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 WORDS_SPEC = ZotrainSpec(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,15 +14,14 @@ from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.cores.zotrain_registers import CORE, Command, Error
 from fabtune.golden.errors import UserError
+from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.golden.settings import build as spec_of
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
-from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order, same
-from fabtune.sim.cores.random_network import random_parameters
 
 NETWORK = "network=1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 SMALL = (NETWORK, "lanes=16", "cut_rows=72")
@@ -86,7 +84,7 @@ def test_whole_job(name: str) -> None:
 @cache
 def _program() -> tuple[Any, ZotrainSpec]:
     spec = spec_of(ZotrainSpec, SMALL)
-    return build(emit(replace(spec, monitor=True)).verilog, spec.name, 1), spec
+    return compiled_core(spec, 1), spec
 
 
 @pytest.fixture

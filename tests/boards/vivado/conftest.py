@@ -53,7 +53,7 @@ def _run_script(tmp_path):
         elsewhere.mkdir(exist_ok=True)
         for file, text in files.items():
             (home / file).parent.mkdir(parents=True, exist_ok=True)
-            (home / file).write_text(text)
+            (home / file).write_bytes(text if isinstance(text, bytes) else text.encode())
         log = tmp_path / "log"
         driver = [f"set stand_in(log) [open {{{log}}} w]"]
         settings = {"slack": slack, "installed": " ".join(installed), "progress": progress, "ipdefs": ipdefs}

@@ -13,11 +13,11 @@ from fabtune.boards.host.driver import Core, CoreError
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
 from fabtune.golden.nn.forward import forward
 from fabtune.golden.nn.products import product_of
+from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.hw.verilog import generate
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.random_network import random_parameters
 
 SOURCE = Path(__file__).with_name("inference_core.py")
 PAGE = Path(__file__).parents[3] / "docs" / "composing-a-core.md"

@@ -6,8 +6,8 @@ import pytest
 from fabtune.boards.host.job import FineTuner
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.lora.adapters import Adapters
+from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.sim.compiled.job import TuningJob, compare_job
-from fabtune.sim.cores.random_network import random_parameters
 
 # the core of tests/boards/host/test_job.py: one build serves both
 SPEC = InstantftSpec(

@@ -1,11 +1,14 @@
 """Cycles of a step: measured without what a command costs, the same whatever the number of steps."""
 
+import pytest
+
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.sim.compiled.step_cycles import step_cycles
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 
 
+@pytest.mark.slow
 def test_cycles_of_a_step_are_those_of_its_passes_and_walks():
     few, many = (step_cycles(SPEC, batch=4, steps=steps) for steps in (1, 3))
     # but for the latency of the memory, which is random

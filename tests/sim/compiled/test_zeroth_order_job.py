@@ -7,10 +7,10 @@ import pytest
 
 from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
 from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order
-from fabtune.sim.cores.random_network import random_parameters
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
 from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order
-from fabtune.sim.cores.random_network import random_parameters
 
 CASES = {
     "stages of a word": ("16 fc16 relu fc16 relu fc16 relu fc4", 16, 2, "block"),

@@ -83,7 +83,16 @@ def test_the_script_is_the_drivers():
     assert {step.at for step in reads if not step.strobe} == ignored
     assert {step.at for step in reads if step.strobe} == {
         REGISTERS[name].offset
-        for name in ("signature", "status", "interrupt", "error_address", "batches", "misses", "saturations")
+        for name in (
+            "signature",
+            "status",
+            "interrupt",
+            "error_address",
+            "error_address_high",
+            "batches",
+            "misses",
+            "saturations",
+        )
     }
     assert {step.strobe for step in steps} == {0x0, 0xF}
 

@@ -60,7 +60,7 @@ def test_a_scenario_has_all_commands():
 def test_the_script_reads_all_that_golden_knows():
     steps = scenario(SPEC, np.random.default_rng(0), 1000)[0].script
     reads = {step.at for step in steps if step.kind == "read" and step.strobe}
-    known = ("signature", "status", "interrupt", "error_address")
+    known = ("signature", "status", "interrupt", "error_address", "error_address_high")
     counters = ("steps_done", "saturations", "coefficients_clipped")
     assert reads == {REGISTERS[name].offset for name in (*known, *counters)}
 

@@ -1,7 +1,6 @@
 """Both cores on hostile buses: every seed ends right or in the right error, and then a whole job is right."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from fabtune.boards.host.driver import CoreError
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import Command, Error
 from fabtune.golden.cores.zotrain import ZotrainSpec
-from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
 from fabtune.sim.trials.refusals import refusal_findings
@@ -48,7 +46,7 @@ CYCLES = {
 @cache
 def _program(name: str) -> Path:
     spec = CORES[name]()
-    return build(emit(replace(spec, monitor=True)).verilog, spec.name, getattr(spec, "ports", 1))
+    return compiled_core(spec, getattr(spec, "ports", 1))
 
 
 @cache

@@ -1,12 +1,12 @@
-"""Random parameters of a network for benches of cores."""
+"""Random parameters of a network for benches and self-tests of cores."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...golden.fixed import Q4_12
-from ...golden.models.network import Network
-from ...golden.nn.forward import StageIntegers
+from ..fixed import Q4_12
+from ..models.network import Network
+from .forward import StageIntegers
 
 
 def random_parameters(network: Network, rng: np.random.Generator, gain: float = 1.0) -> list[StageIntegers]:

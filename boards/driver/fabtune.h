@@ -1,0 +1,61 @@
+/* Driver of fabtune's cores: registers, commands, errors. C11, no allocation, no dependencies.
+ *
+ * A core is reached through three functions, so that the same driver serves bare metal (fabtune_mmio.h), Linux
+ * (fabtune_uio.h), a simulator, or anything else. Offsets and codes of a core's own registers are in its header
+ * (fabtune_core.h, fabtune_zotrain.h); those that every core has are in fabtune_shell.h. */
+#ifndef FABTUNE_H
+#define FABTUNE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A core, and how to reach it. */
+struct fabtune_core {
+    /* Read, and write, the 32-bit register at a byte offset. */
+    uint32_t (*read)(void *context, uint32_t offset);
+    void (*write)(void *context, uint32_t offset, uint32_t value);
+    /* Return 0 after the core's interrupt, or earlier; another value if that fails. NULL: the status is polled. */
+    int (*wait)(void *context);
+    void *context;
+    /* Reads of the status, or waits, after which a command counts as hung; 0: never. */
+    uint32_t polls;
+};
+
+enum fabtune_result {
+    FABTUNE_DONE = 0,     /* the command has ended without error */
+    FABTUNE_FAILED,       /* the command has ended with an error: see struct fabtune_end */
+    FABTUNE_BUSY,         /* a command is running: nothing was started */
+    FABTUNE_HUNG,         /* the command has not ended after `polls` */
+    FABTUNE_NO_INTERRUPT, /* `wait` has failed */
+    FABTUNE_OTHER_CORE,   /* the core was generated with another configuration */
+    FABTUNE_DIFFERENT     /* a self-test: what the core wrote is not what was expected */
+};
+
+/* How a command ended. */
+struct fabtune_end {
+    uint32_t error;   /* code of the core's header; 0: none */
+    uint64_t address; /* byte address of the burst that failed, or the offending value */
+    uint64_t cycles;  /* clock cycles of the command */
+};
+
+/* Compare the core's signature with that of the configuration that the program was made for. */
+enum fabtune_result fabtune_check(const struct fabtune_core *core, uint32_t signature);
+
+/* Set a register of 32 bits, or a byte address, which has two, at their byte offset; only while no command runs. */
+void fabtune_set(const struct fabtune_core *core, uint32_t offset, uint32_t value);
+void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint64_t address);
+
+/* Start a command; wait for its end; both. `cycles_low` is the offset of the register of this name; `end` may be NULL. */
+enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t command);
+enum fabtune_result fabtune_finish(const struct fabtune_core *core, uint32_t cycles_low, struct fabtune_end *end);
+enum fabtune_result fabtune_run(const struct fabtune_core *core, uint32_t command, uint32_t cycles_low,
+                                struct fabtune_end *end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FABTUNE_H */

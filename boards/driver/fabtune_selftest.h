@@ -1,0 +1,68 @@
+/* A small job whose results are known: tells in seconds whether a board computes golden's bits, and if not, where.
+ *
+ * The job is data: selftest.c has its stages, selftest.bin what is in memory before the first one. */
+#ifndef FABTUNE_SELFTEST_H
+#define FABTUNE_SELFTEST_H
+
+#include "fabtune.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A register to set: a value, or the address of a byte of the job's memory. */
+struct fabtune_setting {
+    uint32_t offset;
+    int is_address;
+    uint32_t value;
+};
+
+/* A register, or bytes of the job's memory, after a command: `expected` is the value, or the CRC-32 of the bytes. */
+struct fabtune_expectation {
+    const char *what;
+    int is_memory;
+    uint32_t offset, size, expected;
+};
+
+struct fabtune_stage {
+    const char *name;
+    uint32_t command;
+    const struct fabtune_setting *settings;
+    size_t setting_count;
+    const struct fabtune_expectation *expectations;
+    size_t expectation_count;
+};
+
+struct fabtune_selftest {
+    uint32_t signature, cycles_low;
+    size_t memory_size; /* bytes that the job needs, at an address that is a multiple of 16 */
+    size_t image_size;  /* bytes of selftest.bin, which go to its beginning; the rest is 0 */
+    const struct fabtune_stage *stages;
+    size_t stage_count;
+};
+
+extern const struct fabtune_selftest fabtune_selftest;
+
+/* Where a self-test ended. */
+struct fabtune_report {
+    size_t stage;     /* number of the stage; `stage_count` where all were right */
+    const char *what; /* what was different; NULL otherwise */
+    uint32_t expected, found;
+    struct fabtune_end end;
+};
+
+/* Run a self-test.
+ *
+ * memory, address: the job's memory for the program and for the core, with the image at its beginning.
+ * sync: NULL, or what makes memory the same for both: called with 1 before a command and with 0 behind it. */
+enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const struct fabtune_selftest *test,
+                                         const volatile unsigned char *memory, uint64_t address,
+                                         void (*sync)(void *context, int for_core), struct fabtune_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FABTUNE_SELFTEST_H */

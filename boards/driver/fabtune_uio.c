@@ -1,0 +1,96 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "fabtune_uio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define REGISTERS 4096u
+
+static uint32_t uio_read(void *context, uint32_t offset) {
+    const struct fabtune_uio *uio = context;
+    return *(volatile uint32_t *)((volatile unsigned char *)uio->registers + offset);
+}
+
+static void uio_write(void *context, uint32_t offset, uint32_t value) {
+    const struct fabtune_uio *uio = context;
+    *(volatile uint32_t *)((volatile unsigned char *)uio->registers + offset) = value;
+}
+
+/* The interrupt stays high until the driver clears it in the core; Linux masks it after each one. */
+static int uio_wait(void *context) {
+    const struct fabtune_uio *uio = context;
+    uint32_t enable = 1, count;
+    if (write(uio->device, &enable, sizeof enable) != (ssize_t)sizeof enable) return -1;
+    return read(uio->device, &count, sizeof count) == (ssize_t)sizeof count ? 0 : -1;
+}
+
+int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
+    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0};
+    uio->device = open(path, O_RDWR | O_CLOEXEC);
+    if (uio->device < 0) return -1;
+    uio->size = REGISTERS;
+    uio->registers = mmap(NULL, uio->size, PROT_READ | PROT_WRITE, MAP_SHARED, uio->device, 0);
+    if (uio->registers == MAP_FAILED) {
+        const int problem = errno;
+        close(uio->device);
+        errno = problem;
+        return -1;
+    }
+    uio->core = core;
+    return 0;
+}
+
+void fabtune_uio_close(struct fabtune_uio *uio) {
+    munmap(uio->registers, uio->size);
+    close(uio->device);
+}
+
+/* A number that u-dma-buf shows in a file of its own. */
+static int attribute(const char *name, const char *which, unsigned long long *value) {
+    char path[256];
+    FILE *file;
+    int found;
+    if (snprintf(path, sizeof path, "/sys/class/u-dma-buf/%s/%s", name, which) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (!(file = fopen(path, "r"))) return -1;
+    found = fscanf(file, "%lli", (long long *)value);
+    fclose(file);
+    if (found == 1) return 0;
+    errno = EINVAL;
+    return -1;
+}
+
+int fabtune_buffer_open(struct fabtune_buffer *buffer, const char *name) {
+    char path[256];
+    unsigned long long size, address;
+    void *mapped;
+    if (attribute(name, "size", &size) || attribute(name, "phys_addr", &address)) return -1;
+    if (snprintf(path, sizeof path, "/dev/%s", name) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    buffer->device = open(path, O_RDWR | O_SYNC | O_CLOEXEC);
+    if (buffer->device < 0) return -1;
+    mapped = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->device, 0);
+    if (mapped == MAP_FAILED) {
+        const int problem = errno;
+        close(buffer->device);
+        errno = problem;
+        return -1;
+    }
+    buffer->bytes = mapped;
+    buffer->size = (size_t)size;
+    buffer->address = address;
+    return 0;
+}
+
+void fabtune_buffer_close(struct fabtune_buffer *buffer) {
+    munmap(buffer->bytes, buffer->size);
+    close(buffer->device);
+}

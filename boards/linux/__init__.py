@@ -1,0 +1,1 @@
+"""Linux on a board: device-tree overlay and application folder."""

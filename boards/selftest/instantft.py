@@ -1,0 +1,94 @@
+"""Self-test of `instantft`: adapters in and out, one sample's record, one batch, one epoch, an inference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...golden.axi.bus import BEAT
+from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.instantft_registers import REGISTERS, Command
+from ...golden.fixed import q8_16_of_bytes
+from ...golden.lora.adapters import Adapters
+from ...golden.lora.forward_cache import ForwardCache, record_layout
+from ...golden.lora.images import cache_image, logits_image
+from ...golden.lora.job import Job
+from ...golden.nn.random_parameters import random_parameters
+from .job import SelfTest
+
+SAMPLES, BATCH = 6, 3
+RATE = 5243
+"""Learning rate of a sample: 0.01 for batches of eight."""
+
+
+def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
+    """Make the self-test of a core, with random parameters and samples.
+
+    Parameters
+    ----------
+    spec : InstantftSpec
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    network, mapping, layout = spec.described, spec.mapping, spec.layout
+    samples, batch = min(SAMPLES, spec.cache_entries), min(BATCH, spec.batch)
+    frozen = random_parameters(network, rng)
+    flat = np.rint(1500 * rng.normal(0, 1, mapping.shape.parameters)).astype(np.int64).clip(-32768, 32767)
+    start = Adapters(mapping.shape, flat)
+    shape = (samples, *network.input_shape)
+    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-60000, 60000, shape)
+    x, labels = q8_16_of_bytes(inputs) if spec.byte_inputs else inputs, rng.integers(0, network.classes, samples)
+    batches = [np.arange(first, min(first + batch, samples)) for first in range(0, samples, batch)]
+
+    test = SelfTest(spec)
+    at = {region.register: test.place(region) for region in (layout.parameters(frozen), layout.adapters(start))}
+    at["samples"] = test.place(layout.samples(inputs))
+    at["order"] = test.place(layout.order([(one, labels[one]) for one in batches]))
+    at["cache"] = test.place(layout.cache(samples, raw=False))
+    at["logits"] = test.place(layout.logits(samples))
+    saved, scratch = test.place(layout.adapters(), "saved"), test.place(layout.scratch(spec.batch), "scratch")
+
+    cache = ForwardCache(network, record_layout(network), samples)
+
+    def fresh() -> Job:
+        return Job(network, frozen, Adapters(mapping.shape, flat.copy()), RATE, cache)
+
+    def save(name: str, adapters: Adapters) -> None:
+        image = layout.adapters(adapters).image
+        test.stage(name, Command.SAVE_ADAPTERS, {"adapters": saved}, memory={"adapters": (saved, image)})
+
+    def tune(name: str, job: Job, chosen: list[np.ndarray[tuple[int], np.dtype[np.int64]]], misses: int) -> None:
+        before = job.saturations
+        logits = np.concatenate([job.batch(x[one], labels[one], one).logits for one in chosen])
+        settings = {register: at[register] for register in ("samples", "order", "cache", "logits")}
+        settings |= {
+            "cache_entries": samples,
+            "samples_per_epoch": sum(map(len, chosen)),
+            "epochs": 1,
+            "batch": len(chosen[0]),
+            "rate": RATE,
+            "mode": REGISTERS["mode"].field("write_logits").mask,
+        }
+        counters = {"batches": len(chosen), "misses": misses, "saturations": job.saturations - before}
+        memory = {"logits": (at["logits"], logits_image(mapping, logits))}
+        if spec.cache == "dram":
+            # samples are recorded in order; places of others have never been written
+            recorded = (max(map(max, chosen)) + 1) * mapping.record_beats * BEAT
+            memory["records of the cache"] = (at["cache"], cache_image(mapping, cache).reshape(-1)[:recorded])
+        test.stage(name, Command.TUNE, settings, counters, memory)
+
+    load = {"adapters": at["adapters"]}
+    test.stage("forget the cache", Command.FORGET)
+    test.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
+    test.stage("load adapters", Command.LOAD_ADAPTERS, load)
+    save("save the same adapters", start)
+    tune("record one sample", fresh(), [batches[0][:1]], misses=1)
+    test.stage("load adapters again", Command.LOAD_ADAPTERS, load)
+    job = fresh()
+    tune("tune one batch", job, batches[:1], misses=len(batches[0]) - 1)
+    save("save its adapters", job.adapters)
+    tune("tune one epoch", job, batches, misses=samples - len(batches[0]))
+    save("save the epoch's adapters", job.adapters)
+    logits = logits_image(mapping, job.logits(x))
+    infer = {"cache": scratch, "samples_per_epoch": samples, "epochs": 1, "batch": batch, "mode": 0}
+    test.stage("infer", Command.INFER, infer, memory={"logits": (at["logits"], logits)})
+    return test

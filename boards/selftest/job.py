@@ -1,0 +1,167 @@
+"""A self-test: stages of a small job, what is in memory before, and what golden expects after each."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from ...golden.axi.bus import BEAT
+from ...golden.axi.regions import Bytes, JobMemory, Region
+from ...golden.cores.shell import CoreSpec
+from ...golden.errors import UserError
+from ..host.driver import Core, CoreError
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Bytes of the job's memory after a command.
+
+    Parameters
+    ----------
+    what : str
+        Contents, for messages.
+    offset, size : int
+        Place in the job's memory.
+    crc32 : int
+        CRC-32 of the bytes.
+    """
+
+    what: str
+    offset: int
+    size: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command, and what it does.
+
+    Parameters
+    ----------
+    name : str
+        What is tried, for messages.
+    command : IntEnum
+    settings : dict of str to int
+        Settings by name; of an address, its place in the job's memory. The others stay as they are.
+    counters : dict of str to int
+        Counters after it.
+    memory : tuple of Expectation
+        Bytes after it.
+    """
+
+    name: str
+    command: IntEnum
+    settings: Mapping[str, int]
+    counters: Mapping[str, int]
+    memory: tuple[Expectation, ...]
+
+
+@dataclass
+class SelfTest:
+    """Stages of a self-test, and its memory.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+        The core.
+
+    Attributes
+    ----------
+    memory : JobMemory
+        Regions, from offset 0 on.
+    stages : list of Stage
+    """
+
+    spec: CoreSpec
+    memory: JobMemory = field(default_factory=JobMemory)
+    stages: list[Stage] = field(default_factory=list)
+
+    def place(self, region: Region, name: str = "") -> int:
+        """Give a region a place; return its offset."""
+        return self.memory.place(region, name)
+
+    def stage(
+        self,
+        name: str,
+        command: IntEnum,
+        settings: Mapping[str, int] | None = None,
+        counters: Mapping[str, int] | None = None,
+        memory: Mapping[str, tuple[int, Bytes]] | None = None,
+    ) -> None:
+        """Append a stage.
+
+        Parameters
+        ----------
+        name, command, settings, counters
+            See `Stage`.
+        memory : dict of str to (int, array of uint8)
+            By contents, where they are afterwards, and all bytes.
+        """
+        expected = tuple(
+            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
+            for what, (offset, image) in (memory or {}).items()
+        )
+        self.stages.append(Stage(name, command, dict(settings or {}), dict(counters or {}), expected))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the job's memory."""
+        return self.memory.end
+
+    @property
+    def image(self) -> Bytes:
+        """Memory before the first stage, without the zeros at its end."""
+        found = np.zeros(self.size, np.uint8)
+        end = 0
+        for offset, image in self.memory.images.items():
+            found[offset : offset + image.size] = image
+            end = max(end, offset + image.size)
+        return found[: -(-end // BEAT) * BEAT]
+
+    def run(self, core: Core) -> list[str]:
+        """Run all stages on a core.
+
+        Parameters
+        ----------
+        core : Core
+            Driver of the core on a board, or of a simulated one.
+
+        Returns
+        -------
+        list of str
+            Names of the stages; all of them have been right.
+
+        Raises
+        ------
+        UserError
+            Naming the first stage that is not right, and what is different: all before it is.
+        """
+        core.check_signature(self.spec.signature)
+        buffer = core.allocate(self.size)
+        buffer.array[:] = 0
+        buffer.array[: self.image.size] = self.image
+        addresses = {address.name for address in self.spec.registers.addresses}
+        for number, stage in enumerate(self.stages):
+            where = f"self-test, stage {number + 1} of {len(self.stages)}, {stage.name}"
+            buffer.flush()
+            values = {
+                name: buffer.device_address + value if name in addresses else value
+                for name, value in stage.settings.items()
+            }
+            try:
+                finished = core.run(stage.command, **values)
+            except CoreError as error:
+                raise UserError(f"{where}: {error}") from error
+            buffer.invalidate()
+            for name, value in stage.counters.items():
+                if finished.counts[name] != value:
+                    raise UserError(f"{where}: {name} is {finished.counts[name]}, golden says {value}")
+            for one in stage.memory:
+                found = zlib.crc32(buffer.array[one.offset : one.offset + one.size].tobytes())
+                if found != one.crc32:
+                    raise UserError(f"{where}: {one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}")
+        return [stage.name for stage in self.stages]

@@ -1,0 +1,249 @@
+"""Self-tests of both cores on the compiled core: through the host driver, and through the driver in C."""
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fabtune.boards.board import BOARDS
+from fabtune.boards.host.driver import Core
+from fabtune.boards.packaging import core_package, selftest_of
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.errors import UserError
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+
+NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
+CORES = {
+    "instantft": InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=64),
+    "zotrain": ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72),
+}
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
+
+
+@cache
+def program(name):
+    """The compiled core, which other tests compile too."""
+    return compiled_core(CORES[name], 1)
+
+
+def simulated(name, **more):
+    """A device, and its driver."""
+    device = SimulatedDevice(program(name), limit=3_000_000, **more)
+    return device, Core(CORES[name].registers, device, device, device.interrupt)
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_passes_again_and_again(name):
+    device, core = simulated(name)
+    stages = [stage.name for stage in selftest_of(CORES[name]).stages]
+    assert selftest_of(CORES[name]).run(core) == stages
+    assert selftest_of(CORES[name]).run(core) == stages  # what is in the core from before does not matter
+    device.reset()
+    assert selftest_of(CORES[name]).run(core) == stages
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_every_stage_compares_something_in_the_end(name):
+    stages = selftest_of(CORES[name]).stages
+    assert sum(len(stage.memory) for stage in stages) >= 6
+    assert {stage.command for stage in stages} == set(CORES[name].registers.commands)
+
+
+def test_another_core_is_refused():
+    _, core = simulated("zotrain")
+    other = ZotrainSpec(network=NETWORK, lanes=16)
+    with pytest.raises(UserError, match="the core's signature is"):
+        selftest_of(other).run(core)
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "stage"),
+    [
+        ("instantft", "adapters", "stage 4 of 11, save the same adapters: adapters have CRC-32"),
+        ("instantft", "samples", "record one sample: "),
+        ("zotrain", "parameters", "infer with one order: logits have CRC-32"),
+        ("zotrain", "first_state", "train one step: "),
+    ],
+)
+def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
+    test = selftest_of(CORES[name])
+    offset = test.memory.addresses[region]
+    image = test.image
+    image[offset] ^= 64
+    monkeypatch.setattr(type(test), "image", property(lambda _: image))
+    _, core = simulated(name)
+    with pytest.raises(UserError, match=stage):
+        test.run(core)
+
+
+def compiled(name, folder, flags=SANITIZED):
+    """The self-test in C, from the files of a package."""
+    files = core_package(CORES[name], BOARDS["kv260"], ["linux", "baremetal"])
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    sources = [folder / "driver/fabtune.c", folder / "driver/fabtune_selftest.c", folder / "selftest/selftest.c"]
+    main = Path(__file__).with_name("pipe.c")
+    command = [COMPILER, *WARNINGS, *flags, f"-I{folder / 'driver'}", *sources, main, "-o", folder / "selftest.program"]
+    subprocess.run(command, check=True)
+    return folder / "selftest.program"
+
+
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None):
+    """Run the program with a device at its other end; the words of its last line."""
+    test = selftest_of(CORES[name])
+    buffer = device.allocate(test.size)
+    memory = executable.parent / "memory"
+    image = np.zeros(test.size, np.uint8)
+    image[: test.image.size] = test.image
+    if changed:
+        image[test.memory.addresses[changed]] ^= 1
+    memory.write_bytes(image.tobytes())
+    address = buffer.device_address if at is None else at
+    process = subprocess.Popen(
+        [executable, memory, str(address), mode, str(polls)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    assert process.stdout
+    with process:
+        for line in process.stdout:
+            kind, *words = line.split()
+            value = 0
+            if kind == "result":
+                result = words
+                continue
+            if kind == "write":
+                device.write(int(words[0]), int(words[1]))
+                continue
+            if kind == "read":
+                value = device.read(int(words[0]))
+            elif kind == "interrupt":
+                device.interrupt()
+            elif words == ["1"]:
+                buffer.array[:] = np.frombuffer(memory.read_bytes(), np.uint8)
+                buffer.flush()
+            else:
+                buffer.invalidate()
+                memory.write_bytes(buffer.array.tobytes())
+            process.stdin.write(f"{value}\n")
+            process.stdin.flush()
+    assert process.returncode == 0
+    return result
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CORES)
+def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
+    executable, (device, _) = compiled(name, tmp_path), simulated(name)
+    stages = str(len(selftest_of(CORES[name]).stages))
+    assert play(executable, device, name)[:4] == ["0", stages, "0", "0"]
+    assert play(executable, device, name, mode="polling")[:4] == ["0", stages, "0", "0"]
+    device.reset()
+    assert play(executable, device, name)[:4] == ["0", stages, "0", "0"]
+
+
+@needs_compiler
+def test_the_driver_in_c_says_what_is_wrong(tmp_path):
+    executable = compiled("zotrain", tmp_path)
+    device, _ = simulated("zotrain")
+    different, stage, error, *_, what = play(executable, device, "zotrain", changed="deltas")
+    assert (different, stage, error, what) == ("6", "2", "0", "deltas")
+    # an address between beats is refused by the core: its code and the value
+    buffer = device.buffers[-1].device_address
+    failed, stage, error, address, *_ = play(executable, device, "zotrain", at=buffer + 8)
+    assert (failed, stage, error, int(address)) == (
+        "1",
+        "0",
+        str(CORES["zotrain"].registers.errors["BAD_ADDRESS"]),
+        buffer + 8,
+    )
+    # a buffer that the core does not reach: the bus's error, and the burst's address
+    nowhere = 0xAB_0000_0000
+    failed, stage, error, address, *_ = play(executable, device, "zotrain", at=nowhere)
+    assert (failed, stage, error) == ("1", "0", str(CORES["zotrain"].registers.errors["READ_DECERR"]))
+    assert int(address) == nowhere + selftest_of(CORES["zotrain"]).memory.addresses["parameters"]
+    # and then a whole job is right
+    assert play(executable, device, "zotrain")[0] == "0"
+
+
+@needs_compiler
+def test_the_driver_in_c_knows_its_core(tmp_path):
+    device, _ = simulated("instantft")
+    assert play(compiled("zotrain", tmp_path), device, "zotrain")[:2] == ["5", "0"]
+
+
+@needs_compiler
+def test_a_command_that_does_not_end_is_given_up(tmp_path):
+    executable = compiled("zotrain", tmp_path)
+
+    class Dead:
+        """A core that is busy for ever once a command is written, and a device for its memory."""
+
+        def __init__(self):
+            self.device, self.started = SimulatedDevice(program("zotrain")), False
+
+        def allocate(self, size):
+            return self.device.allocate(size)
+
+        def write(self, offset, value):
+            self.started |= offset == 0
+
+        def read(self, offset):
+            signature = CORES["zotrain"].registers.map["signature"].offset
+            return CORES["zotrain"].signature if offset == signature else int(self.started)
+
+    assert play(executable, Dead(), "zotrain", mode="polling", polls=50)[:2] == ["3", "0"]
+    busy = Dead()
+    busy.started = True
+    assert play(executable, busy, "zotrain", mode="polling", polls=50)[:2] == ["2", "0"]
+
+
+@needs_compiler
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_all_sources_compile_without_a_warning(language, tmp_path):
+    compiled("instantft", tmp_path)
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"] if language == "c" else ["-x", "c++", "-Werror"]
+    names = ["fabtune.h", "fabtune_mmio.h", "fabtune_uio.h", "fabtune_selftest.h", "fabtune_core.h", "fabtune_shell.h"]
+    source = tmp_path / "all.c"
+    source.write_text("".join(f'#include "{name}"\n' for name in names) + "int main(void) { return 0; }\n")
+    subprocess.run([COMPILER, *flags, "-fsyntax-only", f"-I{tmp_path / 'driver'}", source], check=True)
+    if language == "c":
+        for name in ("fabtune_mmio.c", "fabtune_uio.c"):
+            subprocess.run([COMPILER, *flags, "-c", "-o", "/dev/null", tmp_path / "driver" / name], check=True)
+        subprocess.run(
+            [COMPILER, "-c", "-o", tmp_path / "image.o", "selftest_image.S"], check=True, cwd=tmp_path / "selftest"
+        )
+        made = subprocess.run(
+            ["make", "-C", tmp_path / "linux", "selftest"], capture_output=True, text=True, check=False
+        )
+        assert made.returncode == 0, made.stderr
+        done = subprocess.run([tmp_path / "linux" / "selftest", "/dev/null", "x", "y"], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("/dev/null: ")
+
+
+@pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")
+@pytest.mark.parametrize("name", CORES)
+def test_the_overlay_compiles(name, tmp_path):
+    files = core_package(CORES[name], BOARDS["kv260"], ["linux"], mhz=187.5)
+    text = files[f"linux/{name}.dts"]
+    source, blob, back = tmp_path / "a.dts", tmp_path / "a.dtbo", tmp_path / "back.dts"
+    source.write_text(text)
+    done = subprocess.run(["dtc", "-@", "-O", "dtb", "-o", blob, source], capture_output=True, text=True, check=True)
+    assert "rror" not in done.stderr
+    subprocess.run(["dtc", "-q", "-O", "dts", "-o", back, blob], check=True)
+    found = back.read_text()
+    assert 'compatible = "generic-uio"' in found
+    assert "interrupts = <0x00 0x59 0x04>" in found
+    assert "reg = <0x00 0xa0000000 0x00 0x1000>" in found
+    assert f"assigned-clock-rates = <0x{187_500_000:x}>" in found
+    size = int(found.partition("ikwzm,u-dma-buf")[2].partition("size = <")[2].partition(">")[0], 16)
+    assert selftest_of(CORES[name]).size <= size < selftest_of(CORES[name]).size + 4096
