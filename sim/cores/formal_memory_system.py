@@ -14,12 +14,14 @@ from amaranth.hdl import Cat, Mux, Signal
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ...golden.axi.axi_write import AxiWriteSpec
+from ...golden.axi.bus import ADDRESS_BITS
 from ...hw.cores.memory_system import FIFO_DEPTH, MemorySystem
 from ..formal.checker import Checker
 from ..formal.inside import parts_of
 from ..formal.managers import ReadEdge, WriteEdge
 
-READER, WRITER = AxiReadSpec(burst=2, depth=4), AxiWriteSpec(burst=2, depth=4, outstanding=2)
+READER = AxiReadSpec(address=ADDRESS_BITS, burst=2, depth=4)
+WRITER = AxiWriteSpec(address=ADDRESS_BITS, burst=2, depth=4, outstanding=2)
 CUT = ("memories",)
 READS, WRITES = ("order", "bulk", "samples"), ("bulk", "logits")
 
