@@ -22,6 +22,7 @@ from .selftest.job import SelfTest
 from .vivado.ip import catalogue_files, vivado_files
 from .vivado.ipxact import vlnv
 from .vivado.project import period_ns
+from .vivado.tcl import script
 
 Files = dict[str, str | bytes]
 """Contents by file name, with folders."""
@@ -121,6 +122,13 @@ def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     return files
 
 
+def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    files = _driver(spec, "selftest_xrt.cpp")
+    files["vitis/package_xo.tcl"] = script("package_xo", {"top": emitted.top})
+    files["vitis/link.cfg"] = f"[connectivity]\nnk={emitted.top}:1:core\n"
+    return files
+
+
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
         spec, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
@@ -139,6 +147,15 @@ Vivado 2023.2 or later, with the board's files:
 
 For a design of your own add `ip/` to the IP repositories. `vivado/synth_ooc.tcl` synthesises the core by itself;
 `vivado/package_ip.tcl` has Vivado make the IP anew.""",
+    ),
+    "vitis": Target(
+        _vitis,
+        """\
+    vivado -mode batch -source vitis/package_xo.tcl                  # the kernel CORE.xo, driven through its registers
+    v++ --link --target hw --platform PLATFORM --config vitis/link.cfg vitis/CORE.xo --output CORE.xclbin
+
+The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/fabtune_selftest.c`,
+`selftest/selftest.c` and XRT's `xrt_coreutil` it is `selftest CORE.xclbin CORE selftest/selftest.bin`.""",
     ),
     "linux": Target(
         _linux,
@@ -173,6 +190,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files) 
         "vivado": "scripts and constraints for Vivado",
         "driver": "driver in C11 for bare metal and Linux",
         "selftest": "a small job with its expected results, as data for the driver",
+        "vitis": "script for a kernel of Vitis, configuration for its linker",
         "linux": "device-tree overlay, application folder of a Kria, Makefile of the self-test",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]

@@ -86,7 +86,7 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
 
 def compiled(name, folder, flags=SANITIZED):
     """The self-test in C, from the files of a package."""
-    files = core_package(CORES[name], BOARDS["kv260"], ["linux", "baremetal"])
+    files = core_package(CORES[name], BOARDS["kv260"], ["vitis", "linux", "baremetal"])
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -228,6 +228,15 @@ def test_all_sources_compile_without_a_warning(language, tmp_path):
         done = subprocess.run([tmp_path / "linux" / "selftest", "/dev/null", "x", "y"], capture_output=True, text=True)
         assert done.returncode == 2
         assert done.stderr.startswith("/dev/null: ")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler here")
+def test_the_host_program_for_xrt_compiles(tmp_path):
+    """Against declarations as XRT's documentation has them."""
+    compiled("zotrain", tmp_path)
+    includes = [f"-I{tmp_path / 'driver'}", f"-I{Path(__file__).parent}"]
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run(["g++", *flags, *includes, tmp_path / "driver" / "selftest_xrt.cpp"], check=True)
 
 
 @pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")

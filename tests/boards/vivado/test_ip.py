@@ -217,6 +217,22 @@ def test_vivado_packages_the_same_registers(tmp_path, run_script):
         assert any(one.startswith(f"ipx::{step}") for one in commands)
 
 
+def test_a_kernel_of_vitis_is_the_ip(tmp_path, run_script):
+    files = core_package(CORES["zotrain"], BOARDS["zcu102"], ["vitis"])
+    status, said, commands = run_script("vitis/package_xo.tcl", files)
+    assert status == 0, said
+    here = tmp_path / "emitted here" / "vitis"
+    assert commands == [
+        f"package_xo -xo_path {{{here}/zotrain.xo}} -kernel_name zotrain -ip_directory {{{here}/../ip}} "
+        "-ctrl_protocol user_managed"
+    ]
+    (here / "zotrain.xo").write_text("mine")
+    status, said, commands = run_script("vitis/package_xo.tcl", files)
+    assert (status, commands) == (1, [])
+    assert "zotrain.xo exists: delete it" in said
+    assert files["vitis/link.cfg"] == "[connectivity]\nnk=zotrain:1:core\n"
+
+
 def test_a_folder_of_a_long_name_serves(tmp_path, run_script):
     home = tmp_path / "a b" / "/".join("folder of fifty letters, to be very long indeed " for _ in range(4)).strip()
     assert len(str(home)) > 200
@@ -250,7 +266,7 @@ def test_a_board_without_ultra_ram_gets_block_ram():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"targets": ["toaster"]}, "no 'toaster' to package for: choose one of vivado, linux, baremetal"),
+        ({"targets": ["toaster"]}, "no 'toaster' to package for: choose one of vivado, vitis, linux, baremetal"),
         ({"mhz": 0}, "0 MHz is not a clock"),
         ({"mhz": float("nan")}, "nan MHz is not a clock"),
     ],

@@ -1,0 +1,66 @@
+// Self-test with XRT's native API:  selftest CORE.xclbin CORE selftest.bin  (status 0: all bits are golden's).
+#include "fabtune_selftest.h"
+
+#include <experimental/xrt_ip.h>
+#include <xrt/xrt_bo.h>
+#include <xrt/xrt_device.h>
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+namespace {
+
+struct Board {
+    xrt::ip ip;
+    xrt::bo memory;
+};
+
+uint32_t read_register(void *context, uint32_t offset) { return static_cast<Board *>(context)->ip.read_register(offset); }
+
+void write_register(void *context, uint32_t offset, uint32_t value) {
+    static_cast<Board *>(context)->ip.write_register(offset, value);
+}
+
+void sync(void *context, int for_core) {
+    static_cast<Board *>(context)->memory.sync(for_core ? XCL_BO_SYNC_BO_TO_DEVICE : XCL_BO_SYNC_BO_FROM_DEVICE);
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+    if (count != 4) {
+        std::cerr << "usage: " << arguments[0] << " CORE.xclbin CORE selftest.bin\n";
+        return 2;
+    }
+    const struct fabtune_selftest &test = ::fabtune_selftest;
+    try {
+        xrt::device device(0);
+        const auto uuid = device.load_xclbin(arguments[1]);
+        // group 0: an embedded platform has one memory
+        Board board{xrt::ip(device, uuid, arguments[2]), xrt::bo(device, test.memory_size, 0)};
+        auto *bytes = board.memory.map<unsigned char *>();
+        std::memset(bytes, 0, test.memory_size);
+        std::ifstream image(arguments[3], std::ios::binary);
+        if (!image.read(reinterpret_cast<char *>(bytes), static_cast<std::streamsize>(test.image_size))) {
+            std::cerr << arguments[3] << " is not there, or not the file that belongs to this program\n";
+            return 2;
+        }
+        const fabtune_core core{read_register, write_register, nullptr, &board, 0};
+        fabtune_report report;
+        const auto result = fabtune_selftest_run(&core, &test, bytes, board.memory.address(), sync, &report);
+        if (result == FABTUNE_DONE) {
+            std::cout << "self-test: all " << test.stage_count << " stages are right\n";
+            return 0;
+        }
+        std::cerr << "self-test: stage " << report.stage + 1 << ", "
+                  << (report.stage < test.stage_count ? test.stages[report.stage].name : "") << ": result " << result
+                  << ", " << (report.what ? report.what : "error") << " " << report.found << ", golden says "
+                  << report.expected << "; error " << report.end.error << " at " << report.end.address << "\n";
+        return 1;
+    } catch (const std::exception &problem) {
+        std::cerr << problem.what() << "\n";
+        return 2;
+    }
+}
