@@ -1,4 +1,4 @@
-"""Exercise of a core for campaigns of faults: short jobs, commands near every limit, hostile buses."""
+"""Exercise of a core for campaigns of faults: short jobs, commands and order lists near every limit, hostile buses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.errors import UserError
 from ..compiled.device import SimulatedDevice
 from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
+from .order_lists import order_findings
 from .refusals import refusal_findings
 from .short_jobs import short_jobs
 
@@ -50,7 +51,7 @@ class Exercise:
             if trial.findings:
                 raise UserError(f"{spec.name} without a fault, hostile bus {trial.seed}: {trial.findings[0]}")
             self._trials.append(trial)
-        if found := refusal_findings(program, spec, seed):
+        if found := [*refusal_findings(program, spec, seed), *order_findings(program, spec)]:
             raise UserError(f"{spec.name} without a fault: {found[0]}")
 
     def difference(self, mutant: int) -> tuple[str, str] | None:
@@ -74,6 +75,7 @@ class Exercise:
         for name in self._jobs:
             yield "job", lambda name=name: self._job(name, mutant)  # type: ignore[misc]
         yield "refusals", lambda: next(iter(refusal_findings(self._program, self._spec, self._seed, mutant)), "")
+        yield "order list", lambda: next(iter(order_findings(self._program, self._spec, mutant)), "")
         for number in range(TRIALS):
             yield "hostile bus", lambda number=number: self._bus(number, mutant)  # type: ignore[misc]
 

@@ -111,9 +111,9 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
     found = []
 
     def attempt(command: int, changed: dict[str, int]) -> None:
-        found.append(_Attempt(command, _usual(spec) | changed, changed, str(rng.choice(registers))))
+        found.append(_Attempt(command, usual_settings(spec) | changed, changed, str(rng.choice(registers))))
 
-    usual = _usual(spec)
+    usual = usual_settings(spec)
     for command in commands:
         for address in core.addresses:
             for bit in (*range(exact_log2(BEAT)), *range(spec.address, 64)):
@@ -137,7 +137,7 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
     return found
 
 
-def _usual(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
+def usual_settings(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
     """Make settings that the core does not refuse."""
     values = {name: _FIRST_ADDRESS * number for number, name in enumerate(_registers(spec).setting_names, 1)}
     if isinstance(spec, InstantftSpec):

@@ -15,6 +15,7 @@ from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
+from fabtune.sim.trials.order_lists import order_findings
 from fabtune.sim.trials.refusals import refusal_findings
 from fabtune.sim.trials.short_jobs import ShortTraining, short_jobs
 
@@ -102,6 +103,11 @@ def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
 )
 def test_a_core_refuses_what_golden_refuses(name: str) -> None:
     assert refusal_findings(_program(name), CORES[name](), seed=1) == []
+
+
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_wrong_entries_of_an_order_list_end_in_their_error(name: str) -> None:
+    assert order_findings(_program(name), CORES[name]()) == []
 
 
 def test_a_limit_that_differs_is_found() -> None:
