@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from ...golden import processes
 from ...golden.errors import UserError
 
 
-def run_abc(folder: Path, commands: Iterable[str]) -> str:
+def run_abc(folder: Path, commands: Iterable[str], seconds: float | None = None) -> str:
     """Run commands of ABC, and give what it prints.
 
     Parameters
@@ -20,13 +21,18 @@ def run_abc(folder: Path, commands: Iterable[str]) -> str:
         Working directory, in which the commands read and write files.
     commands : iterable of str
         Commands of ABC.
+    seconds : float, optional
+        Time after which it is ended; the result is empty then.
 
     Raises
     ------
     UserError
         If it is not installed.
     """
-    return processes.run([str(_program()), "-q", "; ".join(commands)], folder).stdout
+    try:
+        return processes.run([str(_program()), "-q", "; ".join(commands)], folder, seconds=seconds).stdout
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 @cache

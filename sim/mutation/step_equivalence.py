@@ -21,6 +21,8 @@ from .faults import PORT
 
 CONFLICTS = 100_000
 """Conflicts after which the search for a difference is given up."""
+SECONDS = 20
+"""Seconds after which it is given up, too: a few conflicts of a whole core can take minutes."""
 STEPS = 3
 """Steps that are tried."""
 _EQUIVALENT = "UNSATISFIABLE"
@@ -112,7 +114,7 @@ class StepEquivalence:
         with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
             folder = Path(name)
             (folder / "miter.aig").write_bytes(graph.miter(pairs))
-            return _EQUIVALENT in run_abc(folder, ["read_aiger miter.aig", "strash", f"sat -C {CONFLICTS}"])
+            return _EQUIVALENT in run_abc(folder, ["read_aiger miter.aig", "strash", f"sat -C {CONFLICTS}"], SECONDS)
 
     def _step(self, graph: _Graph, number: int, step: int, state: list[int]) -> tuple[list[int], list[int]]:
         """Build a step with a fault in a graph: literals of outputs and next state."""
