@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .board import Board
 from .linux.overlay import overlay, shell_json
+from .memories import Memory, memories_of, refuse_lack
 from .selftest import instantft, zotrain
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
@@ -50,12 +52,14 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     Raises
     ------
     UserError
-        For an unknown target, or a frequency that is none.
+        For an unknown target, a frequency that is none, or memories that need more blocks than the board has.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
     period_ns(mhz)  # refuses a clock that is none
     emitted = emit(spec, device=board.fabric)
+    memories = memories_of(emitted.rtlil)
+    refuse_lack(memories, board)
     settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name}
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
@@ -63,7 +67,7 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
     for name in chosen:
         files |= TARGETS[name].files(spec, emitted, board, mhz)
-    return {"README.md": _readme(spec, board, chosen, files)} | files
+    return {"README.md": _readme(spec, board, chosen, files, memories)} | files
 
 
 @cache
@@ -181,7 +185,7 @@ bits are not golden's. Only `driver/fabtune*.[ch]` are needed for a program of y
 """What a package can be for, by name."""
 
 
-def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files) -> str:
+def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]) -> str:
     """Write the page of the folder."""
     folders = {name.partition("/")[0] for name in files if "/" in name}
     meanings = {
@@ -199,4 +203,24 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files) 
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
     for name in targets:
         lines += ["", f"## {name}", "", TARGETS[name].steps.replace("CORE", spec.name)]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_memories(memories, board), ""])
+
+
+def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
+    """Write the table of memories: those of one kind in a row."""
+    kinds = Counter((one.style, one.width, one.depth, one.reads) for one in memories)
+    names = {(one.style, one.width, one.depth, one.reads): one for one in reversed(memories)}
+    lines = ["## Memories", "", "| number | words | bits | kind | ports to read | blocks of each | for example |"]
+    lines += ["|---:|---:|---:|---|---:|---|---|"]
+    for kind, number in kinds.items():
+        one = names[kind]
+        blocks = ", ".join(f"{count:g} {name.upper()}" for name, count in one.blocks.items())
+        what = f"`{one.name.partition('.block.')[2]}`"
+        lines.append(f"| {number} | {one.depth} | {one.width} | {one.style} | {one.reads} | {blocks} | {what} |")
+    sums = {kind: sum(one.blocks.get(kind, 0) for one in memories) for kind in ("bram36", "uram")}
+    total = ", ".join(f"{count:g} of {board.resources[kind]} {kind.upper()}" for kind, count in sums.items())
+    return [
+        *lines,
+        "",
+        f"At least {total}, those of a kind alone: the others are for synthesis to place.",
+    ]
