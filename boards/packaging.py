@@ -18,6 +18,7 @@ from ..hw.verilog import Emitted, emit
 from .board import Board
 from .linux.overlay import overlay, shell_json
 from .memories import Memory, memories_of, refuse_lack
+from .pynq.description import description
 from .selftest import instantft, zotrain
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
@@ -28,8 +29,8 @@ from .vivado.tcl import script
 
 Files = dict[str, str | bytes]
 """Contents by file name, with folders."""
-DRIVER = Path(__file__).with_name("driver")
-"""Sources of the driver in C."""
+DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
+"""Sources of the drivers that a package has in it."""
 
 
 def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = 200.0) -> Files:
@@ -133,6 +134,15 @@ def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     return files
 
 
+def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    test = selftest_of(spec)
+    return _vivado(spec, emitted, board, mhz) | {
+        "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
+        "pynq/fabtune_core.json": description(test),
+        "pynq/selftest.bin": test.image.tobytes(),
+    }
+
+
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
         spec, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
@@ -160,6 +170,16 @@ For a design of your own add `ip/` to the IP repositories. `vivado/synth_ooc.tcl
 
 The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/fabtune_selftest.c`,
 `selftest/selftest.c` and XRT's `xrt_coreutil` it is `selftest CORE.xclbin CORE selftest/selftest.bin`.""",
+    ),
+    "pynq": Target(
+        _pynq,
+        """\
+Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone:
+
+    import fabtune_core                                              # binds the driver to the core
+    from pynq import Overlay
+    core = Overlay("CORE.bit").core
+    print(core.selftest("selftest.bin"))                             # all stages, or the first that is not golden's""",
     ),
     "linux": Target(
         _linux,
@@ -195,6 +215,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "driver": "driver in C11 for bare metal and Linux",
         "selftest": "a small job with its expected results, as data for the driver",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
+        "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
         "linux": "device-tree overlay, application folder of a Kria, Makefile of the self-test",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]

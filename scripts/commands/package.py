@@ -22,7 +22,7 @@ from ..options import PATH, SectionedCommand, as_json, block, option, section, s
         "targets",
         multiple=True,
         metavar="TARGET",
-        help="vivado, vitis, linux, baremetal; by default all.",
+        help="vivado, vitis, pynq, linux, baremetal; default: all.",
     ),
 )
 @section(

@@ -1,7 +1,10 @@
 """Self-tests of both cores on the compiled core: through the host driver, and through the driver in C."""
 
+import importlib.util
 import shutil
 import subprocess
+import sys
+import types
 from functools import cache
 from pathlib import Path
 
@@ -137,6 +140,76 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
             process.stdin.flush()
     assert process.returncode == 0
     return result
+
+
+class Array(np.ndarray):
+    """As ``pynq.allocate`` gives: a view of a buffer of the simulated device."""
+
+    def flush(self):
+        self.buffer.array[:] = self
+        self.buffer.flush()
+
+    def invalidate(self):
+        self.buffer.invalidate()
+        self[:] = self.buffer.array
+
+
+def overlay_core(name, folder, monkeypatch):
+    """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
+    files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
+    for path in ("fabtune_core.py", "fabtune_core.json", "selftest.bin"):
+        content = files[f"pynq/{path}"]
+        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    device, _ = simulated(name)
+
+    class DefaultIP:
+        def __init__(self, description):
+            assert description == "hwh"
+
+        def read(self, offset):
+            return device.read(offset)
+
+        def write(self, offset, value):
+            device.write(offset, value)
+
+    def allocate(shape, dtype):
+        found = np.zeros(shape, dtype).view(Array)
+        found.buffer = device.allocate(found.nbytes)
+        found.device_address = found.buffer.device_address
+        return found
+
+    pynq = types.ModuleType("pynq")
+    pynq.DefaultIP, pynq.allocate = DefaultIP, allocate
+    monkeypatch.setitem(sys.modules, "pynq", pynq)
+    found = importlib.util.spec_from_file_location("fabtune_core", folder / "fabtune_core.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module, module.FabtuneCore("hwh")
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
+    module, core = overlay_core(name, tmp_path, monkeypatch)
+    assert module.FabtuneCore.bindto == [f"fabtune:cores:{name}:1.0", f"xilinx.com:module_ref:{name}:1.0"]
+    stages = [stage.name for stage in selftest_of(CORES[name]).stages]
+    assert core.selftest(tmp_path / "selftest.bin") == stages
+    assert core.selftest(tmp_path / "selftest.bin") == stages
+
+
+def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
+    module, core = overlay_core("zotrain", tmp_path, monkeypatch)
+    with pytest.raises(module.CoreError, match="load ended with bad_address at 0x00000008"):
+        core.run("load", parameters=8)
+    with pytest.raises(ValueError, match="'rate' is not a setting: parameters, deltas, "):
+        core.run("load", rate=8)
+    image = bytearray((tmp_path / "selftest.bin").read_bytes())
+    image[selftest_of(CORES["zotrain"]).memory.addresses["deltas"]] ^= 1
+    (tmp_path / "other.bin").write_bytes(image)
+    with pytest.raises(module.CoreError, match="stage 3 of 9, save the same deltas: deltas have CRC-32"):
+        core.selftest(tmp_path / "other.bin")
+    monkeypatch.setitem(module.CORE, "signature", 1)
+    with pytest.raises(module.CoreError, match="another configuration"):
+        module.FabtuneCore("hwh")
 
 
 @needs_compiler

@@ -266,7 +266,7 @@ def test_a_board_without_ultra_ram_gets_block_ram():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"targets": ["toaster"]}, "no 'toaster' to package for: choose one of vivado, vitis, linux, baremetal"),
+        ({"targets": ["toaster"]}, "no 'toaster' to package for: choose one of vivado, vitis, pynq, linux, baremetal"),
         ({"mhz": 0}, "0 MHz is not a clock"),
         ({"mhz": float("nan")}, "nan MHz is not a clock"),
     ],

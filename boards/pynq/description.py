@@ -1,0 +1,39 @@
+"""What the driver for PYNQ has to know of a core, as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from ..selftest.job import SelfTest
+from ..vivado.ipxact import vlnv
+
+
+def description(test: SelfTest) -> str:
+    """Write registers, codes and the self-test of a core; a block design may have it as an IP or as a module."""
+    core = test.spec.registers
+    status = core.map["status"]
+    found = {
+        "bindto": [vlnv(test.spec), f"xilinx.com:module_ref:{test.spec.name}:1.0"],
+        "signature": test.spec.signature,
+        "registers": {register.name: register.offset for register in core.map},
+        "settings": core.setting_names,
+        "addresses": [address.name for address in core.addresses],
+        "counters": core.counter_names,
+        "commands": {code.name.lower(): code.value for code in core.commands},
+        "errors": {str(code.value): code.name.lower() for code in core.errors},
+        **{name: status.field(name).mask for name in ("busy", "done", "error_code")},
+        "selftest": {
+            "size": test.size,
+            "stages": [
+                {
+                    "name": stage.name,
+                    "command": stage.command.name.lower(),
+                    "settings": stage.settings,
+                    "counters": stage.counters,
+                    "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
+                }
+                for stage in test.stages
+            ],
+        },
+    }
+    return json.dumps(found, indent=1) + "\n"
