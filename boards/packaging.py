@@ -188,8 +188,10 @@ Registers and interrupt are a UIO device, memory is a [u-dma-buf](https://github
 be there. On the board, or with `CC=aarch64-linux-gnu-gcc`:
 
     make -C linux                                                    # the self-test; with dtc also CORE.dtbo
-    bootgen ... -o CORE.bit.bin                                      # of out/CORE.bit, see Kria's documentation
-    xmutil unloadapp && xmutil loadapp CORE                          # with .bit.bin, .dtbo and shell.json in its folder
+    # of out/CORE.bit, see Kria's documentation
+    bootgen ... -o CORE.bit.bin
+    # with .bit.bin, .dtbo and shell.json in its folder
+    xmutil unloadapp && xmutil loadapp CORE
     linux/selftest /dev/uioN udmabuf0 selftest/selftest.bin          # which N: cat /sys/class/uio/uio*/name
 
 The self-test tells the first stage whose bits are not golden's. A program of your own needs `driver/fabtune.h`.""",
@@ -197,9 +199,9 @@ The self-test tells the first stage whose bits are not golden's. A program of yo
     "baremetal": Target(
         _baremetal,
         """\
-Add `driver/*.c`, `selftest/selftest.c` and `selftest/selftest_image.S` to a Vitis application of the standalone domain
-of `out/CORE.xsa`, with `driver/` and `selftest/` as include folders: it prints the first stage of the self-test whose
-bits are not golden's. Only `driver/fabtune*.[ch]` are needed for a program of your own.""",
+Add `fabtune.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.c` of `driver/`, and both sources of
+`selftest/`, to a Vitis application of the standalone domain of `out/CORE.xsa`, with these as include folders: it
+prints the first stage of the self-test whose bits are not golden's. A program of your own needs the first two.""",
     ),
 }
 """What a package can be for, by name."""
