@@ -75,7 +75,13 @@ ONLY_HERE = {
     )
     + toctree("Fine-tuning", *(f"docs/{name}" for name in FINE_TUNING))
     + toctree(
-        "Hardware", "docs/blocks/index", "docs/memory-images", "docs/estimate", "docs/captures", "docs/verification"
+        "Hardware",
+        "docs/blocks/index",
+        "docs/memory-images",
+        "docs/boards",
+        "docs/estimate",
+        "docs/captures",
+        "docs/verification",
     )
     + toctree("Reference", "docs/api"),
     "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),
