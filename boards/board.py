@@ -91,7 +91,7 @@ class Board:
 
     @property
     def fabric(self) -> Device:
-        """What the RTL depends on."""
+        """Facts of the device that the RTL depends on."""
         return Device(uram=self.resources["uram"] > 0)
 
     def utilisation(self, resources: Mapping[str, float]) -> dict[str, float | None]:

@@ -204,7 +204,7 @@ Add `fabtune.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.
 prints the first stage of the self-test whose bits are not golden's. A program of your own needs the first two.""",
     ),
 }
-"""What a package can be for, by name."""
+"""Targets of a package, by name."""
 
 
 def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]) -> str:

@@ -50,25 +50,6 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class TopPin:
-    """Port of the top module.
-
-    Parameters
-    ----------
-    name : str
-        Name in the Verilog.
-    direction : "in" or "out"
-        Direction, as seen from the top module.
-    width : int
-        Number of bits.
-    """
-
-    name: str
-    direction: axi.Direction
-    width: int
-
-
-@dataclass(frozen=True)
 class Port:
     """Ports of the top module that make up one stream; a sideband has neither `valid` nor `ready`."""
 
@@ -163,11 +144,11 @@ class TopWrapper(wiring.Component):
         super().__init__(pins)
 
     @property
-    def pins(self) -> tuple[TopPin, ...]:
+    def pins(self) -> tuple[axi.TopPin, ...]:
         """All ports, in the order of the Verilog."""
         members = self.signature.members.items()
         return tuple(
-            TopPin(name, "out" if one.flow is Out else "in", Shape.cast(one.shape).width) for name, one in members
+            axi.TopPin(name, "out" if one.flow is Out else "in", Shape.cast(one.shape).width) for name, one in members
         )
 
     @property

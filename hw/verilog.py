@@ -23,8 +23,9 @@ from ..golden.block import Spec
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from . import yosys
+from .axi.bus import TopPin
 from .device import Device
-from .top import Port, TopPin, TopWrapper
+from .top import Port, TopWrapper
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the driver for PYNQ has to know of a core, as JSON."""
+"""Description of a core for the driver for PYNQ, as JSON."""
 
 from __future__ import annotations
 

@@ -7,12 +7,11 @@ import numpy as np
 from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import REGISTERS, Command
-from ...golden.fixed import q8_16_of_bytes
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, record_layout
 from ...golden.lora.images import cache_image, logits_image
 from ...golden.lora.job import Job
-from ...golden.nn.random_parameters import random_parameters
+from ...golden.nn.random_parameters import random_parameters, random_samples
 from .job import SelfTest
 
 SAMPLES, BATCH = 6, 3
@@ -34,9 +33,7 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     frozen = random_parameters(network, rng)
     flat = np.rint(1500 * rng.normal(0, 1, mapping.shape.parameters)).astype(np.int64).clip(-32768, 32767)
     start = Adapters(mapping.shape, flat)
-    shape = (samples, *network.input_shape)
-    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-60000, 60000, shape)
-    x, labels = q8_16_of_bytes(inputs) if spec.byte_inputs else inputs, rng.integers(0, network.classes, samples)
+    inputs, x, labels = random_samples(network, spec.byte_inputs, samples, rng)
     batches = [np.arange(first, min(first + batch, samples)) for first in range(0, samples, batch)]
 
     test = SelfTest(spec)

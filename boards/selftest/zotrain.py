@@ -6,8 +6,7 @@ import numpy as np
 
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import Command
-from ...golden.fixed import q8_16_of_bytes
-from ...golden.nn.random_parameters import random_parameters
+from ...golden.nn.random_parameters import random_parameters, random_samples
 from ...golden.zo.deltas import DELTA, PerturbationTable
 from ...golden.zo.job import ZerothOrderJob, rates_of
 from ...golden.zo.memory_layout import StepOrder
@@ -30,9 +29,7 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
     rng = np.random.default_rng(seed)
     network, layout, source = spec.described, spec.layout, spec.source
     frozen = random_parameters(network, rng)
-    shape = (SAMPLES, *network.input_shape)
-    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-60000, 60000, shape)
-    x, labels = q8_16_of_bytes(inputs) if spec.byte_inputs else inputs, rng.integers(0, network.classes, SAMPLES)
+    inputs, x, labels = random_samples(network, spec.byte_inputs, SAMPLES, rng)
     drawn = [rng.integers(0, SAMPLES, BATCH) for _ in range(STEPS)]
     rates, shift = rates_of([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source), EPS_SHIFT)
     steps = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ...golden.axi.register_map import RegisterMap
+from ...golden.axi.register_map import SIGNATURE, RegisterMap
 from ...golden.cores.shell import CoreSpec
 from ...golden.settings import settings_of
 from ...hw.verilog import Emitted
@@ -56,6 +56,7 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
                 "managers": str(len(managers)),
                 "registers_at": f"0x{REGISTERS_AT:X}",
             },
+            ["set_board"],
         ),
         "vivado/package_ip.tcl": tcl.script(
             "package_ip",
@@ -99,7 +100,7 @@ def _registers(registers: RegisterMap, signature: int) -> str:
     found = []
     for register in registers:
         fields = " ".join(f"{item.name} {item.low} {item.width} {{{item.summary}}}" for item in register.fields)
-        reset = signature if register.name == "signature" else register.reset
+        reset = signature if register.name == SIGNATURE else register.reset
         access = ACCESS[register.access]
         place = f"{register.name} 0x{register.offset:02X} {access} 0x{reset:X}"
         found.append(f"    {place} {{{register.summary}}} {{{fields}}}")

@@ -28,7 +28,7 @@ SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavi
 _BUS_RANGE = 4096
 """Least bytes that the address map of a Zynq's block design gives to an interface."""
 ACCESS: Mapping[Access, str] = {"R": "read-only", "W": "write-only", "RW": "read-write", "W1C": "read-write"}
-"""What the standard calls a register's access."""
+"""Words of the standard for a register's access."""
 
 
 def vlnv(spec: CoreSpec) -> str:

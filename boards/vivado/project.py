@@ -68,6 +68,7 @@ def flow(
                 "pins": f"{target.name}.xdc",
             }
             | sources,
+            ["set_board"],
         ),
         timing: ooc_xdc(clock_port, mhz),
         f"{target.name}.xdc": board_xdc(target),

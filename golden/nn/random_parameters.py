@@ -1,10 +1,10 @@
-"""Random parameters of a network for benches and self-tests of cores."""
+"""Random parameters and samples of a network for benches and self-tests of cores."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..fixed import Q4_12
+from ..fixed import Q4_12, Integers, q8_16_of_bytes
 from ..models.network import Network
 from .forward import StageIntegers
 
@@ -16,3 +16,28 @@ def random_parameters(network: Network, rng: np.random.Generator, gain: float = 
         weight = rng.normal(0, gain * (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)
         frozen.append(StageIntegers(Q4_12.from_float(weight), rng.integers(-400, 400, stage.biases)))
     return frozen
+
+
+def random_samples(
+    network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator
+) -> tuple[Integers, Integers, Integers]:
+    """Draw samples and labels of a network.
+
+    Parameters
+    ----------
+    network : Network
+    byte_inputs : bool
+        Samples are bytes that stand for 0 to 1; otherwise Q8.16.
+    samples : int
+    rng : Generator
+
+    Returns
+    -------
+    inputs, values : array of int, (samples, *input_shape)
+        Samples as a core reads them, and in Q8.16.
+    labels : array of int, (samples,)
+    """
+    shape = (samples, *network.input_shape)
+    inputs = rng.integers(0, 256, shape) if byte_inputs else rng.integers(-60000, 60000, shape)
+    values = q8_16_of_bytes(inputs) if byte_inputs else inputs
+    return inputs, values, rng.integers(0, network.classes, samples)

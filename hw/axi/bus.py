@@ -123,8 +123,8 @@ class Lite(_Bus):
 
 
 @dataclass(frozen=True)
-class Pin:
-    """Port of the emitted top module that belongs to a bus.
+class TopPin:
+    """Port of the emitted top module.
 
     Parameters
     ----------
@@ -134,13 +134,25 @@ class Pin:
         Direction, as seen from the top module.
     width : int
         Number of bits.
-    value : Value, int or None
-        Signal or constant that drives an output, or signal that an input drives; None for an input that is ignored.
     """
 
     name: str
     direction: Direction
     width: int
+
+
+@dataclass(frozen=True)
+class Pin(TopPin):
+    """Port of the emitted top module that belongs to a bus.
+
+    Parameters
+    ----------
+    name, direction, width
+        See `TopPin`.
+    value : Value, int or None
+        Signal or constant that drives an output, or signal that an input drives; None for an input that is ignored.
+    """
+
     value: Any
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from ...golden.axi.regions import Bytes
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE, REGISTERS, Command
-from ...golden.fixed import Integers, q8_16_of_bytes
+from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import cache_image, logits_image
 from ...golden.lora.job import Job
-from ...golden.nn.random_parameters import random_parameters
+from ...golden.nn.random_parameters import random_parameters, random_samples
 from ..phase import Phase
 from .recorded_job import RecordedJob
 
@@ -51,12 +51,7 @@ class _Scenario(RecordedJob):
         mapping, network = spec.mapping, spec.described
         self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.cache_entries)))
         self._frozen = random_parameters(network, rng)
-        if spec.byte_inputs:
-            self._inputs = rng.integers(0, 256, (self._samples, *network.input_shape))
-            self._x = q8_16_of_bytes(self._inputs)
-        else:
-            self._x = self._inputs = rng.integers(-60000, 60000, (self._samples, *network.input_shape))
-        self._labels = rng.integers(0, network.classes, self._samples)
+        self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, self._samples, rng)
         self._work = sum(stage.cycles for stage in mapping.forward.stages)
         beats = mapping.forward.frozen_beats + mapping.adapter_beats * 4
         sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500

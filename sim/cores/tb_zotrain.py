@@ -12,8 +12,7 @@ import numpy as np
 from ...golden.axi.regions import Bytes
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command
-from ...golden.fixed import q8_16_of_bytes
-from ...golden.nn.random_parameters import random_parameters
+from ...golden.nn.random_parameters import random_parameters, random_samples
 from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.deltas import DELTA, PerturbationTable
 from ...golden.zo.job import ZerothOrderJob, rates_of
@@ -51,12 +50,7 @@ class _Scenario(RecordedJob):
         self._steps = int(np.clip(words // WORDS_PER_STEP, 2, 16))
         mapping, network = spec.mapping, spec.described
         self._frozen = random_parameters(network, rng)
-        if spec.byte_inputs:
-            self._inputs = rng.integers(0, 256, (SAMPLES, *network.input_shape))
-            self._x = q8_16_of_bytes(self._inputs)
-        else:
-            self._x = self._inputs = rng.integers(-60000, 60000, (SAMPLES, *network.input_shape))
-        self._labels = rng.integers(0, network.classes, SAMPLES)
+        self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, SAMPLES, rng)
         self._position = int(rng.integers(min(spec.source.period, POSITIONS // 2)))
         self._work = sum(stage.cycles for stage in mapping.forward.stages)
         beats = mapping.forward.frozen_beats + 2 * self._layout.delta_beats

@@ -17,7 +17,7 @@ from ...golden.cores.zotrain_registers import Command as TrainingCommand
 from ...golden.cores.zotrain_registers import Error as TrainingError
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT
 from ..compiled.session import LARGEST_MEMORY, Session
-from .refusals import LIMIT, usual_settings
+from .refusals import LIMIT, usual_settings, write_settings
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,14 @@ def order_findings(program: Path, spec: InstantftSpec | ZotrainSpec, mutant: int
     tuning = isinstance(spec, InstantftSpec)
     entries = list(_tuning(spec) if isinstance(spec, InstantftSpec) else _training(spec))
     core, usual = spec.registers, usual_settings(spec)
-    session = Session(program, LARGEST_MEMORY, mutant=mutant)
+    session, written = Session(program, LARGEST_MEMORY, mutant=mutant), dict[str, int]()
     command = int(TuningCommand.TUNE if tuning else TrainingCommand.TRAIN)
     loads = [TuningCommand.LOAD, TuningCommand.LOAD_ADAPTERS] if tuning else [TrainingCommand.LOAD]
     commands = [(int(load), _Entry((), {})) for load in loads] + [(command, entry) for entry in entries]
     for number, entry in commands:
         if entry.words:
             session.load(usual["order"], np.array(entry.words, "<u4"))
-        for setting in core.settings:
-            for name, value in setting.words((usual | entry.settings)[setting.name]).items():
-                session.write(core.map[name].offset, value)
+        write_settings(session, core, usual | entry.settings, written)
         session.write(core.map["command"].offset, number)
         session.wait(LIMIT)
         for name in ("status", "error_address"):

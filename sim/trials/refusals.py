@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +11,10 @@ from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE as TUNING_CORE
 from ...golden.cores.instantft_registers import Command as TuningCommand
 from ...golden.cores.refusals import refusal_of
 from ...golden.cores.shell import CoreRegisters
 from ...golden.cores.zotrain import ZotrainSpec
-from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
 from ...golden.cores.zotrain_registers import Command as TrainingCommand
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ..compiled.session import SMALLEST_MEMORY, Session
@@ -57,16 +56,12 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
         See `Session`.
     """
     attempts = _attempts(spec, np.random.default_rng(seed))
-    core = _registers(spec)
+    core = spec.registers
     session = Session(program, SMALLEST_MEMORY, seed=seed, mutant=mutant)
     session.region(0, 1)  # whatever is in no region is an error
     written: dict[str, int] = {}
     for one in attempts:
-        for setting in core.settings:
-            for name, value in setting.words(one.settings[setting.name]).items():
-                if written.get(name) != value:
-                    session.write(core.map[name].offset, value)
-                written[name] = value
+        write_settings(session, core, one.settings, written)
         session.write(core.map["command"].offset, one.command)
         session.wait(LIMIT)
         for name in (_STATUS, *_ERROR, one.register):
@@ -85,10 +80,10 @@ def _finding(
     spec: InstantftSpec | ZotrainSpec, one: _Attempt, status: int, address: int, read: int, bad: set[tuple[str, int]]
 ) -> str:
     """Compare status, address and the register that was read back with golden."""
-    errors = _registers(spec).errors
+    errors = spec.registers.errors
     code = status >> 8 & 0xFF
     found = (errors(code).name if code in set(errors) else str(code)) if code else "", address if code else 0
-    words = (setting.words(one.settings[setting.name]) for setting in _registers(spec).settings)
+    words = (setting.words(one.settings[setting.name]) for setting in spec.registers.settings)
     if read != next(found[one.register] for found in words if one.register in found):
         return f"{one.register} is {read:#x}"
     if status & 3 != 2 or bool(status & 4) != bool(code):
@@ -100,12 +95,27 @@ def _finding(
     return "" if forgot or found in bad else f"{found}, and no such response came"
 
 
-def _registers(spec: InstantftSpec | ZotrainSpec) -> CoreRegisters:
-    return TUNING_CORE if isinstance(spec, InstantftSpec) else TRAINING_CORE
+def write_settings(session: Session, core: CoreRegisters, settings: Mapping[str, int], written: dict[str, int]) -> None:
+    """Write all settings of a core, but for registers that have their value from before.
+
+    Parameters
+    ----------
+    session : Session
+    core : CoreRegisters
+    settings : mapping of str to int
+        All settings by name.
+    written : dict of str to int
+        Values of the registers; it is brought up to date.
+    """
+    for setting in core.settings:
+        for name, value in setting.words(settings[setting.name]).items():
+            if written.get(name) != value:
+                session.write(core.map[name].offset, value)
+            written[name] = value
 
 
 def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> list[_Attempt]:
-    core, edges = _registers(spec), _edges(spec)
+    core, edges = spec.registers, _edges(spec)
     names, commands = core.setting_names, [*core.commands]
     registers = [name for setting in core.settings for name in setting.registers]
     found = []
@@ -139,7 +149,7 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
 
 def usual_settings(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
     """Make settings that the core does not refuse."""
-    values = {name: _FIRST_ADDRESS * number for number, name in enumerate(_registers(spec).setting_names, 1)}
+    values = {name: _FIRST_ADDRESS * number for number, name in enumerate(spec.registers.setting_names, 1)}
     if isinstance(spec, InstantftSpec):
         jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "mode": 0, "cache_entries": 1}
     else:

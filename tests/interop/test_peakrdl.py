@@ -13,7 +13,7 @@ from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
 
 DIGEST = "(?:_[A-Z0-9_]*_[0-9A-F]{8})?"
-"""What PeakRDL puts behind the name of a type that is not used again, as a regular expression."""
+"""Digest that PeakRDL puts behind the name of a type that is not used again, as a regular expression."""
 CORES = {"instantft": InstantftSpec(network="digits", lanes=16), "zotrain": ZotrainSpec(network="digits", lanes=16)}
 
 

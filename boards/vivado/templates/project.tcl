@@ -14,19 +14,8 @@ if {[file exists $folder]} {
 }
 create_project ${top}_$board $folder -part $part
 
-# the board files come with Vivado or from its store; an older or newer version of them serves as well
-set installed [get_board_parts -quiet $board_part]
-if {[llength $installed] == 0} {
-    set family [join [lrange [split $board_part :] 0 2] :]
-    set installed [lsort -dictionary [get_board_parts -quiet $family:*]]
-}
-if {[llength $installed] > 0} {
-    set_property board_part [lindex $installed end] [current_project]
-    if {$board_connections ne ""
-        && [catch {set_property board_connections $board_connections [current_project]} problem]} {
-        puts "WARNING: the carrier of $board is not set: $problem"
-    }
-} else {
+set with_board [set_board $board $board_part $board_connections]
+if {!$with_board} {
     puts "WARNING: no board files for $board_part (install them from Vivado's store): only the part is set"
 }
 
@@ -40,7 +29,7 @@ if {$core} {
     create_bd_design system
     create_bd_cell -type module -reference $top core
     set processor [create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e processor]
-    if {[llength $installed] > 0} {
+    if {$with_board} {
         apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e \
             -config {apply_board_preset "1"} $processor
     }

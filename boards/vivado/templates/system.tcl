@@ -19,21 +19,10 @@ if {[file exists $folder]} {
 }
 create_project ${top}_$board $folder -part $part
 
-# the board files come with Vivado or from its store; an older or newer version of them serves as well
-set installed [get_board_parts -quiet $board_part]
-if {[llength $installed] == 0} {
-    set family [join [lrange [split $board_part :] 0 2] :]
-    set installed [lsort -dictionary [get_board_parts -quiet $family:*]]
-}
-if {[llength $installed] == 0} {
+if {![set_board $board $board_part $board_connections]} {
     puts "ERROR: no board files for $board_part: without them the processor's memory is not set up; install them\
         with Vivado's store (Tools, Vivado Store, Boards)"
     exit 1
-}
-set_property board_part [lindex $installed end] [current_project]
-if {$board_connections ne ""
-    && [catch {set_property board_connections $board_connections [current_project]} problem]} {
-    puts "WARNING: the carrier of $board is not set: $problem"
 }
 set_property ip_repo_paths [list [file join $here .. ip]] [current_project]
 update_ip_catalog
