@@ -184,6 +184,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "flatten -separator _",
                 # by itself a choice of several becomes a casez whose cases overlap
                 "pmuxtree",
+                yosys.NO_ZERO_CONTENTS,
                 "wreduce",
                 "splitnets -driver",
                 "opt_clean -purge",

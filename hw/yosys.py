@@ -8,6 +8,7 @@ from typing import Any
 
 from ..golden import processes
 from ..golden.errors import UserError
+from . import synthesis_passes
 
 WIDEN = "widen"
 """Pass: give the operands of each operator one width, so that no reader of the Verilog extends one implicitly."""
@@ -27,6 +28,12 @@ OPEN_PRODUCTS = "open_products"
 """Pass: take the signed multipliers, which are those of data, out of the top module.
 
 What one gives becomes an input, and its operands outputs.
+"""
+NO_ZERO_CONTENTS = "no_zero_contents"
+"""Pass: leave out initial contents of a large RAM that are zero: thousands of lines, which take Yosys minutes to read.
+
+A RAM is zero after configuration, and an UltraRAM can have no other contents. A small one keeps its zeros, for
+simulators that know unknown values: a lane without an input multiplies what it reads by zero.
 """
 UNUSED_BITS = "unused_bits"
 """Pass: connect the bits of the top module's wires that nothing reads to a wire called ``unused``.
@@ -61,7 +68,7 @@ def run(commands: Iterable[str], folder: Path) -> None:
     Parameters
     ----------
     commands : iterable of str
-        Commands of Yosys, and passes of this module: constants that stand above.
+        Commands of Yosys, and passes of this module and of `synthesis_passes`, with their arguments.
     folder : Path
         Working directory, in which the commands read and write files.
 
@@ -97,6 +104,8 @@ _ENDS = {
 """Last bytes of a whole file, which are nowhere else in it, by command."""
 
 
+_LARGE_RAM = 2**16
+"""Bits of a RAM from which `NO_ZERO_CONTENTS` applies."""
 _WIDE_AS_RESULT = ("$add", "$sub", "$and", "$or", "$xor")
 _WIDE_AS_OPERANDS = ("$lt", "$le", "$gt", "$ge", "$eq", "$ne")
 _SHIFTS = ("$shr", "$shift")
@@ -253,6 +262,22 @@ def _open_memories(design: Any, _: list[str]) -> None:
     top.fixup_ports()
 
 
+def _no_zero_contents(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    memory, data = ys.IdString("\\MEMID"), ys.IdString("\\DATA")
+    for module in design.modules_.values():
+        cells = list(module.cells_.values())
+        large = {one.name.str() for one in module.memories.values() if one.width * one.size >= _LARGE_RAM}
+        written = {cell.getParam(memory).decode_string() for cell in cells if cell.type.str().startswith("$memwr")}
+        for cell in cells:
+            contents = (
+                cell.type.str().startswith("$meminit") and cell.getParam(memory).decode_string() in written & large
+            )
+            if contents and cell.getPort(data).is_fully_zero():
+                module.remove(cell)
+
+
 def _open_products(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
@@ -281,13 +306,14 @@ def _open(top: Any, cell: Any, name: str, given: dict[str, Any], gives: Any) -> 
 
 
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
+    NO_ZERO_CONTENTS: _no_zero_contents,
     OPEN_MEMORIES: _open_memories,
     OPEN_PRODUCTS: _open_products,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_BITS: _unused_bits,
     WIDEN: lambda design, _: _widen(design),
-}
+} | synthesis_passes.PASSES
 
 
 def _main(script: str) -> None:

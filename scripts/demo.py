@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from torch import nn
 
-from ..boards.estimate.estimate import estimate_rtlil
+from ..boards.estimate.estimate import estimate_emitted
 from ..boards.vivado.package import package
 from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import task_of
@@ -76,7 +76,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
             bar = progress.add_task("estimate resources", total=5)
             compiling = progress.add_task("compile zotrain", total=1)
             emitted = emit(instantft)
-            estimate = beside.submit(estimate_rtlil, emitted.rtlil, emitted.top)
+            estimate = beside.submit(estimate_emitted, emitted)
             estimate.add_done_callback(lambda _: progress.advance(bar))
             compiled = beside.submit(compiled_core, zotrain, PORTS)
             compiled.add_done_callback(lambda _: progress.advance(compiling))

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
 from ...golden.errors import UserError
-from ...hw import yosys
+from ...hw import synthesis_passes, yosys
 from ...hw.device import Device
-from ...hw.verilog import emit
+from ...hw.verilog import Emitted, emit
 from . import packing, paths
-from .netlist import Bit, Cell, Netlist, from_rtlil, from_verilog
+from .flow import files
+from .netlist import Bit, Cell, Netlist, Synthesis, from_rtlil, from_text, from_verilog
 from .primitives import (
     BLOCK_RAMS,
     CARRIES,
@@ -34,6 +35,7 @@ from .primitives import (
     inverts,
     memory_luts,
 )
+from .wide_muxes import in_slice_muxes
 
 Sinks = dict[Bit, list[tuple[Cell, str]]]
 
@@ -62,30 +64,58 @@ class Estimate:
 
 def estimate_spec(spec: Spec, device: Device | None = None) -> Estimate:
     """Estimate one of fabtune's own blocks on a device, by default one with all kinds of memory."""
-    emitted = emit(spec, device=device)
-    return estimate_rtlil(emitted.rtlil, emitted.top)
+    return estimate_emitted(emit(spec, device=device))
 
 
-def estimate_rtlil(rtlil: str, top: str) -> Estimate:
-    """Estimate the design in RTLIL text, as Amaranth's ``rtlil.convert`` gives it.
+def estimate_emitted(emitted: Emitted) -> Estimate:
+    """Estimate the Verilog that was emitted: what Vivado gets.
 
     The result is cached by the text, the estimator's code and the version of Yosys.
     """
-    key = digest_of(top, rtlil, source_digest(Path(__file__).parent, Path(yosys.__file__)), package_version("pyosys"))
+    return _cached(emitted.top, emitted.verilog, from_text)
+
+
+def estimate_rtlil(rtlil: str, top: str) -> Estimate:
+    """Estimate a part of which there is no Verilog: RTLIL text, as Amaranth's ``rtlil.convert`` gives it.
+
+    The result is cached, see `estimate_emitted`.
+    """
+    return _cached(top, rtlil, from_rtlil)
+
+
+def _cached(top: str, text: str, synthesise: Callable[[str, str], Synthesis]) -> Estimate:
+    own = source_digest(Path(__file__).parent, Path(yosys.__file__), Path(synthesis_passes.__file__))
+    key = digest_of(top, text, own, *files().values(), package_version("pyosys"))
 
     def make(entry: Path) -> None:
-        entry.write_text(json.dumps(asdict(estimate_netlist(from_rtlil(rtlil, top)))))
+        entry.write_text(json.dumps(asdict(estimate_synthesis(synthesise(text, top)))))
 
     return Estimate(**json.loads(cached("estimates", f"{top}-{key}.json", make).read_text()))
 
 
-def estimate_verilog(files: Sequence[Path], top: str) -> Estimate:
-    """Estimate anyone's Verilog or SystemVerilog, as far as Yosys reads it."""
-    return estimate_netlist(from_verilog(files, top))
+def estimate_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Estimate:
+    """Estimate anyone's Verilog or SystemVerilog, as far as Yosys reads it.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Files.
+    top : str
+        Top module.
+    parameters : mapping of str to str, optional
+        Parameters of the top module that differ from its defaults: numbers, or strings in quotes.
+    """
+    return estimate_synthesis(from_verilog(sources, top, parameters))
 
 
-def estimate_netlist(netlist: Netlist) -> Estimate:
-    """Count the primitives of a synthesised netlist and apply the corrections."""
+def estimate_synthesis(synthesis: Synthesis) -> Estimate:
+    """Count the primitives of a design that is mapped for area, and the levels of it mapped for depth."""
+    resources, raw = count_resources(synthesis.small)
+    return Estimate(resources, raw, *longest_paths(synthesis.fast))
+
+
+def count_resources(netlist: Netlist) -> tuple[dict[str, float], dict[str, int]]:
+    """Count the primitives of a netlist and apply the corrections: ``resources`` and ``raw`` of an `Estimate`."""
     counts = Counter(cell.kind for cell in netlist.cells)
     if unknown := sorted(counts.keys() - KNOWN):
         name = next(cell.name for cell in netlist.cells if cell.kind == unknown[0])
@@ -93,30 +123,51 @@ def estimate_netlist(netlist: Netlist) -> Estimate:
             f"cell {name!r} of {netlist.top!r} is a {unknown[0]!r}, whose cost on UltraScale+ is unknown: "
             "give its source or replace it"
         )
-    sinks: Sinks = defaultdict(list)
-    for cell in netlist.cells:
-        for port, bits in cell.inputs.items():
-            for bit in bits:
-                sinks[bit].append((cell, port))
-    inverters = (cell for cell in netlist.cells if cell.kind == "INV")
-    absorbed = frozenset(cell.name for cell in inverters if _vanishes(cell, sinks, netlist.port_outputs))
+    sinks = _sinks(netlist)
+    absorbed, (muxes, chosen) = _absorbed(netlist, sinks), _in_slice_muxes(netlist, sinks)
     used = frozenset(bit for bit in sinks if isinstance(bit, int)) | netlist.port_outputs
     memories = [cell for cell in netlist.cells if cell.kind in LUT_MEMORIES]
-    logic = [cell for cell in netlist.cells if _is_logic(cell, absorbed)]
-    pairs = packing.pair_luts([frozenset(cell.input_nets()) for cell in logic if _may_share(cell, sinks)])
+    free = muxes | _in_carry_sites(netlist, sinks)
+    logic = [cell for cell in netlist.cells if _is_logic(cell, absorbed) and cell.name not in free]
+    alone = [cell for cell in logic if cell.name not in chosen and _may_share(cell, sinks)]
+    pairs = packing.pair_luts([frozenset(cell.input_nets()) for cell in alone])
     flip_flops = sum(counts[kind] for kind in FLIP_FLOPS)
+    pulled_out = sum(_pulls_out_register(cell, sinks, netlist.port_outputs) for cell in memories)
     resources: dict[str, float] = {
         "lut": len(logic) - len(pairs) + sum(memory_luts(cell, used) for cell in memories),
-        "ff": flip_flops + sum(_pulls_out_register(cell, sinks, netlist.port_outputs) for cell in memories),
+        "ff": flip_flops + pulled_out - len(_output_registers(netlist, sinks)),
         "bram36": sum(counts[kind] * size for kind, size in BLOCK_RAMS.items()),
         "uram": sum(counts[kind] for kind in ULTRA_RAMS),
         "dsp": sum(counts[kind] for kind in DSPS),
     }
     raw_luts = sum(counts[kind] for kind in (*LUT_INPUTS, "INV"))
     raw_luts += sum(counts[kind] * size for kind, size in LUT_MEMORIES.items())
-    raw = {"lut": raw_luts, "ff": flip_flops, **dict(sorted(counts.items()))}
-    levels, carries = paths.longest(netlist, absorbed)
-    return Estimate(resources, raw, levels, carries)
+    return resources, {"lut": raw_luts, "ff": flip_flops, **dict(sorted(counts.items()))}
+
+
+def longest_paths(netlist: Netlist) -> tuple[int, int]:
+    """Find most LUTs, and most CARRY8 cells, on any path."""
+    sinks = _sinks(netlist)
+    return paths.longest(netlist, _absorbed(netlist, sinks) | _in_slice_muxes(netlist, sinks)[0])
+
+
+def _sinks(netlist: Netlist) -> Sinks:
+    sinks: Sinks = defaultdict(list)
+    for cell in netlist.cells:
+        for port, bits in cell.inputs.items():
+            for bit in bits:
+                sinks[bit].append((cell, port))
+    return sinks
+
+
+def _absorbed(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
+    inverters = (cell for cell in netlist.cells if cell.kind == "INV")
+    return frozenset(cell.name for cell in inverters if _vanishes(cell, sinks, netlist.port_outputs))
+
+
+def _in_slice_muxes(netlist: Netlist, sinks: Sinks) -> tuple[frozenset[str], frozenset[str]]:
+    readers = {bit: len(found) + (bit in netlist.port_outputs) for bit, found in sinks.items()}
+    return in_slice_muxes(netlist.cells, readers)
 
 
 def _vanishes(inverter: Cell, sinks: Sinks, port_outputs: frozenset[int]) -> bool:
@@ -143,6 +194,37 @@ def _may_share(lut: Cell, sinks: Sinks) -> bool:
         (cell.kind in CARRIES and port == "S") or (cell.kind in WIDE_MUXES and port != "S")
         for cell, port in _readers(lut, "O", sinks)
     )
+
+
+def _in_carry_sites(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
+    """Find the LUTs in front of a carry chain that are the second half of the LUT beside them.
+
+    At each bit of a chain, the first output of a LUT goes to ``S``, and its second output can go to ``DI``.
+    """
+    drivers = {cell.outputs["O"][0]: cell for cell in netlist.cells if cell.kind in LUT_INPUTS or cell.kind == "INV"}
+    found = set()
+    for carry in (cell for cell in netlist.cells if cell.kind in CARRIES):
+        for select, data in zip(carry.inputs.get("S", ()), carry.inputs.get("DI", ()), strict=False):
+            first, second = drivers.get(select), drivers.get(data)
+            if first is None or second is None or len(sinks[data]) > 1 or data in netlist.port_outputs:
+                continue
+            if len({*first.input_nets(), *second.input_nets()}) <= packing.MAX_INPUTS:
+                found.add(second.name)
+    return frozenset(found)
+
+
+def _output_registers(netlist: Netlist, sinks: Sinks) -> frozenset[str]:
+    """Find the flip-flops that are a block RAM's output register: all readers of a port, of one enable and reset."""
+    found: set[str] = set()
+    for memory in (cell for cell in netlist.cells if cell.kind in BLOCK_RAMS or cell.kind in ULTRA_RAMS):
+        for port in (port for port in memory.outputs if port.startswith("D")):
+            read = [bit for bit in memory.outputs[port] if sinks[bit] or bit in netlist.port_outputs]
+            readers = [sinks[bit][0][0] for bit in read if len(sinks[bit]) == 1 and bit not in netlist.port_outputs]
+            registers = [cell for cell in readers if cell.kind in ("FDRE", "FDSE")]
+            controls = {(cell.kind, *(cell.inputs.get(pin) for pin in ("C", "CE", "R", "S"))) for cell in registers}
+            if len(registers) == len(read) and len(controls) == 1:
+                found |= {cell.name for cell in registers}
+    return frozenset(found)
 
 
 def _pulls_out_register(memory: Cell, sinks: Sinks, port_outputs: frozenset[int]) -> bool:

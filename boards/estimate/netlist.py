@@ -8,24 +8,17 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.errors import UserError
 from ...hw import yosys
 from ...hw.yosys import YosysError
-from .techmaps import MULTIPLIERS, block_ram_contents
+from .flow import NETLIST, PATHS, files, flow
 
 Bit = int | str
 """A net number, or the constant ``"0"``, ``"1"``, ``"x"`` or ``"z"``."""
-
-MAX_SMALL_PRODUCT = 18
-"""A multiplier stays in the fabric while its two operand widths add up to this or less."""
-
-# Every LUT costs the same here: the costs that synth_xilinx gives favour small LUTs in the hope that
-# something packs them, and its restructuring shares logic more than Vivado does. Both settled by calibration.
-_MAP_LUTS = "abc9 -luts 6:1,2,4 -W 300 -script +&sweep;,&dc2;,&if,{W}"
 
 
 @dataclass(frozen=True)
@@ -54,45 +47,12 @@ class Netlist:
     names: dict[int, str]
 
 
-def _flow(reads: Sequence[str], top: str) -> list[str]:
-    synth = f"synth_xilinx -family xcup -flatten -noiopad -noclkbuf -top {top} -run"
-    small = [
-        f"select -set small @small t:$mul r:A_WIDTH={a} %i r:B_WIDTH<={MAX_SMALL_PRODUCT - a} %i %u"
-        for a in range(1, MAX_SMALL_PRODUCT)
-    ]
-    return [
-        *reads,
-        f"hierarchy -check -top {top}",
-        f"{synth} begin:prepare",
-        # Simulation-only cells have no hardware.
-        "delete */t:$print */t:$check */t:$assert */t:$assume */t:$cover */t:$live */t:$fair",
-        f"{synth} prepare:map_dsp",
-        "memory_dff",
-        "alumacc -macc-only",
-        "maccmap -unmap",
-        "opt_clean",
-        "select -set small t:$mul t:$mul %d",
-        *small,
-        "chtype -set $__soft_mul @small",
-        "techmap -map +/mul2dsp.v -map multipliers.v -D DSP_A_MAXWIDTH=27 -D DSP_B_MAXWIDTH=18"
-        " -D DSP_A_MAXWIDTH_PARTIAL=18 -D DSP_A_MINWIDTH=2 -D DSP_B_MINWIDTH=2 -D DSP_Y_MINWIDTH=9"
-        " -D DSP_SIGNEDONLY=1 -D DSP_NAME=$__MUL27X18",
-        "select a:mul2dsp",
-        "setattr -unset mul2dsp",
-        "opt_expr -fine",
-        "wreduce",
-        "select -clear",
-        "xilinx_dsp -family xc7",
-        f"{synth} coarse:map_luts",
-        "opt_expr -mux_undef -noclkinv",
-        _MAP_LUTS,
-        "clean",
-        "xilinx_srl -fixed -minlen 3",
-        "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
-        "opt_lut_ins -tech xilinx",
-        f"{synth} finalize:edif",
-        "write_json netlist.json",
-    ]
+@dataclass(frozen=True)
+class Synthesis:
+    """One design mapped for area, which tells its resources, and mapped for depth, which tells its paths."""
+
+    small: Netlist
+    fast: Netlist
 
 
 def _explain(failure: YosysError, top: str, sources: str) -> UserError:
@@ -100,6 +60,8 @@ def _explain(failure: YosysError, top: str, sources: str) -> UserError:
     if f"Module `{top}' not found" in error:
         declared = ", ".join(sorted(set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))))
         return UserError(f"no module {top!r} in {sources}: choose one of {declared or '(none there)'}")
+    if unknown := re.search(r"(?:[Pp]arameter|does not have a parameter named) [`'\"]?\\?(\w+)", error):
+        return UserError(f"{top!r} has no parameter {unknown[1]!r}")
     if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
         name, where = missing.groups()
         return UserError(f"module {name!r} of {where!r} is not in {sources}: add the file that declares it")
@@ -139,20 +101,24 @@ def _parse(text: str, top: str) -> Netlist:
     )
 
 
-def _synthesise(reads: Sequence[str], top: str, sources: str, folder: Path) -> Netlist:
+def _synthesise(
+    reads: Sequence[str], top: str, sources: str, folder: Path, parameters: Mapping[str, str] | None = None
+) -> Synthesis:
+    for name, value in (parameters or {}).items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"""-?[\w']+|"[^"\\]*\"""", value):
+            raise UserError(f"{name}={value} is no parameter: give NAME=NUMBER, or a string in quotes")
     if not re.fullmatch(r"[A-Za-z_][\w$.]*", top):
         raise UserError(f"{top!r} is not a module name: give the plain name of the top module")
-    (folder / "multipliers.v").write_text(MULTIPLIERS, encoding="utf-8")
-    # Yosys looks for an include file in the working directory first
-    (folder / "brams_defs.vh").write_text(block_ram_contents(), encoding="utf-8")
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
     try:
-        yosys.run(_flow(reads, top), folder)
+        yosys.run(flow(reads, top, parameters), folder)
     except YosysError as failure:
         raise _explain(failure, top, sources) from failure
-    return _parse((folder / "netlist.json").read_text(encoding="utf-8"), top)
+    return Synthesis(*(_parse((folder / name).read_text(encoding="utf-8"), top) for name in (NETLIST, PATHS)))
 
 
-def from_rtlil(rtlil: str, top: str) -> Netlist:
+def from_rtlil(rtlil: str, top: str) -> Synthesis:
     """Synthesise RTLIL text, as Amaranth's ``rtlil.convert`` gives it."""
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         folder = Path(name)
@@ -160,14 +126,22 @@ def from_rtlil(rtlil: str, top: str) -> Netlist:
         return _synthesise(["read_rtlil design.il"], top, "the RTLIL", folder)
 
 
-def from_verilog(files: Sequence[Path], top: str) -> Netlist:
-    """Synthesise Verilog or SystemVerilog files."""
-    if not files:
+def from_text(verilog: str, top: str) -> Synthesis:
+    """Synthesise Verilog text of modules without parameters, as `emit` gives it."""
+    with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(verilog, encoding="utf-8")
+        return _synthesise(["read_verilog design.v"], top, "the Verilog", folder)
+
+
+def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Synthesis:
+    """Synthesise Verilog or SystemVerilog files, with parameters of the top module that differ from its defaults."""
+    if not sources:
         raise UserError("no Verilog file given: name at least one")
-    for file in files:
+    for file in sources:
         if not file.is_file():
             raise UserError(f"no file {str(file)!r}: give the path of a Verilog file")
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         # -defer: a module without parameter defaults can only be built once its parent names them.
-        reads = [f'read_verilog -sv -defer "{file.resolve()}"' for file in files]
-        return _synthesise(reads, top, ", ".join(file.name for file in files), Path(name))
+        reads = [f'read_verilog -sv -defer "{file.resolve()}"' for file in sources]
+        return _synthesise(reads, top, ", ".join(file.name for file in sources), Path(name), parameters)

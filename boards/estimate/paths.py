@@ -71,9 +71,9 @@ def _arcs(cell: Cell, place: int, absorbed: bool) -> Iterator[tuple[int, list[So
         return
     sources: list[Source]
     for port, nets in cell.outputs.items():
-        if cell.kind in LUT_INPUTS or (cell.kind == "INV" and not absorbed):
+        if (cell.kind in LUT_INPUTS or cell.kind == "INV") and not absorbed:
             sources = [(bit, 1, 0) for bit in cell.input_nets()]
-        elif cell.kind in WIDE_MUXES or cell.kind == "INV":
+        elif cell.kind in WIDE_MUXES or cell.kind in LUT_INPUTS or cell.kind == "INV":
             sources = [(bit, 0, 0) for bit in cell.input_nets()]
         elif cell.kind in LUT_MEMORIES:
             sources = [(bit, 1, 0) for bit in _memory_address(cell, port)]
@@ -94,7 +94,7 @@ def longest(netlist: Netlist, absorbed: frozenset[str]) -> tuple[int, int]:
     netlist : Netlist
         The flattened netlist.
     absorbed : frozenset of str
-        Names of the inverters that vanish into the cells they drive.
+        Names of the inverters that vanish into the cells they drive, and of LUTs that are multiplexers of a slice.
 
     Returns
     -------

@@ -44,8 +44,8 @@ class WeightMemory(wiring.Component):
         self.depth, self.beats_per_write = depth, beats_per_write
         word = data.ArrayLayout(PARAMETER, lanes * columns)
         self.slices = word.size // BEAT_BITS
-        # a block RAM is 512 deep: of a wide core's short memory too much would lie idle
-        self.style = "distributed" if columns > 4 and depth <= 128 else "block"
+        # a block RAM is 512 deep: of a short memory too much would lie idle, most in a wide core
+        self.style = "distributed" if depth <= (128 if columns > 4 else 32) else "block"
         self.whole = depth > _DEEP and beats_per_write == 1
         super().__init__(
             {

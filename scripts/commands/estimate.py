@@ -17,6 +17,13 @@ from ..options import PATH, SectionedCommand, as_json, block, option, section, s
     "Your own Verilog",
     option("--verilog", type=PATH, multiple=True, help="A Verilog or SystemVerilog file; may be repeated."),
     option("--top", metavar="NAME", help="Its top module."),
+    option(
+        "--parameter",
+        "parameters",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A parameter of it that differs from its default; may be repeated.",
+    ),
 )
 @section(
     "Output",
@@ -29,11 +36,13 @@ def command(
     settings: tuple[str, ...],
     verilog: tuple[Path, ...],
     top: str | None,
+    parameters: tuple[str, ...],
     board: str,
     as_json: bool,
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
     from ...boards.board import board as board_of
+    from ...boards.estimate.accuracy import interval
     from ...boards.estimate.estimate import estimate_spec, estimate_verilog
 
     if bool(block) == bool(verilog):
@@ -44,16 +53,19 @@ def command(
             raise UserError("--verilog needs --top NAME, the module to estimate")
         if settings or preset:
             raise UserError("--set and --preset belong to a BLOCK, not to --verilog")
-        result = estimate_verilog(verilog, top)
+        if odd := next((one for one in parameters if "=" not in one), None):
+            raise UserError(f"--parameter {odd!r} is not NAME=VALUE")
+        result = estimate_verilog(verilog, top, dict(one.split("=", 1) for one in parameters))
     else:
-        if top:
-            raise UserError("--top belongs to --verilog, not to a BLOCK")
+        if top or parameters:
+            raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
         result = estimate_spec(spec_of(str(block), settings, preset), target.fabric)
     shares = target.utilisation(result.resources)
     if as_json:
         show_json(
             {
                 "resources": result.resources,
+                "interval": {name: interval(name, count) for name, count in result.resources.items()},
                 "utilisation": shares,
                 "logic_levels": result.logic_levels,
                 "carry_cells": result.carry_cells,
@@ -66,6 +78,8 @@ def command(
     for name, count in result.resources.items():
         share = shares[name]
         percent = "none there" if share is None else f"{share:.3f}"
-        rows.append((name, f"{count:g}", percent, str(result.raw.get(name, ""))))
-    show_table(("resource", "estimate", f"% of {target.name}", "raw count"), rows)
+        range_of = interval(name, count)
+        between = f"{range_of[0]} to {range_of[1]}" if range_of else ""
+        rows.append((name, f"{count:g}", between, percent, str(result.raw.get(name, ""))))
+    show_table(("resource", "estimate", "4 of 5 designs", f"% of {target.name}", "raw count"), rows)
     click.echo(f"logic levels {result.logic_levels}, carry cells {result.carry_cells}; open synthesis, not Vivado")

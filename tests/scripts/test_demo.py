@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fabtune.boards.estimate.estimate import estimate_rtlil
+from fabtune.boards.estimate.estimate import estimate_emitted
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.models.presets import preset
@@ -27,7 +27,7 @@ from fabtune.scripts.tables.options import Options
 def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     if not whole:  # the synthesis of the core takes as long as everything else: here a generator's stands for it
         tree = emit(GrngSpec())
-        monkeypatch.setattr(demo, "estimate_rtlil", lambda _, top: estimate_rtlil(tree.rtlil, tree.top))
+        monkeypatch.setattr(demo, "estimate_emitted", lambda _: estimate_emitted(tree))
     output = tmp_path / "demo"
     result = CliRunner().invoke(main, ["demo", "-o", str(output), "--json"])
     assert result.exit_code == 0

@@ -11,12 +11,13 @@ from amaranth.hdl import Module, Signal
 from fabtune.boards.estimate import estimate as estimate_module
 from fabtune.boards.estimate.estimate import (
     Estimate,
-    estimate_netlist,
+    estimate_emitted,
     estimate_rtlil,
     estimate_spec,
+    estimate_synthesis,
     estimate_verilog,
 )
-from fabtune.boards.estimate.netlist import Bit, Cell, Netlist
+from fabtune.boards.estimate.netlist import Bit, Cell, Netlist, Synthesis
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.rng.urng import UrngSpec
@@ -41,6 +42,10 @@ def cell(name: str, kind: str, parameters: dict[str, str] | None = None, **ports
 
 def netlist(*cells: Cell, outputs: tuple[int, ...] = ()) -> Netlist:
     return Netlist("top", cells, frozenset(), frozenset(outputs), {7: "visible"})
+
+
+def estimated(one: Netlist) -> Estimate:
+    return estimate_synthesis(Synthesis(one, one))
 
 
 def test_a_multiply_accumulate_is_one_dsp(tmp_path: Path) -> None:
@@ -116,9 +121,11 @@ def test_rtlil_of_an_adder() -> None:
 
 
 def test_a_chain_of_luts_is_counted_in_levels() -> None:
-    wide = [cell(f"l{i}", "LUT6", I0=10 + i, I1=1, I2=2, I3=3, I4=4, I5=5, O=11 + i) for i in range(4)]
+    wide = [
+        cell(f"l{i}", "LUT6", {"INIT": "1" * 64}, I0=10 + i, I1=1, I2=2, I3=3, I4=4, I5=5, O=11 + i) for i in range(4)
+    ]
     mux = cell("m", "MUXF7", I0=14, I1=12, S=6, O=15)
-    found = estimate_netlist(netlist(*wide, mux, cell("f", "FDRE", D=15, C=8, Q=10), outputs=(10,)))
+    found = estimated(netlist(*wide, mux, cell("f", "FDRE", D=15, C=8, Q=10), outputs=(10,)))
     assert (found.resources["lut"], found.logic_levels) == (4, 4)
 
 
@@ -126,7 +133,7 @@ def test_a_chain_of_luts_is_counted_in_levels() -> None:
 def test_a_path_through_a_dsp_without_registers(registers: str, levels: int) -> None:
     parameters = {"AREG": "0", "MREG": "0", "PREG": registers}
     dsp = Cell("d", "DSP48E1", parameters, {"A": (2,)}, {"P": (3,)})
-    found = estimate_netlist(
+    found = estimated(
         netlist(cell("a", "LUT2", I0=1, I1=9, O=2), dsp, cell("b", "LUT2", I0=3, I1=9, O=4), outputs=(4,))
     )
     assert found.logic_levels == levels
@@ -142,18 +149,18 @@ def test_a_path_through_a_dsp_without_registers(registers: str, levels: int) -> 
     ],
 )
 def test_inverters(sink: Cell, luts: int) -> None:
-    found = estimate_netlist(netlist(cell("i", "INV", I=1, O=2), sink, outputs=(4,)))
+    found = estimated(netlist(cell("i", "INV", I=1, O=2), sink, outputs=(4,)))
     assert found.resources["lut"] == luts
 
 
 def test_an_inverter_on_a_port_is_a_lut() -> None:
-    assert estimate_netlist(netlist(cell("i", "INV", I=1, O=2), outputs=(2,))).resources["lut"] == 1
+    assert estimated(netlist(cell("i", "INV", I=1, O=2), outputs=(2,))).resources["lut"] == 1
 
 
 def test_luts_of_a_carry_chain_are_not_shared() -> None:
     luts = [cell(f"l{i}", "LUT2", I0=1, I1=2, O=10 + i) for i in range(4)]
     chain = cell("c", "CARRY4", CI="0", S=[10, 11, "0", "0"], DI=["0"] * 4, O=[20, 21, 22, 23])
-    assert estimate_netlist(netlist(*luts, chain, outputs=(12, 13, 20))).resources["lut"] == 3
+    assert estimated(netlist(*luts, chain, outputs=(12, 13, 20))).resources["lut"] == 3
 
 
 def test_half_of_a_carry8_costs_as_much_as_all_of_it() -> None:
@@ -162,18 +169,18 @@ def test_half_of_a_carry8_costs_as_much_as_all_of_it() -> None:
         cell(f"c{i}", "CARRY4", CI=links[i], S=[1] * 4, DI=["0"] * 4, CO=[*range(10 * i + 10, 10 * i + 14)])
         for i in range(3)
     ]
-    assert estimate_netlist(netlist(*chain, outputs=(33,))).carry_cells == 2
+    assert estimated(netlist(*chain, outputs=(33,))).carry_cells == 2
 
 
 def test_a_loop_is_named() -> None:
     loop = [cell("a", "LUT2", I0=1, I1=7, O=6), cell("b", "LUT2", I0=1, I1=6, O=7)]
     with pytest.raises(UserError, match="loop through 'visible' of 'top'"):
-        estimate_netlist(netlist(*loop))
+        estimated(netlist(*loop))
 
 
 def test_an_unknown_cell_is_not_counted_as_nothing() -> None:
     with pytest.raises(UserError, match="'u' of 'top' is a 'FDCPE'"):
-        estimate_netlist(netlist(cell("u", "FDCPE", D=1, Q=2)))
+        estimated(netlist(cell("u", "FDCPE", D=1, Q=2)))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,7 @@
-"""Verilog that Yosys maps multipliers to before it maps anything else, and its map of block RAMs without contents."""
-
-import importlib.util
-from pathlib import Path
-
-MULTIPLIERS = r"""
-// The packing pass of Yosys only knows the DSP48E1. Its ports are wide enough for the 27-bit operand of a
-// DSP48E2, so a multiplier of UltraScale+ width gets that name, and is counted as what it stands for.
+// Multipliers, before Yosys maps anything else.
+//
+// The packing pass of Yosys only knows the DSP48E1. Its ports are wide enough for the 27-bit operand of a DSP48E2, so a
+// multiplier of UltraScale+ width gets that name, and is counted as what it stands for.
 module \$__MUL27X18 (input [26:0] A, input [17:0] B, output [44:0] Y);
   parameter A_SIGNED = 0;
   parameter B_SIGNED = 0;
@@ -19,7 +15,7 @@ module \$__MUL27X18 (input [26:0] A, input [17:0] B, output [44:0] Y);
     .PREG(0), .USE_MULT("MULTIPLY"), .USE_SIMD("ONE48"), .USE_DPORT("FALSE")
   ) _TECHMAP_REPLACE_ (
     .A({{3{A[26]}}, A}), .B(B), .C(48'b0), .D(25'b0), .CARRYIN(1'b0), .P(P_48), .INMODE(5'b00000),
-    .ALUMODE(4'b0000), .OPMODE(7'b000101), .CARRYINSEL(3'b000), .ACIN(30'b0), .BCIN(18'b0), .PCIN(48'b0)
+    .ALUMODE(4'b0000), .OPMODE(7'b000101), .CARRYINSEL(3'b000), .ACIN(30'b0), .BCIN(18'b0)
   );
   assign Y = P_48;
 endmodule
@@ -67,20 +63,3 @@ module multiplier_rows (A, B, Y);
       assign Y = product;
   endgenerate
 endmodule
-"""
-
-
-_BLOCK_RAM_CONTENTS = ("INIT_18", "INIT_18_U", "INITP_18", "INIT_36", "INIT_36_U", "INITP_36")
-
-
-def block_ram_contents() -> str:
-    """Write ``brams_defs.vh``: the macros of Yosys's own file of that name, those that set initial contents empty.
-
-    Contents cost nothing, and evaluating them takes a tenth of a core's synthesis, half of a small block's.
-    """
-    package = importlib.util.find_spec("pyosys")
-    if not package or not package.origin:
-        return ""  # `hw.yosys` refuses
-    own = Path(package.origin).parent / "share" / "xilinx" / "brams_defs.vh"
-    lines = (f"`define PARAMS_{name}" for name in _BLOCK_RAM_CONTENTS)
-    return "\n".join([f'`include "{own}"', *lines, ""])

@@ -1,0 +1,19 @@
+"""How far an estimate is from Vivado's count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SHARE = 0.8
+"""Part of the published designs whose count is within the interval."""
+
+RATIO: Mapping[str, tuple[float, float]] = {"lut": (0.88, 1.3), "ff": (0.99, 1.1)}
+"""Published count over estimate: least and most, by resource, of the held-out designs of docs/estimate.md."""
+
+
+def interval(resource: str, count: float) -> tuple[int, int] | None:
+    """Give the counts between which four of five designs are, or None where no published figures were compared."""
+    if resource not in RATIO:
+        return None
+    low, high = RATIO[resource]
+    return round(low * count), round(high * count)

@@ -1,0 +1,213 @@
+"""Commands of Yosys that synthesise a design for UltraScale+, as near to Vivado's counts as calibration got them.
+
+The steps are those of ``synth_xilinx -family xcup``, with other ones where docs/estimate.md says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...hw import synthesis_passes
+
+NETLIST = "netlist.json"
+"""File that the commands write: the design mapped for area, as most of it is that meets its clock easily."""
+
+PATHS = "paths.json"
+"""File that the commands write: the design mapped for depth, as the paths are that do not."""
+
+MAX_SMALL_PRODUCT = 17
+"""A multiplier stays in the fabric while its two operand widths add up to this or less."""
+
+LEAST_SHIFT_REGISTER = 4
+"""Stages from which a shift register is a LUT."""
+
+_MAPS = Path(__file__).with_name("maps")
+# attribute of a multiplier whose source says where it goes
+_ASKED = "fabtune_use_dsp"
+# least bits of a ROM with a registered read that is block RAM; what Yosys says one of 18 Kib costs
+_LEAST_BLOCK_ROM = 2048
+_BLOCK_RAM_COST = 129
+_BLOCK_RAM_CONTENTS = ("INIT_18", "INIT_18_U", "INITP_18", "INIT_36", "INIT_36_U", "INITP_36")
+
+# a comparator's bits go in pairs, whose two functions share one LUT
+_COMPARED_INPUTS = 4
+
+# Vivado restructures more than the mapper of Yosys's own flow for these devices
+_FOR_AREA = "strash;dch,-f;if,-a,-K,6;mfs2"
+_FOR_DEPTH = "strash;dch;if,-K,6"
+
+
+def files() -> Mapping[str, str]:
+    """Write the files that the commands of `flow` read, by name."""
+    maps = {file.name: file.read_text(encoding="utf-8") for file in sorted(_MAPS.glob("*.v"))}
+    package = importlib.util.find_spec("pyosys")
+    if not package or not package.origin:
+        return maps  # `hw.yosys` refuses
+    own = Path(package.origin).parent / "share" / "xilinx"
+    # Contents cost nothing, and evaluating them takes a tenth of a core's synthesis, half of a small block's.
+    # Yosys looks for an include file in the working directory first.
+    empty = (f"`define PARAMS_{name}" for name in _BLOCK_RAM_CONTENTS)
+    contents = "\n".join([f'`include "{own / "brams_defs.vh"}"', *empty, ""])
+    # RAM512X1S has 9 address bits; Yosys 0.70 says 16, and stops at a memory that is deeper than 256 words
+    lut_memories = (own / "lutrams_xcu.txt").read_text(encoding="utf-8")
+    lut_memories = re.sub(r'option "ABITS" 16 \{\s*abits 16;', 'option "ABITS" 9 {\n\t\tabits 9;', lut_memories)
+    return maps | {"brams_defs.vh": contents, "lut_memories.txt": lut_memories}
+
+
+def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
+    """List the commands that read a design, synthesise it and write `NETLIST`.
+
+    Parameters
+    ----------
+    reads : sequence of str
+        Commands that read the sources.
+    top : str
+        Top module.
+    parameters : mapping of str to str, optional
+        Parameters of the top module that differ from its defaults.
+    """
+    changed = "".join(f" -chparam {name} {value}" for name, value in (parameters or {}).items())
+    return [
+        # primitives that the sources may instantiate
+        "read_verilog -lib +/xilinx/cells_sim.v",
+        "read_verilog -lib +/xilinx/cells_xtra.v",
+        *reads,
+        f"hierarchy -check -top {top}{changed}",
+        *_prepare(),
+        *_multipliers(),
+        *_memories(),
+        *_logic(),
+        "design -save unmapped",
+        *_map(_FOR_DEPTH),
+        f"write_json {PATHS}",
+        "design -load unmapped",
+        *_map(_FOR_AREA),
+        f"write_json {NETLIST}",
+    ]
+
+
+def _prepare() -> list[str]:
+    return [
+        synthesis_passes.LAST_INITIAL,
+        "proc",
+        "flatten",
+        # Simulation-only cells have no hardware.
+        "delete */t:$print */t:$check */t:$assert */t:$assume */t:$cover */t:$live */t:$fair",
+        "tribuf -logic",
+        "techmap -map pads.v",
+        # or the module is read again when its pads are known
+        "setattr -unset reprocess_after t:OBUFT",
+        "deminout",
+        "opt_expr",
+        "opt_clean",
+        "check",
+        # while the wires are there
+        *_ask_for("yes"),
+        *_ask_for("no"),
+        # before a register moves behind its read
+        f"{synthesis_passes.SMALL_MEMORIES} {_LEAST_BLOCK_ROM}",
+        "memory_map -rom-only a:fabtune_small",
+        "opt -nodffe -nosdff",
+        synthesis_passes.ADD_SUB,
+        # states keep the code that the source gives them
+        "opt",
+        synthesis_passes.ADD_SUB,
+        "opt_share",
+        "opt_clean",
+        "wreduce",
+        "peepopt",
+        "opt_clean",
+        "pmux2shiftx",
+        "clean",
+    ]
+
+
+def _multipliers() -> list[str]:
+    small = [
+        f"select -set small @small t:$mul r:A_WIDTH={a} %i r:B_WIDTH<={MAX_SMALL_PRODUCT - a} %i %u"
+        for a in range(1, MAX_SMALL_PRODUCT)
+    ]
+    return [
+        "memory_dff",
+        "select -set small t:$mul t:$mul %d",
+        *small,
+        f"select -set small @small t:$mul a:{_ASKED}=yes %i %d t:$mul a:{_ASKED}=no %i %u",
+        "chtype -set $__soft_mul @small",
+        "techmap -map wide_products.v",
+        "setattr -unset reprocess_after t:DSP48E1",
+        "opt_clean",
+        "alumacc -macc-only",
+        "maccmap -unmap",
+        "opt_clean",
+        "techmap -map +/mul2dsp.v -map products.v -D DSP_A_MAXWIDTH=27 -D DSP_B_MAXWIDTH=18"
+        " -D DSP_A_MAXWIDTH_PARTIAL=18 -D DSP_A_MINWIDTH=2 -D DSP_B_MINWIDTH=2 -D DSP_Y_MINWIDTH=9"
+        " -D DSP_SIGNEDONLY=1 -D DSP_NAME=$__MUL27X18",
+        "select a:mul2dsp",
+        "setattr -unset mul2dsp",
+        "opt_expr -fine",
+        "wreduce",
+        "select -clear",
+        "xilinx_dsp -family xc7",
+        "chtype -set $mul t:$__soft_mul",
+    ]
+
+
+def _ask_for(value: str) -> list[str]:
+    """Mark the multipliers whose product, or the register behind it, has an attribute ``use_dsp``."""
+    # a step for a wire of another name, and one for the cell
+    return [
+        f"select -set named a:use_dsp={value} a:use_dsp48={value} %u",
+        "select -set registers @named %ci2 t:$*dff* %i",
+        "select -set products @named %ci2 @registers %ci3:-[CLK,EN,SRST,ARST] %u t:$mul %i",
+        f'setattr -set {_ASKED} "{value}" @products',
+    ]
+
+
+def _memories() -> list[str]:
+    return [
+        "techmap -map +/cmp2lut.v -D LUT_WIDTH=6",
+        f"techmap -map +/cmp2lcu.v -D LUT_WIDTH={_COMPARED_INPUTS}",
+        "alumacc",
+        "share",
+        "opt",
+        "memory -nomap",
+        "opt_clean",
+        f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
+        " -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE"
+        " -lib +/xilinx/urams.txt -no-auto-huge",
+        "techmap -map +/xilinx/lutrams_xc5v_map.v",
+        "techmap -map +/xilinx/brams_xcu_map.v",
+        "techmap -map +/xilinx/urams_map.v",
+        "opt -fast -full",
+        "memory_map",
+    ]
+
+
+def _logic() -> list[str]:
+    return [
+        "opt -full",
+        f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
+        "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v",
+        "opt -fast",
+        "techmap -map +/techmap.v -map +/xilinx/cells_map.v",
+        "clean",
+        "dfflegalize -cell $_DFFE_?P?P_ 01 -cell $_SDFFE_?P?P_ 01 -cell $_DLATCH_?P?_ 01",
+        "techmap -map +/xilinx/ff_map.v",
+        "opt_expr -mux_undef -noclkinv",
+    ]
+
+
+def _map(script: str) -> list[str]:
+    return [
+        f"abc -lut 6 -script +{script}",
+        "clean",
+        f"xilinx_srl -fixed -minlen {LEAST_SHIFT_REGISTER}",
+        "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
+        "opt_lut_ins -tech xilinx",
+        "clean",
+        "hierarchy -check",
+        "blackbox =A:whitebox",
+    ]

@@ -1,0 +1,147 @@
+"""Passes that Yosys lacks for an estimate: Vivado sees what its own passes do not."""
+
+from collections.abc import Callable
+from typing import Any
+
+ADD_SUB = "add_sub"
+"""Pass: make one ``$alu`` of a sum and a difference, or of a value and its negation, where a multiplexer chooses."""
+LAST_INITIAL = "last_initial"
+"""Pass: keep the last of several values that ``initial`` statements give a bit, such as the counter of their loops.
+
+Yosys stops where they differ.
+"""
+SMALL_MEMORIES = "small_memories"
+"""Pass: give memories of fewer bits than the number that follows an attribute ``fabtune_small``."""
+
+
+def _add_sub(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    a, b, y = (ys.IdString(f"\\{port}") for port in "ABY")
+    for module in design.modules_.values():
+        cells = list(module.cells_.values())
+        for cell in cells:
+            if cell.type.str() == "$alu" and not cell.getPort(ys.IdString("\\BI")).is_fully_const():
+                _trim(module, cell)
+        drivers = {
+            cell.getPort(y).as_wire().name.str(): cell
+            for cell in cells
+            if cell.type.str() in ("$add", "$sub", "$neg") and cell.getPort(y).is_wire()
+        }
+        for mux in (cell for cell in cells if cell.type.str() == "$mux"):
+            ways = [mux.getPort(port) for port in (a, b)]
+            found: list[Any] = [drivers.get(way.as_wire().name.str()) if way.is_wire() else None for way in ways]
+            kinds = [cell.type.str() if cell else "" for cell in found]
+            if sorted(kinds) == ["$add", "$sub"] and _opposite(found[kinds.index("$add")], found[kinds.index("$sub")]):
+                _merge(module, mux, found[kinds.index("$sub")], kinds[0] == "$sub")
+            elif kinds.count("$neg") == 1:
+                negation, other = found[kinds.index("$neg")], ways[1 - kinds.index("$neg")]
+                if _bits_of(negation.getPort(a)) == _bits_of(other):
+                    _merge(module, mux, negation, kinds[0] == "$neg")
+
+
+def _opposite(add: Any, subtract: Any) -> bool:
+    """Whether a sum and a difference are of the same operands."""
+    from pyosys import libyosys as ys
+
+    def operand(cell: Any, port: str) -> tuple[Any, ...]:
+        signed = cell.getParam(ys.IdString(f"\\{port}_SIGNED")).as_bool()
+        return signed, *_bits_of(cell.getPort(ys.IdString(f"\\{port}")))
+
+    sum_of = [operand(add, port) for port in "AB"]
+    return [operand(subtract, port) for port in "AB"] in (sum_of, sum_of[::-1])
+
+
+_ZERO = "State.S0"
+
+
+def _bits_of(signal: Any) -> tuple[Any, ...]:
+    """Name each bit of a signal, or give the value of a constant one."""
+    bits = signal.to_sigbit_vector()
+    return tuple((bit.wire.name.str(), bit.offset) if bit.is_wire() else str(bit.data) for bit in bits)
+
+
+def _merge(module: Any, mux: Any, operands: Any, subtract_low: bool) -> None:
+    """Replace a multiplexer by an ``$alu`` that subtracts where the select is low, or where it is high."""
+    from pyosys import libyosys as ys
+
+    def name(text: str) -> Any:
+        return ys.IdString(f"\\{text}")
+
+    def new(text: str) -> Any:
+        return module.uniquify(ys.IdString(f"$add_sub_{text}"))
+
+    negates = operands.type.str() == "$neg"
+    left = ys.SigSpec(ys.Const(0, 1)) if negates else operands.getPort(name("A"))
+    right = operands.getPort(name("A" if negates else "B"))
+    signs = {
+        "A": operands.getParam(name("A_SIGNED")),
+        "B": operands.getParam(name("A_SIGNED" if negates else "B_SIGNED")),
+    }
+    select, output = mux.getPort(name("S")), mux.getPort(name("Y"))
+    if subtract_low:
+        inverse = module.addWire(new("subtract"), 1)
+        module.addLogicNot(new("select"), select, ys.SigSpec(inverse))
+        select = ys.SigSpec(inverse)
+    alu = module.addCell(new("alu"), ys.IdString("$alu"))
+    values = {"A": left, "B": right, "BI": select, "CI": select, "Y": output}
+    values |= {port: ys.SigSpec(module.addWire(new(port), output.size())) for port in ("X", "CO")}
+    for port, signal in values.items():
+        alu.setPort(name(port), signal)
+    for port, sign in signs.items():
+        alu.setParam(name(f"{port}_SIGNED"), sign)
+    for port in ("A", "B", "Y"):
+        alu.setParam(name(f"{port}_WIDTH"), ys.Const(values[port].size(), 32))
+    module.remove(mux)
+
+
+def _trim(module: Any, alu: Any) -> None:
+    """Take the lowest bits out of a sum or difference where nothing is added, and nothing subtracted."""
+    from pyosys import libyosys as ys
+
+    left, right, output, *drop = (ys.IdString(f"\\{port}") for port in ("A", "B", "Y", "X", "CO"))
+    signals = {port: alu.getPort(port) for port in (left, right, output, *drop)}
+    most = min(signals[port].size() for port in (left, right, output)) - 1
+    low = next((place for place, bit in enumerate(_bits_of(signals[right])[:most]) if bit != _ZERO), most)
+    if low > 0:
+        module.connect(signals[output].extract(0, low), signals[left].extract(0, low))
+        for port, signal in signals.items():
+            alu.setPort(port, signal.extract(low, signal.size() - low))
+        for name, port in (("A", left), ("B", right), ("Y", output)):
+            alu.setParam(ys.IdString(f"\\{name}_WIDTH"), ys.Const(signals[port].size() - low, 32))
+
+
+def _small_memories(design: Any, arguments: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    for module in design.modules_.values():
+        for memory in module.memories.values():
+            if memory.width * memory.size < int(arguments[0]):
+                memory.set_bool_attribute(ys.IdString("\\fabtune_small"), True)
+
+
+def _last_initial(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    for module in design.modules_.values():
+        given: set[tuple[str, int]] = set()
+        for process in module.processes.values():  # the last of the source comes first
+            for rule in process.syncs:
+                if rule.type != ys.SyncType.STi:
+                    continue
+                actions = rule.actions  # a copy
+                for place in reversed(range(len(actions))):
+                    target = actions[place][0].to_sigbit_vector()
+                    bits = {(bit.wire.name.str(), bit.offset) for bit in target if bit.is_wire()}
+                    if bits & given:
+                        actions.pop(place)
+                    given |= bits
+                rule.actions = actions
+
+
+PASSES: dict[str, Callable[[Any, list[str]], None]] = {
+    ADD_SUB: _add_sub,
+    LAST_INITIAL: _last_initial,
+    SMALL_MEMORIES: _small_memories,
+}
+"""The passes, by name; each gets the design and its arguments."""

@@ -1,0 +1,202 @@
+"""What the flow does differently from Yosys's own, each on a design whose cost is known by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabtune.boards.estimate.estimate import Estimate, estimate_verilog
+from fabtune.golden.errors import UserError
+from fabtune.hw import synthesis_passes, yosys
+
+ADD_SUB = """
+module top(input s, input signed [15:0] a, b, output signed [15:0] y, output [15:0] z, output [16:0] w, output [7:0] v);
+  assign y = s ? a + b : a - b;
+  assign z = s ? -a : a;
+  assign w = s ? $unsigned(a) - $unsigned(b) : $unsigned(b) + $unsigned(a);
+  assign v = s ? a[7:0] - {b[4:0], 3'b0} : a[7:0] + {b[4:0], 3'b0};
+endmodule"""
+
+
+def estimate(folder: Path, source: str, **parameters: str) -> Estimate:
+    file = folder / "design.v"
+    file.write_text(source)
+    return estimate_verilog([file], "top", parameters)
+
+
+def test_a_sum_or_a_difference_is_one_chain(tmp_path: Path) -> None:
+    found = estimate(tmp_path, ADD_SUB)
+    assert found.resources["lut"] == 16 + 16 + 17 + 5, (
+        "one LUT a bit; nothing is added to the last one's three low bits"
+    )
+
+
+def test_the_chain_computes_what_the_source_says(tmp_path: Path) -> None:
+    (tmp_path / "design.v").write_text(ADD_SUB)
+    yosys.run(
+        [
+            "read_verilog design.v",
+            "rename top gate",
+            "proc",
+            "opt_clean",
+            synthesis_passes.ADD_SUB,
+            "select -assert-count 4 gate/t:$alu",
+            "opt_clean",
+            synthesis_passes.ADD_SUB,  # trims
+            "select -assert-count 1 gate/t:$alu r:Y_WIDTH=5 %i",
+            "read_verilog design.v",
+            "rename top gold",
+            "proc",
+            "miter -equiv -flatten gold gate miter",
+            "hierarchy -top miter",
+            "alumacc",
+            "sat -verify -prove trigger 0 miter",
+        ],
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("product", "dsps", "luts"),
+    [
+        ("a * b", 3, 0),  # the piece above bit 32 is not there
+        ("$signed({{32{a[31]}}, a}) * $signed({{32{b[31]}}, b})", 4, 0),
+        ("a * 3", 0, 31),
+        ("a * 7", 0, 31),
+        ("a[7:0] * b[7:0]", 0, 64),
+        ("a[7:0] * b[9:0]", 1, 0),
+        ("a[26:0] * b[16:0]", 2, 0),  # 28 bits with a sign
+    ],
+)
+def test_products(tmp_path: Path, product: str, dsps: int, luts: int) -> None:
+    width = 64 if "signed" in product or "26" in product else 32
+    source = f"module top(input [31:0] a, b, output [{width - 1}:0] y); assign y = {product}; endmodule"
+    found = estimate(tmp_path, source)
+    assert found.resources["dsp"] == dsps
+    assert found.resources["lut"] == pytest.approx(luts, abs=8 if luts else 0)
+
+
+@pytest.mark.parametrize(("asked", "dsps"), [("yes", 1), ("no", 0)])
+def test_where_a_source_asks_for_a_product(tmp_path: Path, asked: str, dsps: int) -> None:
+    width = 6 if asked == "yes" else 16
+    source = f"""
+        module top(input clk, input [{width - 1}:0] a, b, output reg [{2 * width - 1}:0] y);
+          (* use_dsp = "{asked}" *) reg [{2 * width - 1}:0] product;
+          always @(posedge clk) begin product <= a * b; y <= product; end
+        endmodule"""
+    assert estimate(tmp_path, source).resources["dsp"] == dsps
+
+
+def test_a_comparator_takes_half_a_lut_a_bit(tmp_path: Path) -> None:
+    source = "module top(input [31:0] a, b, output y); assign y = a < b; endmodule"
+    assert estimate(tmp_path, source).resources["lut"] == 16
+
+
+def test_the_multiplexers_of_a_slice(tmp_path: Path) -> None:
+    lines = "".join(f"{way}: y = d[{8 * way} +: 8];" for way in range(16))
+    source = f"""
+        module top(input [127:0] d, input [3:0] s, output reg [7:0] y);
+          always @* case (s) {lines} endcase
+        endmodule"""
+    found = estimate(tmp_path, source)
+    assert (found.raw["lut"], found.resources["lut"], found.logic_levels) == (40, 32, 1)
+
+
+MEMORY = """
+module top #(parameter WORDS = 512) (input clk, we, ce, input [15:0] wa, ra, input [31:0] d, output reg [31:0] q);
+  reg [31:0] m [0:WORDS-1];
+  reg [31:0] first;
+  always @(posedge clk) begin
+    if (we) m[wa] <= d;
+    first <= m[ra];
+    if (ce) q <= first;
+  end
+endmodule"""
+
+
+def test_the_register_behind_a_block_ram_is_its_own(tmp_path: Path) -> None:
+    found = estimate(tmp_path, MEMORY)
+    assert (found.resources["bram36"], found.resources["ff"], found.raw["ff"]) == (0.5, 0, 32)
+
+
+def test_a_parameter_of_the_top_module(tmp_path: Path) -> None:
+    assert estimate(tmp_path, MEMORY, WORDS="2048").resources["bram36"] == 2
+    with pytest.raises(UserError, match="WORD"):
+        estimate(tmp_path, MEMORY, WORD="2048")
+    with pytest.raises(UserError, match="no parameter"):
+        estimate(tmp_path, MEMORY, WORDS="2; shell ls")
+
+
+@pytest.mark.parametrize(("words", "brams"), [(256, 0.5), (16, 0)])
+def test_a_rom_with_a_registered_read(tmp_path: Path, words: int, brams: float) -> None:
+    source = f"""
+        module top(input clk, input [7:0] a, output reg [31:0] q);
+          reg [31:0] m [0:{words - 1}];
+          integer i;
+          initial for (i = 0; i < {words}; i = i + 1) m[i] = i * 32'h9E3779B1;
+          always @(posedge clk) q <= m[a];
+        endmodule"""
+    found = estimate(tmp_path, source).resources
+    assert (found["bram36"], found["ff"] == 0) == (brams, brams > 0)
+
+
+def test_a_register_does_not_move_behind_a_small_rom(tmp_path: Path) -> None:
+    source = """
+        module top(input clk, output [31:0] q);
+          reg [31:0] m [0:15];
+          reg [3:0] a;
+          integer i;
+          initial for (i = 0; i < 16; i = i + 1) m[i] = i * 32'h9E3779B1;
+          always @(posedge clk) a <= a + 1;
+          assign q = m[a];
+        endmodule"""
+    assert estimate(tmp_path, source).resources["ff"] == 4
+
+
+@pytest.mark.parametrize("stages", [3, 4])
+def test_a_short_shift_register(tmp_path: Path, stages: int) -> None:
+    source = f"""
+        module top(input clk, d, output q);
+          reg [{stages - 1}:0] r;
+          always @(posedge clk) r <= {{r[{stages - 2}:0], d}};
+          assign q = r[{stages - 1}];
+        endmodule"""
+    found = estimate(tmp_path, source).resources
+    assert (found["lut"], found["ff"]) == ((0, 3) if stages == 3 else (1, 1))
+
+
+def test_a_single_port_memory_with_asynchronous_reads(tmp_path: Path) -> None:
+    source = """
+        module top(input clk, we, input [9:0] a, input [7:0] d, output [7:0] q);
+          (* ram_style = "distributed" *) reg [7:0] m [0:1023];
+          always @(posedge clk) if (we) m[a] <= d;
+          assign q = m[a];
+        endmodule"""
+    found = estimate(tmp_path, source)
+    assert found.raw["RAM512X1S"] == 16
+    assert found.resources["lut"] == pytest.approx(16 * 8, abs=10), "64 bits a LUT, and a choice of two"
+
+
+def test_tristate_ports(tmp_path: Path) -> None:
+    source = """
+        module top(input clk, oe, d, inout p, output reg q, output [3:0] z);
+          assign p = oe ? d : 1'bz;
+          assign z = oe ? {4{d}} : 4'bz;
+          always @(posedge clk) q <= p;
+        endmodule"""
+    found = estimate(tmp_path, source)
+    assert (found.raw["OBUFT"], found.resources["ff"]) == (5, 1)
+
+
+def test_one_counter_in_two_initial_loops(tmp_path: Path) -> None:
+    source = """
+        module top(input clk, input [3:0] a, output reg [7:0] q);
+          reg [7:0] m [0:15];
+          reg [7:0] c;
+          integer i;
+          initial begin c = 0; for (i = 0; i < 16; i = i + 1) m[i] = 3 * i; end
+          initial for (i = 0; i < 8; i = i + 1) c[i] = 1'b1;
+          always @(posedge clk) q <= m[a] + c;
+        endmodule"""
+    assert estimate(tmp_path, source).resources["ff"] == 8
