@@ -131,7 +131,7 @@ def from_text(verilog: str, top: str) -> Synthesis:
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         folder = Path(name)
         (folder / "design.v").write_text(verilog, encoding="utf-8")
-        return _synthesise(["read_verilog design.v"], top, "the Verilog", folder)
+        return _synthesise(["read_verilog -sv design.v"], top, "the Verilog", folder)
 
 
 def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Synthesis:
@@ -142,6 +142,7 @@ def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str
         if not file.is_file():
             raise UserError(f"no file {str(file)!r}: give the path of a Verilog file")
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
-        # -defer: a module without parameter defaults can only be built once its parent names them.
-        reads = [f'read_verilog -sv -defer "{file.resolve()}"' for file in sources]
+        # a module gets parameters of its top only if it is built then, not when it is read
+        defer = "-defer " if parameters else ""
+        reads = [f'read_verilog -sv {defer}"{file.resolve()}"' for file in sources]
         return _synthesise(reads, top, ", ".join(file.name for file in sources), Path(name), parameters)

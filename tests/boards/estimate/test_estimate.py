@@ -11,7 +11,6 @@ from amaranth.hdl import Module, Signal
 from fabtune.boards.estimate import estimate as estimate_module
 from fabtune.boards.estimate.estimate import (
     Estimate,
-    estimate_emitted,
     estimate_rtlil,
     estimate_spec,
     estimate_synthesis,
@@ -20,6 +19,7 @@ from fabtune.boards.estimate.estimate import (
 from fabtune.boards.estimate.netlist import Bit, Cell, Netlist, Synthesis
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
+from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.hw.nn.interfaces import CutRows
 from fabtune.hw.verilog import emit
@@ -215,6 +215,24 @@ def test_a_block_of_our_own() -> None:
     assert spec.n * spec.bits <= found["ff"] < 2 * spec.n * spec.bits
     assert found["lut"] > 0
     assert (found["bram36"], found["uram"], found["dsp"]) == (0, 0, 0)
+
+
+QUICK = ("urng", "softmax")
+CORES = {
+    "instantft": {"network": "digits", "lanes": 16},
+    "zotrain": {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "lanes": 16},
+}
+"""Settings of whole cores that take a minute."""
+
+
+@pytest.mark.parametrize(
+    "block", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BLOCKS]
+)
+def test_a_block_and_its_verilog_have_one_estimate(tmp_path: Path, block: str) -> None:
+    spec = BLOCKS[block](**CORES.get(block, {}))
+    file = tmp_path / f"{block}.v"
+    file.write_text(emit(spec).verilog)
+    assert estimate_verilog([file], block) == estimate_spec(spec)
 
 
 def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
