@@ -60,7 +60,7 @@ def _explain(failure: YosysError, top: str, sources: str) -> UserError:
     if f"Module `{top}' not found" in error:
         declared = ", ".join(sorted(set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))))
         return UserError(f"no module {top!r} in {sources}: choose one of {declared or '(none there)'}")
-    if unknown := re.search(r"(?:[Pp]arameter|does not have a parameter named) [`'\"]?\\?(\w+)", error):
+    if unknown := re.search(r"Can't find object for defparam `(\w+)`", error):
         return UserError(f"{top!r} has no parameter {unknown[1]!r}")
     if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
         name, where = missing.groups()
@@ -101,18 +101,28 @@ def _parse(text: str, top: str) -> Netlist:
     )
 
 
+def _value(name: str, text: str) -> str:
+    """Write a parameter's value as Yosys reads one: a Verilog number, or a string as the number that it is."""
+    if re.fullmatch(r"[A-Za-z_]\w*", name):
+        if re.fullmatch(r"\d+|\d*'s?[bodhBODH][0-9a-fA-F_]+", text):
+            return text
+        if re.fullmatch(r"-\d+", text):
+            return f"32'h{int(text) % 2**32:X}"
+        if re.fullmatch(r'"[ -~]+"', text):
+            return f"{8 * (len(text) - 2)}'h{text[1:-1].encode().hex()}"
+    raise UserError(f"{name}={text} is no parameter: give NAME=NUMBER, or a string in quotes")
+
+
 def _synthesise(
     reads: Sequence[str], top: str, sources: str, folder: Path, parameters: Mapping[str, str] | None = None
 ) -> Synthesis:
-    for name, value in (parameters or {}).items():
-        if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"""-?[\w']+|"[^"\\]*\"""", value):
-            raise UserError(f"{name}={value} is no parameter: give NAME=NUMBER, or a string in quotes")
+    values = {name: _value(name, text) for name, text in (parameters or {}).items()}
     if not re.fullmatch(r"[A-Za-z_][\w$.]*", top):
         raise UserError(f"{top!r} is not a module name: give the plain name of the top module")
     for name, text in files().items():
         (folder / name).write_text(text, encoding="utf-8")
     try:
-        yosys.run(flow(reads, top, parameters), folder)
+        yosys.run(flow(reads, top, values), folder)
     except YosysError as failure:
         raise _explain(failure, top, sources) from failure
     return Synthesis(*(_parse((folder / name).read_text(encoding="utf-8"), top) for name in (NETLIST, PATHS)))

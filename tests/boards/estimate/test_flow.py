@@ -128,6 +128,17 @@ def test_a_parameter_of_the_top_module(tmp_path: Path) -> None:
         estimate(tmp_path, MEMORY, WORDS="2; shell ls")
 
 
+def test_parameters_that_are_a_string_and_a_negative_number(tmp_path: Path) -> None:
+    source = """
+        module top #(parameter KIND = "xor", parameter signed [31:0] LOW = 5)(input [7:0] a, b, output [7:0] y);
+          wire [7:0] both = KIND == "add up" ? a + b : a ^ b;
+          assign y = LOW < 0 ? both : 0;
+        endmodule"""
+    assert estimate(tmp_path, source).resources["lut"] == 0
+    assert estimate(tmp_path, source, LOW="-1").raw.get("CARRY4", 0) == 0
+    assert estimate(tmp_path, source, LOW="-1", KIND='"add up"').raw["CARRY4"] == 2
+
+
 @pytest.mark.parametrize(("words", "brams"), [(256, 0.5), (16, 0)])
 def test_a_rom_with_a_registered_read(tmp_path: Path, words: int, brams: float) -> None:
     source = f"""
