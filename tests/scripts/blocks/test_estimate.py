@@ -44,7 +44,7 @@ MISTAKES = {
     "estimate --verilog x.v": "--verilog needs --top NAME",
     "estimate --verilog x.v --top a": "no file 'x.v'",
     "estimate urng --board foo": "foo",
-    "estimate urng --top a": "--top belongs to --verilog",
+    "estimate urng --top a": "--top and --parameter belong to --verilog",
 }
 
 
