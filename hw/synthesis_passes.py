@@ -124,15 +124,14 @@ def _last_initial(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
     for module in design.modules_.values():
-        given: set[tuple[str, int]] = set()
+        given: set[Any] = set()
         for process in module.processes.values():  # the last of the source comes first
             for rule in process.syncs:
                 if rule.type != ys.SyncType.STi:
                     continue
                 actions = rule.actions  # a copy
                 for place in reversed(range(len(actions))):
-                    target = actions[place][0].to_sigbit_vector()
-                    bits = {(bit.wire.name.str(), bit.offset) for bit in target if bit.is_wire()}
+                    bits = set(_bits_of(actions[place][0]))
                     if bits & given:
                         actions.pop(place)
                     given |= bits

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SHARE = 0.8
-"""Part of the published designs whose count is within the interval."""
-
 RATIO: Mapping[str, tuple[float, float]] = {"lut": (0.85, 1.45), "ff": (0.99, 1.1)}
-"""Published count over estimate: least and most, by resource, of the held-out designs of docs/estimate.md."""
+"""Published count over estimate: least and most, by resource, of four of five held-out designs of docs/estimate.md."""
 
 
 def interval(resource: str, count: float) -> tuple[int, int] | None:

@@ -130,18 +130,18 @@ def _synthesise(
 
 def from_rtlil(rtlil: str, top: str) -> Synthesis:
     """Synthesise RTLIL text, as Amaranth's ``rtlil.convert`` gives it."""
-    with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
-        folder = Path(name)
-        (folder / "design.il").write_text(rtlil, encoding="utf-8")
-        return _synthesise(["read_rtlil design.il"], top, "the RTLIL", folder)
+    return _from_text(rtlil, "read_rtlil", top, "the RTLIL")
 
 
 def from_text(verilog: str, top: str) -> Synthesis:
     """Synthesise Verilog text of modules without parameters, as `emit` gives it."""
+    return _from_text(verilog, "read_verilog -sv", top, "the Verilog")
+
+
+def _from_text(text: str, read: str, top: str, sources: str) -> Synthesis:
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
-        folder = Path(name)
-        (folder / "design.v").write_text(verilog, encoding="utf-8")
-        return _synthesise(["read_verilog -sv design.v"], top, "the Verilog", folder)
+        (Path(name) / "design").write_text(text, encoding="utf-8")
+        return _synthesise([f"{read} design"], top, sources, Path(name))
 
 
 def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Synthesis:
