@@ -13,6 +13,12 @@ Yosys stops where they differ.
 SMALL_MEMORIES = "small_memories"
 """Pass: give memories of fewer bits than the number that follows an attribute ``fabtune_small``."""
 
+WHOLE_OPERANDS = "whole_operands"
+"""Pass: make one register again of a product's operand of which some bits have got a synchronous reset of their own.
+
+A DSP takes an operand's register whole or not at all.
+"""
+
 
 def _add_sub(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
@@ -138,9 +144,75 @@ def _last_initial(design: Any, _: list[str]) -> None:
                 rule.actions = actions
 
 
+_WITHOUT_RESET = {"$dff": "$dff", "$dffe": "$dffe", "$sdff": "$dff", "$sdffce": "$dffe"}
+"""Registers, and what each is when its reset is a multiplexer in front of it, without a change of priority."""
+
+
+def _whole_operands(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    for module in design.modules_.values():
+        cells = list(module.cells_.values())
+        registers = [cell for cell in cells if cell.type.str() in _WITHOUT_RESET]
+        driver = {bit: one for one in registers for bit in _bits_of(one.getPort(ys.IdString("\\Q")))}
+        for product in (cell for cell in cells if cell.type.str() == "$mul"):
+            for port in (ys.IdString("\\A"), ys.IdString("\\B")):
+                parts = {one.name.str(): one for bit in _bits_of(product.getPort(port)) if (one := driver.get(bit))}
+                if len({_clocking(one) for one in parts.values()}) == 1 < len(parts):
+                    whole = _join(module, list(parts.values()))
+                    driver |= dict.fromkeys(_bits_of(whole.getPort(ys.IdString("\\Q"))), whole)
+
+
+def _clocking(register: Any) -> tuple[Any, ...]:
+    """Name kind, clock and enable of a register without its reset."""
+    from pyosys import libyosys as ys
+
+    kind = _WITHOUT_RESET[register.type.str()]
+    signals = ("CLK", "EN") if kind == "$dffe" else ("CLK",)
+    return kind, *(
+        (_bits_of(register.getPort(ys.IdString(f"\\{name}"))), _high(register, name)) for name in signals
+    )
+
+
+def _high(register: Any, name: str) -> bool:
+    from pyosys import libyosys as ys
+
+    active: bool = register.getParam(ys.IdString(f"\\{name}_POLARITY")).as_bool()
+    return active
+
+
+def _join(module: Any, parts: list[Any]) -> Any:
+    """Replace registers of one clock and enable by one, with the resets in front of it."""
+    from pyosys import libyosys as ys
+
+    data, output, reset = (ys.IdString(f"\\{port}") for port in ("D", "Q", "SRST"))
+    inputs, outputs = ys.SigSpec(), ys.SigSpec()
+    for part in parts:
+        given = part.getPort(data)
+        if part.type.str().startswith("$sdff"):
+            value = ys.SigSpec(part.getParam(ys.IdString("\\SRST_VALUE")))
+            ways = (given, value) if _high(part, "SRST") else (value, given)
+            given = ys.SigSpec(module.addWire(module.uniquify(ys.IdString("$whole_operand")), given.size()))
+            module.addMux(module.uniquify(ys.IdString("$whole_operand_reset")), *ways, part.getPort(reset), given)
+        inputs.append(given)
+        outputs.append(part.getPort(output))
+    kind, *signals = _clocking(parts[0])
+    whole = module.addCell(module.uniquify(ys.IdString("$whole_operand_register")), ys.IdString(kind))
+    for name in ("CLK", "EN")[: len(signals)]:
+        whole.setPort(ys.IdString(f"\\{name}"), parts[0].getPort(ys.IdString(f"\\{name}")))
+        whole.setParam(ys.IdString(f"\\{name}_POLARITY"), ys.Const(_high(parts[0], name), 1))
+    whole.setPort(data, inputs)
+    whole.setPort(output, outputs)
+    whole.setParam(ys.IdString("\\WIDTH"), ys.Const(outputs.size(), 32))
+    for part in parts:
+        module.remove(part)
+    return whole
+
+
 PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     ADD_SUB: _add_sub,
     LAST_INITIAL: _last_initial,
     SMALL_MEMORIES: _small_memories,
+    WHOLE_OPERANDS: _whole_operands,
 }
 """The passes, by name; each gets the design and its arguments."""

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import gc
 import importlib
+import itertools
 import json
 import pickle
 import re
@@ -168,11 +169,7 @@ def _module_name(spec: Spec, top: str | None) -> str:
 
 
 def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
-    """Write Verilog with Yosys, and put into it what Yosys has no pass for: the place of initial values.
-
-    Yosys gives a register its initial value in its declaration, and Verilator warns of such a value where a process
-    changes it. The one regular expression here moves each into an ``initial`` statement.
-    """
+    """Write Verilog with Yosys, and put into it what Yosys has no pass for: the place of initial values."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(text, encoding="utf-8")
@@ -211,6 +208,37 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
             folder,
         )
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
-    body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    body = _zero_rams(_initial_statements(body))
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"
+
+
+def _initial_statements(body: str) -> str:
+    """Move the initial value of each register from its declaration into an ``initial`` statement.
+
+    Verilator warns of a value in a declaration where a process changes it.
+    """
+    return re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+
+
+def _zero_rams(body: str) -> str:
+    """Tell simulators that a RAM without contents is zero: they would read unknown values from it.
+
+    Synthesis need not know. An UltraRAM is left out, in case a tool does not define the standard's macro: it takes no
+    contents, not even these.
+    """
+    with_contents = set(re.findall(r"^    (\S+?) *\[\d+\] = ", body, flags=re.MULTILINE))
+    numbers = itertools.count()
+
+    def declared(found: re.Match[str]) -> str:
+        ultra, width, name, last = found.groups()
+        if ultra or name in with_contents:
+            return found[0]
+        words, zero = int(last) + 1, f"{int(width or 0) + 1}'h0"
+        return (
+            f"{found[0]}\n`ifndef SYNTHESIS\n  initial begin : ram_{next(numbers)}_is_zero\n    integer word;\n"
+            f"    for (word = 0; word < {words}; word = word + 1) {name} [word] = {zero};\n  end\n`endif"
+        )
+
+    ram = r'^(  \(\* ram_style = "ultra" \*\)\n)?  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$'
+    return re.sub(ram, declared, body, flags=re.MULTILINE)

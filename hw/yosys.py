@@ -30,10 +30,10 @@ OPEN_PRODUCTS = "open_products"
 What one gives becomes an input, and its operands outputs.
 """
 NO_ZERO_CONTENTS = "no_zero_contents"
-"""Pass: leave out initial contents of a large RAM that are zero: thousands of lines, which take Yosys minutes to read.
+"""Pass: leave out initial contents of a RAM that are zero, as it is after configuration.
 
-A RAM is zero after configuration, and an UltraRAM can have no other contents. A small one keeps its zeros, for
-simulators that know unknown values: a lane without an input multiplies what it reads by zero.
+They are a line for each word: thousands, which take Yosys longer to read than the rest of a core. An UltraRAM can have
+no other contents.
 """
 UNUSED_BITS = "unused_bits"
 """Pass: connect the bits of the top module's wires that nothing reads to a wire called ``unused``.
@@ -62,7 +62,7 @@ class YosysError(UserError):
         self.log = log
 
 
-def run(commands: Iterable[str], folder: Path) -> None:
+def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]] = ()) -> None:
     """Run Yosys commands in order.
 
     Parameters
@@ -71,20 +71,24 @@ def run(commands: Iterable[str], folder: Path) -> None:
         Commands of Yosys, and passes of this module and of `synthesis_passes`, with their arguments.
     folder : Path
         Working directory, in which the commands read and write files.
+    branches : iterable of iterable of str, optional
+        More commands: each branch goes on from the design that `commands` leave, at the same time as the others.
 
     Raises
     ------
     YosysError
         If one of them fails.
     """
-    commands, script = list(commands), folder / "commands.ys"
-    script.write_text("\n".join(commands) + "\n", encoding="utf-8")
+    scripts = [list(commands), *map(list, branches)]
+    names = [f"commands{number}.ys" for number in range(len(scripts))]
+    for name, script in zip(names, scripts, strict=True):
+        (folder / name).write_text("\n".join(script) + "\n", encoding="utf-8")
     # its own scratch folders go with the folder, even where it is ended
     env = os.environ | {"TMPDIR": str(folder.resolve())}
-    done = processes.run([sys.executable, "-P", "-m", __name__, script.name], folder, env)
+    done = processes.run([sys.executable, "-P", "-m", __name__, *names], folder, env)
     if done.returncode:
         raise YosysError(done.stdout + done.stderr)
-    _refuse_cut_off(folder, commands)
+    _refuse_cut_off(folder, [command for script in scripts for command in script])
 
 
 def _refuse_cut_off(folder: Path, commands: list[str]) -> None:
@@ -104,8 +108,6 @@ _ENDS = {
 """Last bytes of a whole file, which are nowhere else in it, by command."""
 
 
-_LARGE_RAM = 2**16
-"""Bits of a RAM from which `NO_ZERO_CONTENTS` applies."""
 _WIDE_AS_RESULT = ("$add", "$sub", "$and", "$or", "$xor")
 _WIDE_AS_OPERANDS = ("$lt", "$le", "$gt", "$ge", "$eq", "$ne")
 _SHIFTS = ("$shr", "$shift")
@@ -268,12 +270,9 @@ def _no_zero_contents(design: Any, _: list[str]) -> None:
     memory, data = ys.IdString("\\MEMID"), ys.IdString("\\DATA")
     for module in design.modules_.values():
         cells = list(module.cells_.values())
-        large = {one.name.str() for one in module.memories.values() if one.width * one.size >= _LARGE_RAM}
         written = {cell.getParam(memory).decode_string() for cell in cells if cell.type.str().startswith("$memwr")}
         for cell in cells:
-            contents = (
-                cell.type.str().startswith("$meminit") and cell.getParam(memory).decode_string() in written & large
-            )
+            contents = cell.type.str().startswith("$meminit") and cell.getParam(memory).decode_string() in written
             if contents and cell.getPort(data).is_fully_zero():
                 module.remove(cell)
 
@@ -316,11 +315,25 @@ _OWN: dict[str, Callable[[Any, list[str]], None]] = {
 } | synthesis_passes.PASSES
 
 
-def _main(script: str) -> None:
+def _main(script: str, branches: list[str]) -> int:
     from pyosys import libyosys as ys
 
     design = ys.Design()
-    for line in Path(script).read_text().splitlines():
+    _run_script(design, script)
+    children = []
+    for branch in branches:
+        child = os.fork()
+        if not child:
+            _run_script(design, branch)
+            return 0
+        children.append(child)
+    return max((os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children), default=0)
+
+
+def _run_script(design: Any, script: str) -> None:
+    from pyosys import libyosys as ys
+
+    for line in Path(script).read_text(encoding="utf-8").splitlines():
         name, *arguments = line.split()
         if name in _OWN:
             _OWN[name](design, arguments)
@@ -329,4 +342,4 @@ def _main(script: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    sys.exit(_main(sys.argv[1], sys.argv[2:]))

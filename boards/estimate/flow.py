@@ -42,7 +42,7 @@ _FOR_DEPTH = "strash;dch;if,-K,6"
 
 def files() -> Mapping[str, str]:
     """Write the files that the commands of `flow` read, by name."""
-    maps = {file.name: file.read_text(encoding="utf-8") for file in sorted(_MAPS.glob("*.v"))}
+    maps = {file.name: file.read_text(encoding="utf-8") for file in sorted(_MAPS.glob("*.v*"))}
     package = importlib.util.find_spec("pyosys")
     if not package or not package.origin:
         return maps  # `hw.yosys` refuses
@@ -58,7 +58,7 @@ def files() -> Mapping[str, str]:
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
-    """List the commands that read a design, synthesise it and write `NETLIST`.
+    """List the commands that read a design and synthesise it, up to `MAPPINGS`.
 
     Parameters
     ----------
@@ -80,12 +80,6 @@ def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = 
         *_multipliers(),
         *_memories(),
         *_logic(),
-        "design -save unmapped",
-        *_map(_FOR_DEPTH),
-        f"write_json {PATHS}",
-        "design -load unmapped",
-        *_map(_FOR_AREA),
-        f"write_json {NETLIST}",
     ]
 
 
@@ -122,6 +116,7 @@ def _prepare() -> list[str]:
         "opt_clean",
         "pmux2shiftx",
         "clean",
+        synthesis_passes.WHOLE_OPERANDS,
     ]
 
 
@@ -172,7 +167,7 @@ def _memories() -> list[str]:
         f"techmap -map +/cmp2lcu.v -D LUT_WIDTH={_COMPARED_INPUTS}",
         "alumacc",
         "share",
-        "opt",
+        "opt -nosdff",
         "memory -nomap",
         "opt_clean",
         f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
@@ -211,3 +206,10 @@ def _map(script: str) -> list[str]:
         "hierarchy -check",
         "blackbox =A:whitebox",
     ]
+
+
+MAPPINGS = (
+    [*_map(_FOR_AREA), f"write_json {NETLIST}"],
+    [*_map(_FOR_DEPTH), f"write_json {PATHS}"],
+)
+"""Commands that map what `flow` leaves, and write it."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...golden.errors import UserError
 from ...hw import yosys
 from ...hw.yosys import YosysError
-from .flow import NETLIST, PATHS, files, flow
+from .flow import MAPPINGS, NETLIST, PATHS, files, flow
 
 Bit = int | str
 """A net number, or the constant ``"0"``, ``"1"``, ``"x"`` or ``"z"``."""
@@ -122,7 +122,7 @@ def _synthesise(
     for name, text in files().items():
         (folder / name).write_text(text, encoding="utf-8")
     try:
-        yosys.run(flow(reads, top, values), folder)
+        yosys.run(flow(reads, top, values), folder, MAPPINGS)
     except YosysError as failure:
         raise _explain(failure, top, sources) from failure
     return Synthesis(*(_parse((folder / name).read_text(encoding="utf-8"), top) for name in (NETLIST, PATHS)))

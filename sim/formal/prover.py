@@ -26,11 +26,10 @@ DEPTH = 8
 """Steps of the induction that is tried before reachability."""
 DEEP = 200
 """Cycles up to which a counterexample is looked for where no proof is found."""
-_REDUCE = ("strash", "scleanup", "scorr")
-"""Leave out what a rule does not depend on, and merge registers that are equal by induction.
-
-Sometimes that leaves nothing to prove.
-"""
+_CONE = ("strash", "scleanup")
+"""Leave out what a rule does not depend on."""
+_MERGE = ("scorr",)
+"""Merge registers that are equal by induction; sometimes that leaves nothing to prove."""
 _SHORT = {"pdr": 40, "pdr -t": 80}
 """Seconds for which each search for an invariant is tried at first."""
 TOP = "checked"
@@ -205,7 +204,10 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     def proof(status: Literal["proved", "broken", "open"], engine: str, cycles: int = 0) -> Proof:
         return Proof(rule, status, engine, time.monotonic() - start, cycles)
 
-    run_abc(folder, ["read_aiger model.aig", "fold", f"cone -O {output}", *_REDUCE, f"write_aiger {reduced}"])
+    cone = ["read_aiger model.aig", "fold", f"cone -O {output}", *_CONE]
+    run_abc(folder, [*cone, *_MERGE, f"write_aiger {reduced}"], seconds)
+    if not reduced.exists():  # the registers of two copies of a large block take longer
+        run_abc(folder, [*cone, f"write_aiger {reduced}"])
     if not reduced.exists():
         raise UserError(f"yosys-abc could not read the model of rule {rule}")
     if _constant(reduced.read_bytes()):

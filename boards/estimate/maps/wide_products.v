@@ -1,4 +1,5 @@
 // Multipliers that do not fit one DSP, and those by a constant, before products.v.
+`include "combinational_dsp.vh"
 
 // A constant with one or two ones, or one run of ones, is an adder: Vivado spends no DSP on it.
 (* techmap_celltype = "$mul" *)
@@ -133,9 +134,7 @@ module wide_product (A, B, Y);
         else
           assign before = 48'b0;
         DSP48E1 #(
-          .ACASCREG(0), .ADREG(0), .A_INPUT("DIRECT"), .ALUMODEREG(0), .AREG(0), .BCASCREG(0), .B_INPUT("DIRECT"),
-          .BREG(0), .CARRYINREG(0), .CARRYINSELREG(0), .CREG(0), .DREG(0), .INMODEREG(0), .MREG(0), .OPMODEREG(0),
-          .PREG(0), .USE_MULT("MULTIPLY"), .USE_SIMD("ONE48"), .USE_DPORT("FALSE")
+          `COMBINATIONAL_DSP
         ) dsp (
           .A({{3{px[26]}}, px}), .B(py), .C(48'b0), .D(25'b0), .CARRYIN(1'b0), .P(p), .PCIN(before),
           .PCOUT(cascade[k*NX + i]), .OPMODE(i > FIRST ? 7'b0010101 : k > 0 ? 7'b1010101 : 7'b0000101),
