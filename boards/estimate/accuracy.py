@@ -1,4 +1,4 @@
-"""How far an estimate is from Vivado's count."""
+"""How far an estimate is from what Vivado gives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Mapping
 RATIO: Mapping[str, tuple[float, float]] = {"lut": (0.85, 1.45), "ff": (0.99, 1.1)}
 """Published count over estimate: least and most, by resource, of four of five held-out designs of docs/estimate.md."""
 
+PATH_SPREAD = 1.5
+"""Factor by which the delay of a path is off, up or down, as a geometric standard deviation: see docs/estimate.md."""
+
 
 def interval(resource: str, count: float) -> tuple[int, int] | None:
     """Give the counts between which four of five designs are, or None where no published figures were compared."""
@@ -14,3 +17,8 @@ def interval(resource: str, count: float) -> tuple[int, int] | None:
         return None
     low, high = RATIO[resource]
     return round(low * count), round(high * count)
+
+
+def path_interval(ns: float) -> tuple[float, float]:
+    """Give the delays between which about two of three published designs are."""
+    return round(ns / PATH_SPREAD, 2), round(ns * PATH_SPREAD, 2)

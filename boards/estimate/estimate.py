@@ -21,6 +21,7 @@ from ...hw.verilog import Emitted, emit
 from . import packing, paths
 from .flow import files
 from .netlist import Bit, Cell, Netlist, Synthesis, from_rtlil, from_text, from_verilog
+from .paths import TimingPath
 from .primitives import (
     BLOCK_RAMS,
     CARRIES,
@@ -54,12 +55,15 @@ class Estimate:
         Most LUTs on any path between registers, memories and ports.
     carry_cells : int
         Most CARRY8 cells on any such path.
+    slowest : TimingPath
+        The slowest of them by a model of delays.
     """
 
     resources: dict[str, float]
     raw: dict[str, int]
     logic_levels: int
     carry_cells: int
+    slowest: TimingPath
 
 
 def estimate_spec(spec: Spec, device: Device | None = None) -> Estimate:
@@ -90,7 +94,8 @@ def _cached(top: str, text: str, synthesise: Callable[[str, str], Synthesis]) ->
     def make(entry: Path) -> None:
         entry.write_text(json.dumps(asdict(estimate_synthesis(synthesise(text, top)))))
 
-    return Estimate(**json.loads(cached("estimates", f"{top}-{key}.json", make).read_text()))
+    found = json.loads(cached("estimates", f"{top}-{key}.json", make).read_text())
+    return Estimate(**found | {"slowest": TimingPath(**found["slowest"])})
 
 
 def estimate_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Estimate:
@@ -145,8 +150,8 @@ def count_resources(netlist: Netlist) -> tuple[dict[str, float], dict[str, int]]
     return resources, {"lut": raw_luts, "ff": flip_flops, **dict(sorted(counts.items()))}
 
 
-def longest_paths(netlist: Netlist) -> tuple[int, int]:
-    """Find most LUTs, and most CARRY8 cells, on any path."""
+def longest_paths(netlist: Netlist) -> tuple[int, int, TimingPath]:
+    """Find most LUTs and most CARRY8 cells on any path, and the slowest path."""
     sinks = _sinks(netlist)
     return paths.longest(netlist, _absorbed(netlist, sinks) | _in_slice_muxes(netlist, sinks)[0])
 

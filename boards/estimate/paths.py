@@ -1,16 +1,47 @@
-"""The longest combinational paths of a netlist, in LUTs and in CARRY8 cells."""
+"""The longest combinational paths of a netlist: in LUTs, in CARRY8 cells, and in nanoseconds of a delay model."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...golden.errors import UserError
+from . import delays
 from .netlist import Bit, Cell, Netlist
-from .primitives import CARRIES, DSPS, LUT_INPUTS, LUT_MEMORIES, WIDE_MUXES
+from .primitives import CARRIES, DSPS, FLIP_FLOPS, LUT_INPUTS, LUT_MEMORIES, WIDE_MUXES
 
-Source = tuple[Bit, int, int]
-"""A bit that an output depends on, with the LUTs and the CARRY8 cells in between."""
+
+@dataclass(frozen=True)
+class TimingPath:
+    """The slowest path by the delay model, from a register, memory or port to another.
+
+    Attributes
+    ----------
+    ns : float
+        Clock-to-output, cells, nets and setup.
+    start, end : str
+        Names of the net that starts it, and of the net or cell that takes it.
+    through : dict of str to int
+        Cells on the way, by kind: exactly ``LUT`` (LUT memories included), ``MUXF``, ``CARRY8`` and ``DSP``.
+    """
+
+    ns: float
+    start: str
+    end: str
+    through: dict[str, int]
+
+
+class Source(NamedTuple):
+    """A bit that an output depends on, and what is in between."""
+
+    bit: Bit
+    luts: int = 0
+    carries: int = 0
+    delay: int = 0
+    wired: bool = False
+    """Whether a wire of the slice or the column leads here, instead of a net of the fabric."""
 
 
 def _memory_address(cell: Cell, output: str) -> list[Bit]:
@@ -22,18 +53,18 @@ def _memory_address(cell: Cell, output: str) -> list[Bit]:
     return [bit for port, bits in cell.inputs.items() if port.startswith(prefix) for bit in bits]
 
 
-def _dsp_unregistered(cell: Cell) -> list[Bit]:
-    """Find the data inputs of a DSP without an output register that reach its output in the same cycle."""
-
-    def stages(name: str) -> int:
-        return int(cell.parameters.get(name, "1"), 2)
-
-    if stages("PREG"):
-        return []
-    open_ports = {"PCIN"} | {port for port in ("C", "CARRYIN") if not stages(f"{port}REG")}
-    if not stages("MREG"):
-        open_ports |= {port for port in ("A", "B", "D") if not stages(f"{port}REG")} | {"ACIN", "BCIN"}
-    return [bit for port in sorted(open_ports) for bit in cell.inputs.get(port, ())]
+def _dsp_sources(cell: Cell) -> Iterator[Source]:
+    """Find the inputs of a DSP without an output register that reach its output in the same cycle."""
+    if delays.dsp_stages(cell, "P"):
+        return
+    open_ports = dict.fromkeys((port for port in ("C", "CARRYIN") if not delays.dsp_stages(cell, port)), delays.DSP_SUM)
+    open_ports["PCIN"] = delays.DSP_SUM
+    if not delays.dsp_stages(cell, "M"):
+        open_ports |= dict.fromkeys((p for p in ("A", "B", "D") if not delays.dsp_stages(cell, p)), delays.DSP_PRODUCT)
+        open_ports |= dict.fromkeys(("ACIN", "BCIN"), delays.DSP_PRODUCT)
+    for port, delay in sorted(open_ports.items()):
+        for bit in cell.inputs.get(port, ()):
+            yield Source(bit, delay=delay, wired=port.endswith("CIN"))
 
 
 def _carry_position(carries: Sequence[Cell]) -> dict[str, int]:
@@ -55,13 +86,17 @@ def _carry_position(carries: Sequence[Cell]) -> dict[str, int]:
 
 def _carry_arcs(cell: Cell, place: int) -> Iterator[tuple[int, list[Source]]]:
     shared = cell.kind == "CARRY4" and place % 2 == 1
-    entry: list[Source] = [(bit, 0, 0 if shared else 1) for bit in cell.inputs.get("CI", ())]
-    entry += [(bit, 0, 1) for bit in cell.inputs.get("CYINIT", ()) + cell.inputs.get("CI_TOP", ())]
+    through = delays.CARRY if cell.kind == "CARRY4" else 2 * delays.CARRY
+    chain = [Source(bit, carries=0 if shared else 1, delay=through, wired=True) for bit in cell.inputs.get("CI", ())]
+    other = cell.inputs.get("CYINIT", ()) + cell.inputs.get("CI_TOP", ())
+    entry = chain + [Source(bit, carries=1, delay=delays.CARRY_ENTRY) for bit in other]
     select, data, sums, carries = ((cell.inputs | cell.outputs).get(port, ()) for port in ("S", "DI", "O", "CO"))
     for bit in range(8):
-        own: list[Source] = [(source, 0, 1) for source in select[bit : bit + 1]]
-        yield from ((net, entry + own) for net in sums[bit : bit + 1] if isinstance(net, int))
-        entry = entry + own + [(source, 0, 1) for source in data[bit : bit + 1]]
+        # the LUT in front of it is in the same slice
+        own = [Source(source, carries=1, delay=delays.CARRY_ENTRY, wired=True) for source in select[bit : bit + 1]]
+        total = [source._replace(delay=max(source.delay, delays.CARRY_SUM)) for source in entry] + own
+        yield from ((net, total) for net in sums[bit : bit + 1] if isinstance(net, int))
+        entry = entry + own + [Source(b, carries=1, delay=delays.CARRY_ENTRY) for b in data[bit : bit + 1]]
         yield from ((net, entry) for net in carries[bit : bit + 1] if isinstance(net, int))
 
 
@@ -69,16 +104,21 @@ def _arcs(cell: Cell, place: int, absorbed: bool) -> Iterator[tuple[int, list[So
     if cell.kind in CARRIES:
         yield from _carry_arcs(cell, place)
         return
-    sources: list[Source]
     for port, nets in cell.outputs.items():
-        if (cell.kind in LUT_INPUTS or cell.kind == "INV") and not absorbed:
-            sources = [(bit, 1, 0) for bit in cell.input_nets()]
-        elif cell.kind in WIDE_MUXES or cell.kind in LUT_INPUTS or cell.kind == "INV":
-            sources = [(bit, 0, 0) for bit in cell.input_nets()]
+        if cell.kind in WIDE_MUXES or (absorbed and cell.kind in LUT_INPUTS):
+            sources = [
+                Source(bit, delay=delays.WIDE_MUX, wired=name.startswith("I"))
+                for name, bits in cell.inputs.items()
+                for bit in bits
+            ]
+        elif absorbed:
+            sources = [Source(bit, wired=True) for bit in cell.input_nets()]
+        elif cell.kind in LUT_INPUTS or cell.kind == "INV":
+            sources = [Source(bit, luts=1, delay=delays.LUT) for bit in cell.input_nets()]
         elif cell.kind in LUT_MEMORIES:
-            sources = [(bit, 1, 0) for bit in _memory_address(cell, port)]
+            sources = [Source(bit, luts=1, delay=delays.LUT) for bit in _memory_address(cell, port)]
         elif cell.kind in DSPS:
-            sources = [(bit, 0, 0) for bit in _dsp_unregistered(cell)]
+            sources = list(_dsp_sources(cell))
         else:
             return
         for net in nets:
@@ -86,7 +126,57 @@ def _arcs(cell: Cell, place: int, absorbed: bool) -> Iterator[tuple[int, list[So
                 yield net, sources
 
 
-def longest(netlist: Netlist, absorbed: frozenset[str]) -> tuple[int, int]:
+@dataclass(frozen=True)
+class _Graph:
+    """Combinational arcs of a netlist, and what drives and reads its nets."""
+
+    netlist: Netlist
+    arcs: dict[int, list[Source]]
+    owner: dict[int, Cell]
+    launch: dict[int, int]
+    readers: Counter[Bit]
+
+    @classmethod
+    def of(cls, netlist: Netlist, absorbed: frozenset[str]) -> _Graph:
+        places = _carry_position([cell for cell in netlist.cells if cell.kind in CARRIES])
+        graph = cls(netlist, {}, {}, {}, Counter(netlist.port_outputs))
+        for cell in netlist.cells:
+            graph.readers.update(cell.input_nets())
+            clocked = delays.launch(cell)
+            for bit in (bit for bits in cell.outputs.values() for bit in bits if isinstance(bit, int)):
+                graph.owner[bit] = cell
+                if clocked is not None:
+                    graph.launch[bit] = clocked
+            graph.arcs.update(_arcs(cell, places.get(cell.name, 0), cell.name in absorbed))
+        return graph
+
+    def name(self, bit: int) -> str:
+        """Name a net as its source does, or by the cell that drives it."""
+        cell = self.owner.get(bit)
+        name = self.netlist.names.get(bit, cell.name if cell else "")
+        if not cell or cell.kind in FLIP_FLOPS or delays.launch(cell) is None:
+            return name
+        # a name that Yosys made says where the source lies
+        return cell.kind if name.startswith("$") else f"{name} ({cell.kind})"
+
+    def wire(self, source: Source) -> int:
+        """Delay of the net in front of a cell."""
+        return 0 if source.wired else delays.net(self.readers[source.bit])
+
+
+class _Arrival(NamedTuple):
+    """The longest way to a bit: in LUTs, in carry cells, in picoseconds, and the last step of that in picoseconds."""
+
+    luts: int = 0
+    carries: int = 0
+    time: int = 0
+    last: Source | None = None
+
+
+_START = _Arrival()
+
+
+def longest(netlist: Netlist, absorbed: frozenset[str]) -> tuple[int, int, TimingPath]:
     """Find the longest paths between registers, memories and ports.
 
     Parameters
@@ -98,39 +188,73 @@ def longest(netlist: Netlist, absorbed: frozenset[str]) -> tuple[int, int]:
 
     Returns
     -------
-    tuple of int
-        Most LUTs on any path, and most CARRY8 cells on any path; not necessarily the same path.
+    tuple of int, int and TimingPath
+        Most LUTs on any path, most CARRY8 cells on any path, and the slowest path; not necessarily the same path.
     """
-    places = _carry_position([cell for cell in netlist.cells if cell.kind in CARRIES])
-    arcs: dict[int, list[Source]] = {}
-    owner: dict[int, str] = {}
-    for cell in netlist.cells:
-        for net, sources in _arcs(cell, places.get(cell.name, 0), cell.name in absorbed):
-            arcs[net], owner[net] = sources, cell.name
-    waiting = {net: sum(bit in arcs for bit, _, _ in sources) for net, sources in arcs.items()}
+    graph = _Graph.of(netlist, absorbed)
+    arrivals = _arrivals(graph)
+    luts = max((arrival.luts for arrival in arrivals.values()), default=0)
+    carries = max((arrival.carries for arrival in arrivals.values()), default=0)
+    return luts, carries, _slowest(graph, arrivals)
+
+
+def _arrivals(graph: _Graph) -> dict[Bit, _Arrival]:
+    arcs = graph.arcs
+    arrivals: dict[Bit, _Arrival] = {bit: _Arrival(time=time) for bit, time in graph.launch.items()}
+    waiting = {net: sum(source.bit in arcs for source in sources) for net, sources in arcs.items()}
     readers: dict[Bit, list[int]] = defaultdict(list)
     for net, sources in arcs.items():
-        for bit, _, _ in sources:
-            readers[bit].append(net)
+        for source in sources:
+            readers[source.bit].append(net)
     ready = [net for net, count in waiting.items() if count == 0]
-    levels: dict[Bit, tuple[int, int]] = {}
     for net in ready:
-        luts = carries = 0
-        for bit, lut, carry in arcs[net]:
-            if isinstance(bit, int):
-                before = levels.get(bit, (0, 0))
-                luts, carries = max(luts, before[0] + lut), max(carries, before[1] + carry)
-        levels[net] = luts, carries
+        luts, carries, time, last = arrivals.get(net, _START)
+        for source in arcs[net]:
+            if isinstance(source.bit, int):
+                before = arrivals.get(source.bit, _START)
+                luts, carries = max(luts, before.luts + source.luts), max(carries, before.carries + source.carries)
+                late = before.time + graph.wire(source) + source.delay
+                if late > time:
+                    time, last = late, source
+        arrivals[net] = _Arrival(luts, carries, time, last)
         for reader in readers[net]:
             waiting[reader] -= 1
             if waiting[reader] == 0:
                 ready.append(reader)
     if len(ready) < len(arcs):
         loop = _loop(arcs, set(arcs) - set(ready))
-        name = next((netlist.names[net] for net in loop if net in netlist.names), owner[loop[0]])
-        raise UserError(f"combinational loop through {name!r} of {netlist.top!r}: break it with a register")
-    most_luts = max((luts for luts, _ in levels.values()), default=0)
-    return most_luts, max((carries for _, carries in levels.values()), default=0)
+        name = next((graph.netlist.names[net] for net in loop if net in graph.netlist.names), graph.owner[loop[0]].name)
+        raise UserError(f"combinational loop through {name!r} of {graph.netlist.top!r}: break it with a register")
+    return arrivals
+
+
+def _slowest(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> TimingPath:
+    """Find the slowest end of a path, and follow it back to its start."""
+    time, bit, end = max(_ends(graph, arrivals), default=(0, 0, ""))
+    through = dict.fromkeys(("LUT", "MUXF", "CARRY8", "DSP"), 0)
+    while step := arrivals.get(bit, _START).last:
+        kind = graph.owner[bit].kind
+        through["LUT"] += step.luts
+        through["CARRY8"] += step.carries
+        through["DSP"] += kind in DSPS
+        through["MUXF"] += kind in WIDE_MUXES or (kind in LUT_INPUTS and not step.luts)
+        bit = int(step.bit)
+    return TimingPath(round(time / 1000, 2), graph.name(bit), end, through)
+
+
+def _ends(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> Iterator[tuple[int, int, str]]:
+    """List when each path ends, its last bit, and the name of what takes it."""
+    for bit in graph.netlist.port_outputs:
+        yield arrivals.get(bit, _START).time, bit, graph.name(bit)
+    for cell in graph.netlist.cells:
+        name = next(
+            (graph.name(bit) for bits in cell.outputs.values() for bit in bits if isinstance(bit, int)), cell.name
+        )
+        for port, bits in cell.inputs.items():
+            if (setup := delays.capture(cell, port)) is not None:
+                for bit in (bit for bit in bits if isinstance(bit, int)):
+                    wire = 0 if port == "PCIN" else delays.net(graph.readers[bit])
+                    yield arrivals.get(bit, _START).time + wire + setup, bit, name
 
 
 def _loop(arcs: dict[int, list[Source]], blocked: set[int]) -> list[int]:
@@ -138,5 +262,5 @@ def _loop(arcs: dict[int, list[Source]], blocked: set[int]) -> list[int]:
     net, step = min(blocked), dict[int, int]()
     while net not in step:
         step[net] = len(step)
-        net = min(bit for bit, _, _ in arcs[net] if isinstance(bit, int) and bit in blocked)
+        net = min(source.bit for source in arcs[net] if isinstance(source.bit, int) and source.bit in blocked)
     return list(step)[step[net] :]

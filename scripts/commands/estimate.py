@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -42,7 +43,7 @@ def command(
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
     from ...boards.board import board as board_of
-    from ...boards.estimate.accuracy import interval
+    from ...boards.estimate.accuracy import PATH_SPREAD, interval, path_interval
     from ...boards.estimate.estimate import estimate_spec, estimate_verilog
 
     if bool(block) == bool(verilog):
@@ -69,6 +70,7 @@ def command(
                 "utilisation": shares,
                 "logic_levels": result.logic_levels,
                 "carry_cells": result.carry_cells,
+                "slowest_path": asdict(result.slowest) | {"interval": path_interval(result.slowest.ns)},
                 "raw": result.raw,
                 "board": target.name,
             }
@@ -82,4 +84,10 @@ def command(
         between = f"{range_of[0]} to {range_of[1]}" if range_of else ""
         rows.append((name, f"{count:g}", between, percent, str(result.raw.get(name, ""))))
     show_table(("resource", "estimate", "4 of 5 designs", f"% of {target.name}", "raw count"), rows)
+    slowest = result.slowest
+    through = ", ".join(f"{count} {kind}" for kind, count in slowest.through.items() if count) or "no cell"
     click.echo(f"logic levels {result.logic_levels}, carry cells {result.carry_cells}; open synthesis, not Vivado")
+    click.echo(
+        f"slowest path {slowest.ns} ns, x/: {PATH_SPREAD}, to compare designs: {slowest.start} to {slowest.end}"
+        f" through {through}"
+    )

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import csv
 import os
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import exp, log
 from pathlib import Path
 
 import pytest
 
-from fabtune.boards.estimate.accuracy import RATIO
+from fabtune.boards.estimate.accuracy import PATH_SPREAD, RATIO
 from fabtune.boards.estimate.estimate import Estimate, estimate_verilog
 
 VARIABLE = "FABTUNE_CALIBRATION"
 LEAST_LUTS = 100
 """Designs of fewer count in the table, not in the means."""
+SPEED = {"xc7a-1": 3.0, "xc7a-2": 2.5, "7k-1": 2.0, "xczu-2": 1.0}
+"""Delay of a family's speed grade over that of UltraScale+, speed grade -2, as cores that were built for several tell.
+
+PicoRV32's table gives 4.2, 3.5 and 2.8 ns for Artix-7 -1 and -2 and Kintex-7 -1, FPGA-QOI's 2.7 and 3.3 times the clock
+for a Zynq UltraScale+ -2 as for an Artix-7 -1.
+"""
 
 
 @dataclass(frozen=True)
@@ -114,3 +122,17 @@ def test_interval(builds: list[Build], resource: str) -> None:
     inside = sum(low <= ratio <= high for ratio in ratios)
     print(f"{resource}: {inside} of {len(ratios)} are within {low} to {high} times the estimate")
     assert inside / len(ratios) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.slow
+def test_spread_of_slowest_path(builds: list[Build]) -> None:
+    ratios = {}
+    for build in (one for one in builds if one.row["mhz"]):
+        device = build.row["device"].removesuffix("-e")
+        speed = next(f for name, f in SPEED.items() if device.startswith(name[:-2]) and device.endswith(name[-2:]))
+        ratios[build.row["build"]] = build.estimate.slowest.ns * speed / (1000 / float(build.row["mhz"]))
+    mean, spread = statistics.geometric_mean(ratios.values()), exp(statistics.stdev(map(log, ratios.values())))
+    print({name: round(ratio, 2) for name, ratio in ratios.items()})
+    print(f"slowest path, {len(ratios)} builds: mean {mean:.2f}, x/: {spread:.2f}")
+    assert mean == pytest.approx(1, abs=0.15)
+    assert spread <= PATH_SPREAD

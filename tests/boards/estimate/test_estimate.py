@@ -8,6 +8,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
+from fabtune.boards.estimate import delays
 from fabtune.boards.estimate import estimate as estimate_module
 from fabtune.boards.estimate.estimate import (
     Estimate,
@@ -17,6 +18,7 @@ from fabtune.boards.estimate.estimate import (
     estimate_verilog,
 )
 from fabtune.boards.estimate.netlist import Bit, Cell, Netlist, Synthesis
+from fabtune.boards.estimate.paths import TimingPath
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS
@@ -170,6 +172,50 @@ def test_half_of_a_carry8_costs_as_much_as_all_of_it() -> None:
         for i in range(3)
     ]
     assert estimated(netlist(*chain, outputs=(33,))).carry_cells == 2
+
+
+def test_slowest_path_is_the_sum_of_its_cells_and_nets() -> None:
+    found = estimated(
+        netlist(
+            cell("start", "FDRE", D="0", C=8, Q=7),
+            *(cell(f"l{i}", "LUT2", I0=[7, 20, 21][i], I1="1", O=20 + i) for i in range(3)),
+            cell("end", "FDRE", D=22, C=8, Q=30),
+            cell("other", "FDRE", D=20, C=8, Q=31),
+            outputs=(31,),
+        )
+    ).slowest
+    clock_to_output, setup = delays.launch(Cell("f", "FDRE", {}, {}, {})), delays.capture(cell("f", "FDRE", D=1), "D")
+    nets = 3 * delays.net(1) + delays.net(2)
+    assert found.ns == round((clock_to_output + nets + 3 * delays.LUT + setup) / 1000, 2)
+    assert (found.start, found.end) == ("visible", "end")
+    assert found.through == {"LUT": 3, "MUXF": 0, "CARRY8": 0, "DSP": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "slower", "cells"),
+    [
+        ("q <= a + b", 0, {"LUT": 1, "CARRY8": 4}),
+        ("q <= a + b + c", 1, {"CARRY8": 4, "DSP": 0}),
+        ("q <= a[17:0] * b[17:0] + c", 1, {"DSP": 1}),
+        ("q <= ram[a[9:0]] + b", 1, {"LUT": 1, "CARRY8": 4}),
+    ],
+)
+def test_what_makes_a_path_slower(tmp_path: Path, change: str, slower: int, cells: dict[str, int]) -> None:
+    """Add something to a sum of two registers."""
+
+    def slowest(assignment: str) -> TimingPath:
+        return estimate(
+            tmp_path,
+            f"""module top(input clk, input [31:0] x, y, z, output reg [31:0] q);
+              reg [31:0] a, b, c, ram [1023:0];
+              always @(posedge clk) begin a <= x; b <= y; c <= z; ram[z[9:0]] <= y; {assignment}; end
+            endmodule""",
+        ).slowest
+
+    base, found = slowest("q <= a + b"), slowest(change)
+    assert (found.ns > base.ns) == slower
+    assert {kind: found.through[kind] for kind in cells} == cells
+    assert found.end == "q"
 
 
 def test_a_loop_is_named() -> None:
