@@ -41,6 +41,8 @@ UNUSED_BITS = "unused_bits"
 Such bits of inputs pad a lane, or are an address within a word or an identifier; others are bits of a result that is
 read in part. Verilator does not warn of a wire of that name.
 """
+WATCH = "watch"
+"""Pass: make an output of the top module: its name, a cell, a port, a bit of it, and the value at which it is high."""
 
 
 class YosysError(UserError):
@@ -304,6 +306,22 @@ def _open(top: Any, cell: Any, name: str, given: dict[str, Any], gives: Any) -> 
     top.connect(gives, ys.SigSpec(wire))
 
 
+def _watch(design: Any, arguments: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    output, name, port, bit, value = arguments
+    top = design.top_module()
+    cell = next(cell for cell in top.cells_.values() if cell.name.str() in (name, f"\\{name}"))
+    found = cell.getPort(ys.IdString(f"\\{port}")).extract(int(bit), 1)
+    wire = top.addWire(ys.IdString(f"\\{output}"), 1)
+    wire.port_output = True
+    if value == "1":
+        top.connect(ys.SigSpec(wire), found)
+    else:
+        top.addNot(ys.IdString(f"$watch_{output}"), found, ys.SigSpec(wire))
+    top.fixup_ports()
+
+
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     NO_ZERO_CONTENTS: _no_zero_contents,
     OPEN_MEMORIES: _open_memories,
@@ -311,6 +329,7 @@ _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_BITS: _unused_bits,
+    WATCH: _watch,
     WIDEN: lambda design, _: _widen(design),
 } | synthesis_passes.PASSES
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from amaranth.back import rtlil
 
 from ...golden.block import Spec
@@ -28,6 +29,9 @@ _MADE_BY = "made_by"
 _OWN_CELL = re.compile(r'(?:  attribute \\src "(.*)"\n)?(?:  attribute (?!\\src).*\n)*  cell \$.*$', re.MULTILINE)
 _COMPONENT = re.compile(rf'  attribute \\{_MADE_BY} "(.*)"\n(?:  attribute .*\n)*  cell \S+ (\S+)$', re.MULTILINE)
 _CELL = re.compile(r"^  cell (\S+) (\S+)$", re.MULTILINE)
+_SAMPLED_OF_A_CELL = 10
+"""Faults for each cell up to which Yosys draws a sample; it does not end where few are left to draw from."""
+_ALL = 10**8
 _CLOCKS = ("CLK", "RD_CLK", "WR_CLK")
 """Ports without faults: an and-inverter graph has no clock, and would take a changed one for the same."""
 _UNCLOCKED = re.compile(r"^  cell \$memrd_v2 (\S+)\n(?:    .*\n)*?    parameter \\CLK_ENABLE (?:1'0|0)$", re.MULTILINE)
@@ -189,14 +193,18 @@ def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> li
     components = _components(made)
     kinds = {cell: kind for kind, cell in _CELL.findall(made.text)}
     unclocked = set(_UNCLOCKED.findall(made.text))
-    asked = 2 * count
+    asked, most = 2 * count, _SAMPLED_OF_A_CELL * made.text.count("\n  cell ")
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "netlist.il").write_text(made.text, encoding="utf-8")
         while True:
+            whole = asked > most
+            asked = _ALL if whole else asked
             command = f"mutate -list {asked} -seed {seed % (1 << 31)} -o list {_CELLS.format(cells)}"
             yosys.run(["read_rtlil netlist.il", command], folder)
             lines = (folder / "list").read_text(encoding="utf-8").splitlines()
+            if whole:
+                lines = np.random.default_rng(seed).permutation(lines).tolist()
             listed = dict.fromkeys(_parse(line, kinds, components) for line in lines)
             found = [
                 fault

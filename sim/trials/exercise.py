@@ -1,4 +1,4 @@
-"""Exercise of a core for campaigns of faults: short jobs, commands and order lists near every limit, hostile buses."""
+"""Exercise of a core for campaigns of faults: jobs, commands and order lists near every limit, hostile buses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from ..compiled.device import SimulatedDevice
 from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
 from .order_lists import order_findings
 from .refusals import refusal_findings
-from .short_jobs import short_jobs
+from .short_jobs import random_jobs, short_jobs
 
 TRIALS = 24
 """Hostile buses."""
+RANDOM_JOBS = 24
+"""Jobs with random settings: last, for faults that only rare values show."""
 _SLACK = 10_000
 """Cycles by which a command of a core with a fault may be longer than twice that of the core: then it hangs."""
 
@@ -41,9 +43,9 @@ class Exercise:
 
     def __init__(self, program: Path, spec: InstantftSpec | ZotrainSpec, seed: int) -> None:
         self._program, self._spec, self._seed = program, spec, seed
-        self._jobs = short_jobs(spec, seed)
+        self._jobs, self._more = short_jobs(spec, seed), random_jobs(spec, seed, RANDOM_JOBS)
         self._calm: dict[str, CalmRun] = {}
-        for name, job in self._jobs.items():
+        for name, job in (self._jobs | self._more).items():
             self._calm[name] = calm_run(program, job)
         self._trials: list[Trial] = []
         for number in range(TRIALS):
@@ -72,15 +74,16 @@ class Exercise:
         return None
 
     def _parts(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
-        for name in self._jobs:
-            yield "job", lambda name=name: self._job(name, mutant)  # type: ignore[misc]
+        for name, job in self._jobs.items():
+            yield "job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
         yield "refusals", lambda: next(iter(refusal_findings(self._program, self._spec, self._seed, mutant)), "")
         yield "order list", lambda: next(iter(order_findings(self._program, self._spec, mutant)), "")
         for number in range(TRIALS):
             yield "hostile bus", lambda number=number: self._bus(number, mutant)  # type: ignore[misc]
+        for name, job in self._more.items():
+            yield "random job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
 
-    def _job(self, name: str, mutant: int) -> str:
-        job: Any = self._jobs[name]
+    def _job(self, name: str, job: Any, mutant: int) -> str:
         calm = self._calm[name]
         device = SimulatedDevice(self._program, limit=2 * calm.cycles + _SLACK, mutant=mutant)
         driver = job.driver(device)

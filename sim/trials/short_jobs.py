@@ -276,6 +276,58 @@ def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
     return found
 
 
+def random_jobs(spec: InstantftSpec | ZotrainSpec, seed: int, count: int) -> dict[str, ShortTuning | ShortTraining]:
+    """Make jobs with random settings and more data, for what only rare values show.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+        The core.
+    seed : int
+        Of the settings, and of each job.
+    count : int
+        How many.
+    """
+    rng = np.random.default_rng([seed, count])
+    found: dict[str, ShortTuning | ShortTraining] = {}
+    for number in range(count):
+        name, own = f"random {number}", seed + 1000 + number
+        if isinstance(spec, InstantftSpec):
+            found[name] = ShortTuning(spec, own, _random_tuning(spec, rng))
+        else:
+            found[name] = ShortTraining(spec, own, _random_training(rng))
+    return found
+
+
+def _between(rng: np.random.Generator, low: float, high: float) -> float:
+    """Draw a number between two of any size: each doubling is as likely as another."""
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def _random_tuning(spec: InstantftSpec, rng: np.random.Generator) -> TuningVariation:
+    return TuningVariation(
+        samples=min(spec.cache_entries, 64),
+        epochs=3,
+        batch=int(rng.integers(1, spec.batch + 1)),
+        gain=_between(rng, 0.3, 30),
+        rate=round(_between(rng, 1, 131_071)),
+        start=round(_between(rng, 1, 30_000)),
+        raw=spec.cache != "chip" and bool(rng.integers(2)),
+    )
+
+
+def _random_training(rng: np.random.Generator) -> TrainingVariation:
+    return TrainingVariation(
+        samples=40,
+        sizes=tuple(int(size) for size in rng.integers(1, 17, 8)),
+        gain=_between(rng, 0.3, 30),
+        rate=round(_between(rng, 1, 65_535)),
+        shift=int(rng.integers(14, 34)),
+        eps_shift=int(rng.integers(4, 13)),
+        start=round(_between(rng, 1, DELTA.maximum)),
+    )
+
+
 def _samples(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:
     shape = (samples, *network.input_shape)
     return rng.integers(0, 256, shape) if byte_inputs else rng.integers(-90_000, 90_000, shape)

@@ -34,6 +34,7 @@ def chosen(made: Netlist, count: int, seed: int, component: str) -> list[Fault]:
 def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "list_faults", chosen)
     monkeypatch.setattr(exercise, "TRIALS", 12)
+    monkeypatch.setattr(exercise, "RANDOM_JOBS", 2)
     told: list[Result] = []
     campaign = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
     results = campaign.run(told.append)

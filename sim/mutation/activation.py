@@ -1,0 +1,57 @@
+"""Proof that a fault never does anything: its bit always has the value that the fault gives it.
+
+Up to the first cycle in which a fault changes a bit, a mutant runs as the original does. Where the original never gets
+there, whatever its inputs, the mutant is equivalent. That takes the original alone, of which much is left out if one
+bit is asked for: it decides faults of counters and flags that the block's parameters keep from their last values,
+where a comparison of two whole blocks ends in nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ...hw import yosys
+from ..formal.checker import BROKEN
+from ..formal.prover import CUTS, TOP, prove_text
+from .faults import Fault, Netlist
+
+_RULE = "active"
+_ACTIVE_AT = {"const0": 1, "const1": 0, "cnot0": 0, "cnot1": 1}
+"""Value at which a fault does something: of its bit, or of the bit that controls it."""
+
+
+def never_active(made: Netlist, fault: Fault, seconds: int) -> bool:
+    """Tell whether a proof is found that a fault never changes its bit.
+
+    What memories and multipliers give is taken to be anything.
+
+    Parameters
+    ----------
+    made : Netlist
+        The block without a fault.
+    fault : Fault
+        The fault.
+    seconds : int
+        Time for each search, see `prover.prove`.
+    """
+    if fault.mode not in _ACTIVE_AT:
+        return False
+    bit = fault.bit if fault.control < 0 else fault.control
+    with tempfile.TemporaryDirectory(prefix="fabtune-activation-") as name:
+        folder = Path(name)
+        (folder / "netlist.il").write_text(made.text, encoding="utf-8")
+        top = made.emitted.top
+        yosys.run(
+            [
+                "read_rtlil netlist.il",
+                f"hierarchy -top {top}",
+                f"{yosys.WATCH} {BROKEN}{_RULE} {fault.cell} {fault.port} {bit} {_ACTIVE_AT[fault.mode]}",
+                f"rename {top} {TOP}",
+                "write_rtlil watched.il",
+            ],
+            folder,
+        )
+        text = (folder / "watched.il").read_text(encoding="utf-8")
+    proof = next(prove_text(text, [_RULE], [_RULE], tuple(CUTS), seconds))
+    return proof.status == "proved"
