@@ -169,9 +169,7 @@ def _clocking(register: Any) -> tuple[Any, ...]:
 
     kind = _WITHOUT_RESET[register.type.str()]
     signals = ("CLK", "EN") if kind == "$dffe" else ("CLK",)
-    return kind, *(
-        (_bits_of(register.getPort(ys.IdString(f"\\{name}"))), _high(register, name)) for name in signals
-    )
+    return kind, *((_bits_of(register.getPort(ys.IdString(f"\\{name}"))), _high(register, name)) for name in signals)
 
 
 def _high(register: Any, name: str) -> bool:
