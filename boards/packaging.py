@@ -19,6 +19,7 @@ from .board import Board
 from .linux.overlay import overlay, shell_json
 from .memories import Memory, memories_of, refuse_lack
 from .pynq.description import description
+from .pynq.notebook import notebook
 from .selftest import instantft, zotrain
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
@@ -140,6 +141,7 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
         "pynq/fabtune_core.json": description(test),
         "pynq/selftest.bin": test.image.tobytes(),
+        f"pynq/{spec.name}.ipynb": notebook(test),
     }
 
 
@@ -174,7 +176,8 @@ The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/
     "pynq": Target(
         _pynq,
         """\
-Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone:
+Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone, run
+the notebook `CORE.ipynb`, or:
 
     import fabtune_core                                              # binds the driver to the core
     from pynq import Overlay

@@ -1,5 +1,6 @@
 """Self-tests of both cores on the compiled core: through the host driver, and through the driver in C."""
 
+import ast
 import importlib.util
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import types
 from functools import cache
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 
@@ -157,7 +159,7 @@ class Array(np.ndarray):
 def overlay_core(name, folder, monkeypatch):
     """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
     files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
-    for path in ("fabtune_core.py", "fabtune_core.json", "selftest.bin"):
+    for path in ("fabtune_core.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
         content = files[f"pynq/{path}"]
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
     device, _ = simulated(name)
@@ -210,6 +212,34 @@ def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
     monkeypatch.setitem(module.CORE, "signature", 1)
     with pytest.raises(module.CoreError, match="another configuration"):
         module.FabtuneCore("hwh")
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_notebook_for_pynq_runs(name, tmp_path, monkeypatch, capsys):
+    module, core = overlay_core(name, tmp_path, monkeypatch)
+    found = nbformat.read(tmp_path / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
+    nbformat.validate(found)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "fabtune_core", module)
+
+    def load(file):
+        assert file == f"{name}.bit"
+        return types.SimpleNamespace(core=core)
+
+    sys.modules["pynq"].Overlay = load
+    scope, results = {}, []
+    for cell in (cell for cell in found.cells if cell.cell_type == "code"):
+        *body, last = ast.parse(cell.source).body
+        exec(compile(ast.Module(body, []), "cell", "exec"), scope)
+        if isinstance(last, ast.Expr):
+            results.append(eval(compile(ast.Expression(last.value), "cell", "eval"), scope))
+        else:
+            exec(compile(ast.Module([last], []), "cell", "exec"), scope)
+    registers, stages, counted = results
+    assert registers["signature"] == hex(CORES[name].signature)
+    assert stages == [stage.name for stage in selftest_of(CORES[name]).stages]
+    assert counted["cycles"] > 0
+    assert capsys.readouterr().out.startswith("load ended with bad_address at 0x")
 
 
 @needs_compiler
