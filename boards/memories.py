@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..golden.errors import UserError
@@ -30,6 +31,10 @@ class Memory:
         What the RTL asks for: ``block``, ``ultra``, ``distributed``; empty where synthesis chooses.
     reads : int
         Ports that read. A RAM has one beside the port that writes, so each further one takes a copy.
+    mode : str
+        What a port reads at the address that is written in the same cycle: ``read first``, the word before, or ``write
+        first``; ``read only`` of a ROM; ``asynchronous`` where the read has no clock; ``latch with reset`` where that
+        is so in a block RAM, and the register behind it, which has a reset, is its latch. Several with a comma between.
     """
 
     name: str
@@ -37,6 +42,7 @@ class Memory:
     depth: int
     style: str
     reads: int
+    mode: str = ""
 
     @property
     def blocks(self) -> dict[str, float]:
@@ -58,11 +64,25 @@ def memories_of(rtlil: str) -> list[Memory]:
     found = []
     for module in re.split(r"(?m)^module ", rtlil)[1:]:
         path = module.partition("\n")[0].lstrip("\\")
-        reads = Counter(re.findall(r'cell \$memrd_v2 \S+\n\s+parameter \\MEMID "\\\\(\S+)"', module))
+        cells = defaultdict(list)
+        for port in re.findall(r"cell \$memrd_v2 (?:.*\n)*?\s+end\n", module):
+            settings = dict(re.findall(r"parameter \\(\w+) (\S+)", port))
+            cells[settings["MEMID"].strip('"').lstrip("\\")].append(settings)
         declared = re.findall(r'(?:attribute \\ram_style "(\w+)"\n\s*)?memory width (\d+) size (\d+) \\(\S+)', module)
         for style, width, depth, name in declared:
-            found.append(Memory(f"{path}.{name}", int(width), int(depth), style, reads[name]))
+            mode = ", ".join(dict.fromkeys(_mode(one, style) for one in cells[name]))
+            found.append(Memory(f"{path}.{name}", int(width), int(depth), style, len(cells[name]), mode))
     return found
+
+
+def _mode(settings: Mapping[str, str], style: str) -> str:
+    """Name what a port reads, by the parameters of its cell: one bit of the mask for each port that writes."""
+    writers, _, transparent = settings["TRANSPARENCY_MASK"].rpartition("'")
+    if settings["CLK_ENABLE"] in ("0", "1'0"):
+        return "latch with reset" if style in ("block", "ultra") else "asynchronous"
+    if writers == "0":
+        return "read only"
+    return "write first" if "1" in transparent else "read first"
 
 
 def refuse_lack(memories: list[Memory], board: Board) -> None:

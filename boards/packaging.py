@@ -234,19 +234,25 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
 
 def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
     """Write the table of memories: those of one kind in a row."""
-    kinds = Counter((one.style, one.width, one.depth, one.reads) for one in memories)
-    names = {(one.style, one.width, one.depth, one.reads): one for one in reversed(memories)}
-    lines = ["## Memories", "", "| number | words | bits | kind | ports to read | blocks of each | for example |"]
-    lines += ["|---:|---:|---:|---|---:|---|---|"]
+    kinds = Counter((one.style, one.width, one.depth, one.reads, one.mode) for one in memories)
+    names = {(one.style, one.width, one.depth, one.reads, one.mode): one for one in reversed(memories)}
+    lines = ["## Memories", ""]
+    lines += ["| number | words | bits | kind | ports to read | mode | blocks of each | for example |"]
+    lines += ["|---:|---:|---:|---|---:|---|---|---|"]
     for kind, number in kinds.items():
         one = names[kind]
         blocks = ", ".join(f"{count:g} {name.upper()}" for name, count in one.blocks.items())
         what = f"`{one.name.partition('.block.')[2]}`"
-        lines.append(f"| {number} | {one.depth} | {one.width} | {one.style} | {one.reads} | {blocks} | {what} |")
+        shape = f"{number} | {one.depth} | {one.width} | {one.style} | {one.reads} | {one.mode}"
+        lines.append(f"| {shape} | {blocks} | {what} |")
     sums = {kind: sum(one.blocks.get(kind, 0) for one in memories) for kind in ("bram36", "uram")}
     total = ", ".join(f"{count:g} of {board.resources[kind]} {kind.upper()}" for kind, count in sums.items())
     return [
         *lines,
         "",
         f"At least {total}, those of a kind alone: the others are for synthesis to place.",
+        "",
+        "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before. `latch",
+        "with reset`: the register behind the read, which has a synchronous reset, is the block RAM's own latch. No memory",
+        "has a reset otherwise; RAMs are zero after configuration.",
     ]

@@ -1,8 +1,12 @@
 """Memories of a design: what the text says, and how many blocks of RAM they take."""
 
 import dataclasses
+import re
 
 import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module
+from amaranth.lib import memory
 
 from fabtune.boards.board import BOARDS
 from fabtune.boards.estimate.estimate import estimate_spec
@@ -42,6 +46,44 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
     (memory,) = memories_of(emit(spec).rtlil)
     assert (memory.width, memory.depth, memory.reads) == (12 * 8, 512, 1)
     assert memory.blocks["bram36"] == estimate_spec(spec).resources["bram36"]
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "board", "ultra"),
+    [
+        ("instantft", "tiny", "kv260", True),
+        ("instantft", "tiny", "zcu102", False),
+        ("zotrain", "small", "kv260", True),
+        ("zotrain", "small", "zcu102", False),
+    ],
+)
+def test_memories_of_the_cores_are_as_their_kinds_of_ram_can_be(name, preset, board, ultra):
+    """An UltraRAM has no contents and no reset, and no memory reads what is written in the same cycle."""
+    emitted = emit(build(BLOCKS[name], (), preset), device=BOARDS[board].fabric)
+    memories = memories_of(emitted.rtlil)
+    assert {one.style for one in memories} <= {"block", "distributed", "", "ultra"}
+    assert any(one.style == "ultra" for one in memories) == ultra
+    assert {one.mode for one in memories if one.style == "ultra"} <= {"read first"}
+    assert {one.mode for one in memories if one.style == "block"} <= {"read first", "latch with reset"}
+    assert {one.mode for one in memories} <= {"read first", "latch with reset", "read only", "asynchronous"}
+    ports = re.findall(r"cell \$memrd_v2 (?:.*\n)*?\s+end\n", emitted.rtlil)
+    assert len(ports) == sum(one.reads for one in memories)
+    assert all("connect \\ARST 1'0" in port and "connect \\SRST 1'0" in port for port in ports)
+    for one in re.findall(r'ram_style = "ultra" \*\)\n  reg \[\d+:0\] (\S+) ', emitted.verilog):
+        assert not re.search(rf"^    {re.escape(one)} ?\[", emitted.verilog, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("domain", "transparent", "mode"),
+    [("sync", False, "read first"), ("sync", True, "write first"), ("comb", False, "asynchronous")],
+)
+def test_what_a_port_reads_at_the_address_that_is_written(domain, transparent, mode):
+    design, words = Module(), memory.Memory(shape=8, depth=4, init=[])
+    design.submodules.words = words
+    write = words.write_port()
+    read = words.read_port(domain=domain, transparent_for=[write] if transparent else [])
+    text = rtlil.convert(design, ports=[write.en, write.addr, write.data, read.addr, read.data])
+    assert [one.mode for one in memories_of(text)] == [mode]
 
 
 def test_a_board_without_enough_is_refused_with_the_numbers():
