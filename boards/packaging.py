@@ -253,6 +253,6 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
         f"At least {total}, those of a kind alone: the others are for synthesis to place.",
         "",
         "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before.",
-        "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's own latch.",
+        "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's latch.",
         "No memory has a reset otherwise; RAMs are zero after configuration.",
     ]
