@@ -133,20 +133,15 @@ class _Graph:
     netlist: Netlist
     arcs: dict[int, list[Source]]
     owner: dict[int, Cell]
-    launch: dict[int, int]
     readers: Counter[Bit]
 
     @classmethod
     def of(cls, netlist: Netlist, absorbed: frozenset[str]) -> _Graph:
         places = _carry_position([cell for cell in netlist.cells if cell.kind in CARRIES])
-        graph = cls(netlist, {}, {}, {}, Counter(netlist.port_outputs))
+        graph = cls(netlist, {}, {}, Counter(netlist.port_outputs))
         for cell in netlist.cells:
             graph.readers.update(cell.input_nets())
-            clocked = delays.launch(cell)
-            for bit in (bit for bits in cell.outputs.values() for bit in bits if isinstance(bit, int)):
-                graph.owner[bit] = cell
-                if clocked is not None:
-                    graph.launch[bit] = clocked
+            graph.owner.update((bit, cell) for bits in cell.outputs.values() for bit in bits if isinstance(bit, int))
             graph.arcs.update(_arcs(cell, places.get(cell.name, 0), cell.name in absorbed))
         return graph
 
@@ -200,7 +195,8 @@ def longest(netlist: Netlist, absorbed: frozenset[str]) -> tuple[int, int, Timin
 
 def _arrivals(graph: _Graph) -> dict[Bit, _Arrival]:
     arcs = graph.arcs
-    arrivals: dict[Bit, _Arrival] = {bit: _Arrival(time=time) for bit, time in graph.launch.items()}
+    clocked = ((bit, delays.launch(cell)) for bit, cell in graph.owner.items())
+    arrivals: dict[Bit, _Arrival] = {bit: _Arrival(time=time) for bit, time in clocked if time is not None}
     waiting = {net: sum(source.bit in arcs for source in sources) for net, sources in arcs.items()}
     readers: dict[Bit, list[int]] = defaultdict(list)
     for net, sources in arcs.items():

@@ -18,7 +18,7 @@ from ..bench.plan import bench_plan
 from ..scenario import scenario
 from ..simulator import require, simulate_mutants
 from .activation import never_active
-from .equivalence import equivalence
+from .equivalence import Equivalence, equivalence
 from .faults import PORT, Fault, list_faults, mutant, mutants, netlist
 from .record import Record, Result, header_of, judged, refuse_other_file
 
@@ -146,9 +146,9 @@ class Campaign:
     def _judge(self, original: Emitted, number: int, fault: Fault) -> Result:
         start = time.monotonic()
         if never_active(self._made, fault, self._settings.seconds):
-            seconds = round(time.monotonic() - start, 1)
-            return Result(number, fault, "equivalent", "never active", seconds=seconds)
-        found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
+            found = Equivalence("equivalent", "never active")
+        else:
+            found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
         status = {"equivalent": "equivalent", "different": "survived", "open": "undecided"}[found.status]
         seconds = round(time.monotonic() - start, 1)
         return Result(number, fault, status, found.engine, cycles=found.cycles, seconds=seconds)  # type: ignore[arg-type]
