@@ -80,6 +80,7 @@ ONLY_HERE = {
         "docs/memory-images",
         "docs/boards",
         "docs/estimate",
+        "docs/activity",
         "docs/captures",
         "docs/verification",
     )

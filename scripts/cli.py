@@ -18,7 +18,8 @@ from ..golden import processes
 from ..golden.errors import UserError
 
 SECTIONS = {
-    "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate", "estimate", "utilisation", "compare"),
+    "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
+    "Size, time and power": ("estimate", "utilisation", "compare", "activity"),
     "Fine-tuning": ("tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),

@@ -7,12 +7,15 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from ...golden import processes
 from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
 from ..simulator import environment, find, require
 
+Waves = Literal["vcd", "saif"]
+"""Waveforms, or toggles and times of all nets."""
 HARNESS = tuple(Path(__file__).with_name(name) for name in ("harness.cpp", "harness.h", "dram.h"))
 
 _VERILATOR_FLAGS = (
@@ -39,7 +42,7 @@ def compiler() -> str:
     return found
 
 
-def build(verilog: str, top: str, ports: int, waves: bool = False, faults: bool = False) -> Path:
+def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults: bool = False) -> Path:
     """Compile a core with the harness.
 
     Parameters
@@ -52,8 +55,8 @@ def build(verilog: str, top: str, ports: int, waves: bool = False, faults: bool 
         Name of its top module.
     ports : int
         How many `m_axi_gmem` ports it has, 1 or 2.
-    waves : bool
-        Whether a session can write waveforms; slower.
+    waves : "vcd" or "saif", optional
+        What a session can write, see `Session.waves`; slower.
     faults : bool
         Whether the core has faults in it, of which a session chooses one: `sim.mutation.faults.mutants`.
 
@@ -70,9 +73,9 @@ def build(verilog: str, top: str, ports: int, waves: bool = False, faults: bool 
     if ports not in (1, 2):
         raise UserError(f"ports = {ports}: a core has 1 or 2 memory ports")
     cxx = compiler()
-    flags = [*_VERILATOR_FLAGS, *(["--trace-vcd"] if waves else [])]
+    flags = [*_VERILATOR_FLAGS, *([f"--trace-{waves}"] if waves else [])]
     monitor = "monitor_valid" in verilog
-    switches = {"MONITOR": monitor, "MUTANTS": faults, "WAVES": waves}
+    switches = {"MONITOR": monitor, "MUTANTS": faults, "VCD": waves == "vcd", "SAIF": waves == "saif"}
     defines = [f"-DPORTS={ports}", *(f"-D{name}" for name, wanted in switches.items() if wanted)]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
     tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _MAKE_FLAGS]

@@ -190,6 +190,15 @@ class SimulatedDevice:
         self._session.cycles(after)
         self._session.reset()
 
+    def waves(self, path: Path, period_ps: int) -> None:
+        """Write all nets from here on; see `Session.waves`."""
+        self._session.waves(path, period_ps)
+
+    def end_waves(self) -> None:
+        """Close the file of `waves`."""
+        self._session.end_waves()
+        self._run()
+
     def trace_image(self, image: NDArray[np.uint8]) -> None:
         """Record the monitor's image after every batch or step from here on; `image` is the present one."""
         self._session.shadow(image)

@@ -57,7 +57,7 @@ struct Settings {
     uint32_t ar = 0, aw = 0, w = 0, r = 0, b = 0, control = 0;  // stall probabilities in 1/256
     uint32_t freeze = 0;                                        // probability of a pause of a channel, in 1/65536
     uint64_t freeze_cycles = 1;                                 // longest pause
-    bool hazards = true, greedy = false, late_answers = false, probe = false;
+    bool hazards = true, greedy = false, late_answers = false, probe = false, noise = true;
     unsigned aw_order = AW_ANY;
     std::vector<Fault> faults;
 } settings;
@@ -241,13 +241,13 @@ struct Port {
         if (s.rvalid) {
             *pins.rlast = s.rlast, *pins.rresp = s.rresp, *pins.rid = 0;
             std::memcpy(pins.rdata, s.rdata, BEAT);
-        } else {
+        } else if (settings.noise) {
             *pins.rlast = any & 1, *pins.rresp = any >> 1 & 3, *pins.rid = any >> 3 & 1;
             std::memcpy(pins.rdata, &any, BEAT / 2), std::memcpy(pins.rdata + 2, &other, BEAT / 2);
         }
         if (s.bvalid)
             *pins.bresp = s.bresp, *pins.bid = 0;
-        else
+        else if (settings.noise)
             *pins.bresp = any >> 4 & 3, *pins.bid = any >> 6 & 1;
     }
     void take_address();

@@ -35,7 +35,8 @@ void Harness::set(const std::string& name, double value) {
         {"hazards", &settings.hazards},
         {"greedy", &settings.greedy},
         {"late_answers", &settings.late_answers},
-        {"probe", &settings.probe}};
+        {"probe", &settings.probe},
+        {"noise", &settings.noise}};
     if (name == "duty")
         settings.duty = static_cast<uint32_t>(value * 65536 + 0.5);
     else if (name == "freeze")
@@ -143,10 +144,17 @@ void Harness::command(const std::string& line) {
             for (auto& one : port.s.coming) one.beats = 0;
     } else if (name == "waves") {
 #ifdef WAVES
-        waves.reset(new VerilatedVcdC);
-        context.traceEverOn(true);
+        if (waves) fail("a session has one file of waves");
+        waves.reset(new Waves);
         top->trace(waves.get(), 99);
+        waves_from = now;
+        half_period = words.number() / 2;
         waves->open(words.file().c_str());
+        if (!waves->isOpen()) fail(words.file() + ": " + std::strerror(errno));
+    } else if (name == "end_waves") {
+        if (!waves) fail("there are no waves to end");
+        show(0);
+        waves->close();
 #else
         fail("waves: build the simulator with waves");
 #endif

@@ -1,5 +1,5 @@
 // The simulated system: clock, the core's control port, its monitor and its memory ports. The commands
-// that drive it are in harness.cpp. Macros: PORTS (1 or 2), MONITOR, WAVES.
+// that drive it are in harness.cpp. Macros: PORTS (1 or 2), MONITOR, VCD, SAIF.
 //
 // A cycle is: inputs settle with the clock low, outputs are sampled, the clock rises, inputs change. Inputs never depend
 // on outputs of the same cycle, so that no combinational path through the core can close a loop.
@@ -10,8 +10,15 @@
 #include "Vtop.h"
 #include "dram.h"
 #include "verilated.h"
-#ifdef WAVES
+#ifdef VCD
+#define WAVES
 #include "verilated_vcd_c.h"
+using Waves = VerilatedVcdC;
+#endif
+#ifdef SAIF
+#define WAVES
+#include "verilated_saif_c.h"
+using Waves = VerilatedSaifC;
 #endif
 
 #include <algorithm>
@@ -72,6 +79,9 @@ class Harness {
             ports[i].start(0);
         }
         control_random.state = 1;
+#ifdef WAVES
+        context.traceEverOn(true);
+#endif
         top->aresetn = 0;
     }
 
@@ -81,7 +91,11 @@ class Harness {
     VerilatedContext context;
     std::unique_ptr<Vtop> top;
 #ifdef WAVES
-    std::unique_ptr<VerilatedVcdC> waves;
+    std::unique_ptr<Waves> waves;
+    uint64_t waves_from = 0, half_period = 0;  // in cycles and in ps
+    void show(unsigned half) {
+        if (waves && waves->isOpen()) waves->dump((2 * (now - waves_from) + half) * half_period);
+    }
 #endif
     Random control_random;
     // outputs of the control port, sampled before the last clock edge
@@ -136,7 +150,7 @@ inline void Harness::cycle() {
     top->aclk = 0;
     top->eval();
 #ifdef WAVES
-    if (waves) waves->dump(now * 10);
+    show(0);
 #endif
     if (!top->aresetn && settings.late_answers)
         for (Port& port : ports) port.answer();
@@ -154,7 +168,7 @@ inline void Harness::cycle() {
     top->aclk = 1;
     top->eval();
 #ifdef WAVES
-    if (waves) waves->dump(now * 10 + 5);
+    show(1);
 #endif
     for (Port& port : ports) port.drive();
     ++now, ++simulated;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import tempfile
 import threading
 import weakref
@@ -13,6 +14,9 @@ from typing import Any
 
 from ...golden import processes
 from ...golden.errors import UserError
+
+_GRACE = 5.0
+"""Seconds in which a process that has closed its output ends."""
 
 
 class Simulator:
@@ -91,8 +95,12 @@ class Simulator:
         return result
 
     def _last_words(self) -> str:
-        """Read what a process that has ended says: Verilator's library, too, ends it."""
-        code = self._process.wait()
+        """Read what the process says at its end: Verilator's library, too, ends it."""
+        try:
+            code = self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return "it answered with a line that is no result: start another session"
         printed = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         problems = [line for line in printed if "rror" in line] or printed[-1:]
         return problems[0].strip() if problems else f"the session has ended, with status {code}: start another"

@@ -51,6 +51,8 @@ class Dram:
         Read data and responses go on to come in a reset, until its end.
     probe : bool
         The control port's master reads registers, also where there are none, while it waits.
+    noise : bool
+        Data and responses are random while they are not valid, so that no one can take them; otherwise they stay.
     """
 
     latency: int = 100
@@ -70,6 +72,7 @@ class Dram:
     aw_order: Literal["any", "with_w", "behind_w"] = "any"
     late_answers: bool = False
     probe: bool = False
+    noise: bool = True
 
     def __post_init__(self) -> None:
         shares = ("duty", "stall_ar", "stall_aw", "stall_w", "stall_r", "stall_b", "stall_control", "freeze")
@@ -222,9 +225,22 @@ class Session:
         """Answer without errors from here on."""
         self._note("no_faults")
 
-    def waves(self, path: Path) -> None:
-        """Write waveforms (VCD) from here on; the program must be built with `waves`."""
-        self._note(f"waves {Path(path).resolve()}")
+    def waves(self, path: Path, period_ps: int = 10) -> None:
+        """Write all nets from here on, until `end_waves` or the session's end; once in a session.
+
+        Parameters
+        ----------
+        path : Path
+            VCD or SAIF, as the program was built. A net's first toggle in SAIF may be its value at the start: Verilator
+            counts from zero.
+        period_ps : int
+            Clock period in ps, an even number.
+        """
+        self._note(f"waves {period_ps} {Path(path).resolve()}")
+
+    def end_waves(self) -> None:
+        """Close the file of `waves`."""
+        self._note("end_waves")
 
     def run(self, check: bool = True, timeout: float | None = None) -> dict[str, Any]:
         """Carry out the commands since the last run.

@@ -1,7 +1,8 @@
 # Synthesise the block on its own, for its size and its speed; it needs no pins.
 #   vivado -mode batch -source synth_ooc.tcl                     synthesis and logic optimisation
 #   vivado -mode batch -source synth_ooc.tcl -tclargs route      up to the step `place` or `route`
-# Reports go to reports/ beside this file. The exit status is 1 if the clock is not met after the last step.
+# Reports and checkpoints go to reports/ beside this file. The exit status is 1 if the clock is not met after the last
+# step.
 
 set here [file dirname [file normalize [info script]]]
 set steps {synth place route}
@@ -19,6 +20,7 @@ proc report {step} {
     global reports top
     report_utilization -file [file join $reports ${top}_${step}_utilization.rpt]
     report_timing_summary -file [file join $reports ${top}_${step}_timing.rpt]
+    write_checkpoint -force [file join $reports ${top}_${step}.dcp]
 }
 
 create_project -in_memory -part $part

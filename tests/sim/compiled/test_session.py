@@ -298,7 +298,7 @@ def test_a_build_is_cached_and_needs_no_perl(program, monkeypatch, tmp_path):
     (tmp_path / "perl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "with space"))
-    other = build(VERILOG, "memcopy", 1, waves=True)
+    other = build(VERILOG, "memcopy", 1, waves="vcd")
     assert other.name != program.name
     session = Session(other, MEMORY)
     session.waves(tmp_path / "waves.vcd")

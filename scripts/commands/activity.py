@@ -1,0 +1,136 @@
+"""`fabtune activity`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...golden.errors import UserError
+from ..display import show_json, show_table
+from ..options import PATH, SEED, SectionedCommand, as_json, block, option, section, spec_of
+
+if TYPE_CHECKING:
+    from ...sim.compiled.activity import Activity, Toggles
+
+
+@click.command(cls=SectionedCommand)
+@section("Core", block())
+@section(
+    "Job",
+    option("--steps", type=click.IntRange(1, 1000), default=4, show_default=True, help="Steps, or batches of tuning."),
+    option("--batch", type=click.IntRange(1, 1000), help="Samples of each; default: 16, or the core's for tuning."),
+    option("--seed", type=SEED, default=1, show_default=True, help="Seed of network, samples and order."),
+    option("--raw", is_flag=True, help="Tune with a cache of Q8.16 instead of NF4."),
+    option("--alone", is_flag=True, help="Leave out the comparison with Gaussian generators or a cache of Q8.16."),
+)
+@section(
+    "Output",
+    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency, for the times in the SAIF."),
+    option("--output", "-o", type=PATH, help="Folder to write, by default build/activity/CORE."),
+    option("--force", is_flag=True, help="Replace the folder's files of the same names."),
+    as_json,
+)
+def command(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    steps: int,
+    batch: int | None,
+    seed: int,
+    raw: bool,
+    alone: bool,
+    mhz: float,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Count what toggles in a core during a job, and write it for Vivado's power report: SAIF and power.tcl.
+
+    The job is random, runs in the compiled core, and must end with golden's numbers. No watts: those are Vivado's.
+    """
+    from ...boards.vivado.power import power_script
+    from ...boards.vivado.project import period_ns
+    from ...golden.cores.instantft import InstantftSpec
+    from ...golden.cores.zotrain import ZotrainSpec
+    from ...sim.compiled.activity import ActivityJob, activity, baseline
+    from ...sim.compiled.build import compiler
+    from ...sim.compiled.saif import ROOT
+    from ..outputs import OutputFolder
+
+    spec = spec_of(block, settings, preset)
+    if not isinstance(spec, InstantftSpec | ZotrainSpec):
+        raise UserError(f"{block} is no core: the activity of a job is that of instantft or zotrain")
+    job = ActivityJob(steps, batch or 0, seed, raw)
+    job.check(spec)
+    # an even number, for both halves of a period
+    period_ps = 2 * round(float(period_ns(mhz)) * 500)
+    compiler()
+    files = f"{spec.name}.saif", "power.tcl"
+    folder = OutputFolder(output or Path("build/activity") / block, force, default=output is None)
+    folder.refuse(files)
+
+    def stage(name: str) -> None:
+        click.echo(f"{name} ...", err=True)
+
+    own = activity(spec, job, period_ps, stage)
+    against = None if alone else baseline(spec, job)
+    other = activity(*against[1:], period_ps, stage) if against else None
+    for one in filter(None, (own, other)):
+        if not one.bit_exact:
+            click.echo(f"{one.top}: the numbers after the job are not golden's: nothing is written", err=True)
+            sys.exit(1)
+    written = folder.write(
+        dict(zip(files, (own.saif, power_script(files[0], f"{ROOT}/{own.top}")), strict=True)),
+    )
+    if as_json:
+        compared = {"with": against[0]} | _facts(other) if against and other else None
+        show_json({"folder": str(folder.path), "files": written} | _facts(own) | {"compared": compared})
+        return
+    click.echo(
+        f"{own.steps} {'steps' if spec.name == 'zotrain' else 'batches'} of {own.batch} samples, {own.cycles} cycles"
+    )
+    name = against[0] if against else ""
+    _table("port", own, own.ports, other.ports if other else None, name)
+    _table("registers of", own, own.registers, other.registers if other else None, name)
+    for file in written:
+        click.echo(folder.path / file)
+
+
+def _facts(one: Activity) -> dict[str, Any]:
+    """Make the figures of a core for ``--json``; toggles are those of the whole job."""
+
+    def groups(all_of_them: Mapping[str, Toggles]) -> dict[str, dict[str, int]]:
+        return {name: {"bits": found.bits, "toggles": found.count} for name, found in all_of_them.items()}
+
+    return {
+        "steps": one.steps,
+        "batch": one.batch,
+        "cycles": one.cycles,
+        "ports": groups(one.ports),
+        "registers": groups(one.registers),
+    }
+
+
+def _table(
+    title: str, own: Activity, groups: Mapping[str, Toggles], others: Mapping[str, Toggles] | None, name: str
+) -> None:
+    """Print toggles a step of groups of bits, beside those of the core that it is compared with."""
+    from ...sim.compiled.activity import Toggles
+
+    columns = [title, "bits", "toggles a step", "% of bits a cycle"]
+    rows = []
+    for group in [*dict.fromkeys([*groups, *(others or ())]), "all"]:
+        found, compared = (
+            sum(some.values(), Toggles()) if group == "all" else some.get(group, Toggles())
+            for some in (groups, others or {})
+        )
+        rate = 100 * found.count / (found.bits * own.cycles) if found.bits else 0
+        row = [group, str(found.bits), f"{found.count / own.steps:.0f}", f"{rate:.2f}"]
+        if others is not None:
+            row += [f"{compared.count / own.steps:.0f}", f"{compared.count / found.count:.2f}" if found.count else ""]
+        rows.append(row)
+    show_table([*columns, *([name, "ratio"] if others is not None else [])], rows)

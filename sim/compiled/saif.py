@@ -1,0 +1,90 @@
+"""SAIF, the Switching Activity Interchange Format: nets of a module with their toggles, and the file of its ports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ...golden.errors import UserError
+
+ROOT = "TOP"
+"""Instance around the module, as Verilator writes it."""
+
+_NET = re.compile(r"^\s*\((.+?)(?:\\\[(\d+)\\\])? \(T0 (\d+)\) \(T1 (\d+)\) .*\(TC (\d+)\)\)$", re.MULTILINE)
+_DURATION = re.compile(r"^\(DURATION (\d+)\)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Saif:
+    """Activity of a module's nets.
+
+    Parameters
+    ----------
+    head : str
+        Lines before the first instance.
+    module : str
+        Name of the module.
+    duration : int
+        Time, in the file's unit.
+    toggles : dict of str to tuple of int
+        Changes of each bit by name of the net, least significant bit first.
+    lines : dict of str to tuple of str
+        What the file says of each bit.
+    """
+
+    head: str
+    module: str
+    duration: int
+    toggles: dict[str, tuple[int, ...]]
+    lines: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, text: str, module: str) -> Saif:
+        """Read what Verilator wrote of a design of one module.
+
+        Parameters
+        ----------
+        text : str
+        module : str
+            Name of the module.
+
+        Raises
+        ------
+        UserError
+            If the module or the duration is not there.
+        """
+        head, _, body = text.partition("(INSTANCE ")
+        _, found, nets = body.partition(f"(INSTANCE {module}\n")
+        duration = _DURATION.search(head)
+        if not found or not duration:
+            raise UserError(f"SAIF without the activity of {module}: the simulation has not ended")
+        bits: dict[str, dict[int, tuple[int, str]]] = {}
+        for net in _NET.finditer(nets):
+            name, bit, low, _high, changes = net.groups()
+            line = net[0].strip()
+            # Verilator counts from zero: a net that is always one has not toggled
+            if not int(low):
+                line, changes = line.replace(f"(TC {changes})", "(TC 0)"), "0"
+            bits.setdefault(name, {})[int(bit or 0)] = int(changes), line
+        by_net = {name: [one for _, one in sorted(found.items())] for name, found in bits.items()}
+        return cls(
+            head.rstrip(),
+            module,
+            int(duration[1]),
+            {name: tuple(toggles for toggles, _ in all_bits) for name, all_bits in by_net.items()},
+            {name: tuple(line for _, line in all_bits) for name, all_bits in by_net.items()},
+        )
+
+    def only(self, nets: Collection[str]) -> str:
+        """Write the file anew with some of its nets.
+
+        Parameters
+        ----------
+        nets : collection of str
+            Their names.
+        """
+        lines = [f"   {line}" for name in nets for line in self.lines[name]]
+        return "\n".join(
+            [self.head, f"(INSTANCE {ROOT}", f" (INSTANCE {self.module}", "  (NET", *lines, "  )", " )", ")", ")", ""]
+        )
