@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from .bursts import command
 
 BEATS = stream.Signature(8 * BEAT)
 """Stream of beats of 128 bits."""
+OFFSET_BITS = exact_log2(BEAT)
+"""Lowest bits of a byte address, which are 0 in that of a beat."""
+
+
+def byte_address(beat: Value) -> Value:
+    """Byte address of a beat, whose number in the memory is given."""
+    return Cat(Const(0, OFFSET_BITS), beat)
+
+
+def beat_number(address: Value) -> Value:
+    """Number in the memory of the beat at a byte address."""
+    return address[OFFSET_BITS:]
 
 
 class ReadPort(wiring.Signature):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.cores.instantft_registers import CORE, Command, Error
 from ...golden.lora.mapping import AdapterMapping
+from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ..lora.batch_scheduler import BatchScheduler
 from ..lora.batch_unpacker import BatchUnpacker
 from ..lora.engine import AdapterEngine
@@ -114,7 +115,7 @@ class AdapterTrainer(wiring.Component):
         m.submodules.engine, m.submodules.samples, m.submodules.batches = engine, self.samples, self.batches
         m.submodules.unpacker, m.submodules.logits = self.unpacker, self.logits
         m.submodules.transfer, m.submodules.memory = self.transfer, memory
-        m.submodules.records = records = Fifo(self.address, RECORDS_AHEAD)
+        m.submodules.records = records = Fifo(self.address - OFFSET_BITS, RECORDS_AHEAD)
         raw, tune, infer = Signal(), Signal(), Signal()
         # registered: the command is stable long before they are used
         m.d.sync += [
@@ -178,7 +179,7 @@ class AdapterTrainer(wiring.Component):
             engine.hold.eq(waiting),
             engine.sample.start.eq(new.start),
             records.i.valid.eq(new.start),
-            records.i.payload.eq(new.record),
+            records.i.payload.eq(beat_number(new.record)),
         ]
         m.d.sync += [
             new.ready.eq(engine.sample.room & records.i.ready),
@@ -200,7 +201,7 @@ class AdapterTrainer(wiring.Component):
         port, announced = self.memory.records_write, Signal()
         m.d.comb += [
             port.command.valid.eq(records.o.valid & engine.record.valid & ~announced),
-            port.command.payload.address.eq(records.o.payload),
+            port.command.payload.address.eq(byte_address(records.o.payload)),
             port.command.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
             records.o.ready.eq(port.command.valid & port.command.ready),
             self.batches.settled.eq(self.memory.settled),

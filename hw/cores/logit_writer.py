@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import ADDRESS_BITS, BEAT
-from ..axi.memory_port import WritePort
+from ...golden.axi.bus import ADDRESS_BITS
+from ..axi.memory_port import WritePort, beat_number, byte_address
 from ..nn.interfaces import LOGIT
 
 PER_BEAT = 4
@@ -51,21 +51,22 @@ class LogitWriter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         command, beats = self.write.command, self.write.beats
-        address, lane = Signal.like(self.address), Signal(range(PER_BEAT))
+        start = beat_number(self.address)
+        at, lane = Signal.like(start), Signal(range(PER_BEAT))
         announced, offered = Signal(), Signal()
         taken = self.i.valid & self.i.ready
         m.d.comb += [
             command.valid.eq(self.i.valid & ~announced),
-            command.payload.address.eq(address),
+            command.payload.address.eq(byte_address(at)),
             command.payload.beats.eq(self.beats),
             self.i.ready.eq(announced & (~offered | beats.ready)),
             beats.valid.eq(offered),
             self.empty.eq(~offered & (lane == 0) & ~announced),
         ]
         with m.If(self.start):
-            m.d.sync += address.eq(self.address)
+            m.d.sync += at.eq(start)
         with m.If(command.valid & command.ready):
-            m.d.sync += [announced.eq(1), address.eq(address + self.beats * BEAT)]
+            m.d.sync += [announced.eq(1), at.eq(at + self.beats)]
         with m.If(beats.ready):
             m.d.sync += offered.eq(0)
         with m.If(taken):

@@ -9,14 +9,13 @@ from typing import NamedTuple
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from ...golden.axi.axi_registers import AxiRegistersSpec
-from ...golden.axi.bus import ADDRESS_BITS, BEAT
+from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.cores.shell import Address, CoreRegisters, Setting
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
-from ..axi.memory_port import Fault
+from ..axi.memory_port import OFFSET_BITS, Fault, beat_number, byte_address
 
 DRAIN_CYCLES = 16
 """Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
@@ -162,7 +161,7 @@ class Shell(wiring.Component):
             registers.locked.eq(busy),
             registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
             control.command.eq(registers.command),
-            *(getattr(control.settings, item.name).eq(self._setting(item)) for item in self.core.settings),
+            *(getattr(control.settings, item.name).eq(self._used(item)) for item in self.core.settings),
             Cat(registers.error_address, registers.error_address_high).eq(error_address),
         ]
         checks = self._all_checks()
@@ -234,9 +233,16 @@ class Shell(wiring.Component):
         """All bits of a setting, as the host wrote them."""
         return Cat(getattr(self.registers, name) for name in setting.registers)
 
+    def _used(self, setting: Setting) -> Value:
+        """Setting as the core takes it: of an address the beat's, as no command begins with another."""
+        value = self._setting(setting)
+        return (
+            byte_address(beat_number(value)[: self._address - OFFSET_BITS]) if isinstance(setting, Address) else value
+        )
+
     def _address_check(self, command: Value, setting: Address) -> Check:
         """Refuse commands that use an address between beats, or beyond the bits that there are."""
         value = self._setting(setting)
         used = Cat(command == code for code in setting.commands).any()
-        wrong = value[: exact_log2(BEAT)].any() | value[self._address :].any()
+        wrong = value[:OFFSET_BITS].any() | value[self._address :].any()
         return Check(used & wrong, self.core.errors["BAD_ADDRESS"], value)

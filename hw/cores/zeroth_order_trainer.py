@@ -11,6 +11,7 @@ from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE, Command, Error
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
+from ..axi.memory_port import beat_number, byte_address
 from ..nn.forward_engine import ForwardEngine
 from ..nn.output_memory import OutputReader
 from ..rng.generators import generator_of
@@ -192,7 +193,7 @@ class ZerothOrderTrainer(wiring.Component):
         )
         image, sample, transferred = memory.images_read, scheduler.sample_command, Signal()
         left = Signal(range(max(count for _, _, count, *_ in own) + 1))
-        address, selected = Signal(self.spec.address), Signal(len(own))
+        selected, at = Signal(len(own)), Signal.like(beat_number(settings.parameters))
         m.d.sync += [
             selected.eq(Cat(transferring & (control.command == command) for command, *_ in own)),
             transferred.eq(Cat(done for *_, done in own).any()),
@@ -202,13 +203,13 @@ class ZerothOrderTrainer(wiring.Component):
             # an image of more beats than a command counts takes several commands
             beats, further = Mux(left > CHUNK, CHUNK, left), left > CHUNK
         with m.If(transferring), m.If(further & image.command.valid & image.command.ready):
-            m.d.sync += [address.eq(address + BEAT * CHUNK), left.eq(left - CHUNK)]
+            m.d.sync += [at.eq(at + CHUNK), left.eq(left - CHUNK)]
         with m.Else(), m.Switch(control.command):
             for command, where, count, *_ in own:
                 with m.Case(command):
-                    m.d.sync += [address.eq(where), left.eq(count)]
+                    m.d.sync += [at.eq(beat_number(where)), left.eq(count)]
         m.d.comb += [
-            image.command.payload.address.eq(Mux(transferring, address, sample.payload.address)),
+            image.command.payload.address.eq(Mux(transferring, byte_address(at), sample.payload.address)),
             image.command.payload.beats.eq(Mux(transferring, beats, sample.payload.beats)),
             sample.ready.eq(image.command.ready & ~transferring),
         ]

@@ -4,9 +4,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import ADDRESS_BITS, BEAT
+from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
+from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
+from ..nn.sample_writer import WORDS_PER_BEAT
 from ..primitives.address_generator import AddressGenerator
 from .job_interfaces import COUNTED, BatchDescriptor, BatchLoad, JobSettings, LabelWrite, LoadedBatch
 
@@ -66,7 +68,7 @@ class BatchScheduler(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         batch, load, number, half = self.batch, self.load, self.batch.number, self.load.half
-        m.submodules.address = address = AddressGenerator(self._address)
+        m.submodules.address = address = AddressGenerator(self._address - OFFSET_BITS)
         goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
         m.d.sync += [recorded.eq(recorded + self.recorded), missing.eq(goal - recorded)]
         m.d.comb += [
@@ -74,7 +76,7 @@ class BatchScheduler(wiring.Component):
             self.loaded.half.eq(half),
             self.loaded.count.eq(load.count),
             self.label.address.eq(number + Mux(half, self.most, 0)),
-            self.sample_command.payload.address.eq(address.address),
+            self.sample_command.payload.address.eq(byte_address(address.address)),
             self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
         with m.FSM():
@@ -111,12 +113,15 @@ class BatchScheduler(wiring.Component):
     def _entry(self, m: Module, address: AddressGenerator) -> None:
         """Read an entry: its sample, its record's scales, its record's codes or words."""
         mapping, job, batch, number = self.mapping, self.job, self.batch, self.batch.number
-        record_bytes, raw_bytes = mapping.record_beats * BEAT, mapping.raw_beats * BEAT
         # outputs of stages that no adapter takes are not read
         skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
         codes = mapping.code_beats - skipped
-        raw_beats = mapping.raw_beats - skipped * mapping.lanes // 4
-        begin = Mux(job.raw, skipped * mapping.lanes * 4, skipped * BEAT)
+        skipped_raw = skipped * mapping.lanes // WORDS_PER_BEAT
+        scales, values = (Signal.like(address.address, name=name) for name in ("scales", "values"))
+        m.d.comb += [
+            scales.eq(address.address + mapping.code_beats),
+            values.eq(address.address + Mux(job.raw, skipped_raw, skipped)),
+        ]
         record, read = Signal(24), self.record_command
         with m.State("SELECT"):
             m.next = "ENTRY"
@@ -127,8 +132,8 @@ class BatchScheduler(wiring.Component):
             ]
             m.d.comb += [
                 address.index.eq(batch.entry.index),
-                address.stride.eq(mapping.forward.sample_beats * BEAT),
-                address.base.eq(job.samples),
+                address.stride.eq(mapping.forward.sample_beats),
+                address.base.eq(beat_number(job.samples)),
                 address.start.eq(mapping.first == 0),
             ]
             m.next = "SAMPLE" if mapping.first == 0 else "RECORD"
@@ -142,14 +147,14 @@ class BatchScheduler(wiring.Component):
             m.d.comb += [
                 self.label.enable.eq(1),
                 address.index.eq(record),
-                address.stride.eq(Mux(job.raw, raw_bytes, record_bytes)),
-                address.base.eq(job.cache),
+                address.stride.eq(Mux(job.raw, mapping.raw_beats, mapping.record_beats)),
+                address.base.eq(beat_number(job.cache)),
                 address.start.eq(1),
             ]
             m.next = "SCALES"
         with m.State("SCALES"):
             m.d.comb += [
-                read.payload.address.eq(address.address + mapping.code_beats * BEAT),
+                read.payload.address.eq(byte_address(scales)),
                 read.payload.beats.eq(mapping.scale_beats),
                 read.valid.eq(address.done & ~job.raw),
             ]
@@ -157,8 +162,8 @@ class BatchScheduler(wiring.Component):
                 m.next = "CODES"
         with m.State("CODES"):
             m.d.comb += [
-                read.payload.address.eq(address.address + begin),
-                read.payload.beats.eq(Mux(job.raw, raw_beats, codes)),
+                read.payload.address.eq(byte_address(values)),
+                read.payload.beats.eq(Mux(job.raw, mapping.raw_beats - skipped_raw, codes)),
                 read.valid.eq(1),
             ]
             with m.If(read.ready):

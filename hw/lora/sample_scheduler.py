@@ -6,10 +6,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.axi.bus import ADDRESS_BITS, BEAT
+from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
-from ..axi.memory_port import Fault, ReadPort
+from ..axi.memory_port import OFFSET_BITS, Fault, ReadPort, beat_number, byte_address
 from ..primitives.address_generator import AddressGenerator
 from .job_interfaces import ENTRY, BatchDescriptor, JobSettings, NewSample
 
@@ -86,11 +86,11 @@ class SampleScheduler(wiring.Component):
             }
         )
         rows = self._mark_rows
-        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(address)
+        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(address - OFFSET_BITS)
         self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
         self._number, self._half = Signal.like(self.batch.count), Signal()
         self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
-        self._address = AddressGenerator(address)
+        self._address = AddressGenerator(address - OFFSET_BITS)
 
     @property
     def _half_rows(self) -> int:
@@ -114,10 +114,10 @@ class SampleScheduler(wiring.Component):
             look.addr.eq(self._index[5:]),
             mark.addr.eq(self._index[5:]),
             mark.data.eq(look.data | (Const(1, WORD) << self._index[:5])),
-            self.order_read.command.payload.address.eq(self._order_at),
+            self.order_read.command.payload.address.eq(byte_address(self._order_at)),
             self.order_read.command.payload.beats.eq((self.batch.count + 3) >> 2),
-            self.new_sample.record.eq(self._address.address),
-            self.sample_command.payload.address.eq(self._address.address),
+            self.new_sample.record.eq(byte_address(self._address.address)),
+            self.sample_command.payload.address.eq(byte_address(self._address.address)),
             self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
         with m.FSM():
@@ -157,7 +157,7 @@ class SampleScheduler(wiring.Component):
             m.d.sync += [
                 self._left.eq(job.samples_per_epoch),
                 self._epochs.eq(job.epochs),
-                self._order_at.eq(job.order),
+                self._order_at.eq(beat_number(job.order)),
                 self._sweep.eq(0),
             ]
             m.d.comb += self.ready.eq(1)
@@ -181,7 +181,7 @@ class SampleScheduler(wiring.Component):
             with m.If(read.command.ready):
                 m.next = "TAKE"
         with m.State("TAKE"), m.If(read.beats.valid):
-            m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + BEAT)]
+            m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + 1)]
             with m.If(self._beats == read.command.payload.beats - 1):
                 m.next = "SCAN"
 
@@ -209,8 +209,8 @@ class SampleScheduler(wiring.Component):
         with m.State("TEST"):
             m.d.comb += [
                 address.index.eq(index),
-                address.stride.eq(self.mapping.forward.sample_beats * BEAT),
-                address.base.eq(job.samples),
+                address.stride.eq(self.mapping.forward.sample_beats),
+                address.base.eq(beat_number(job.samples)),
             ]
             with m.If(bad_index):
                 m.d.sync += [fault.error.eq(self.errors["BAD_INDEX"]), fault.address.eq(index)]
@@ -229,14 +229,13 @@ class SampleScheduler(wiring.Component):
     def _record_sample(self, m: Module) -> None:
         """Have a new sample read, and tell where its record goes."""
         job, address, new = self.job, self._address, self.new_sample
-        record_bytes = Mux(job.raw, self.mapping.raw_beats * BEAT, self.mapping.record_beats * BEAT)
         with m.State("NEW"), m.If(address.done & new.ready):
             m.next = "ASK"
         with m.State("ASK"):
             m.d.comb += [
                 address.index.eq(self._record),
-                address.stride.eq(record_bytes),
-                address.base.eq(job.cache),
+                address.stride.eq(Mux(job.raw, self.mapping.raw_beats, self.mapping.record_beats)),
+                address.base.eq(beat_number(job.cache)),
                 self.sample_command.valid.eq(1),
             ]
             with m.If(self.sample_command.ready):

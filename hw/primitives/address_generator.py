@@ -8,15 +8,15 @@ from .pipeline import delayed
 
 
 class AddressGenerator(wiring.Component):
-    """Compute the byte address of one element of an array: ``(base + index * stride) mod 2**address``.
+    """Compute the address of one element of an array: ``(base + index * stride) mod 2**address``.
 
-    One address at a time. The multiplication is 24 x 18 bits unsigned with registers before and behind it, so that it
-    maps to the DSPs of one product.
+    One address at a time. The multiplication is 24 x 14 bits unsigned with registers before and behind it, so that it
+    maps to one DSP.
 
     Parameters
     ----------
     address : int
-        Bits of a byte address.
+        Bits of an address, of beats or of any other unit.
 
     Attributes
     ----------
@@ -24,14 +24,14 @@ class AddressGenerator(wiring.Component):
         Begin: `index`, `stride` and `base` are sampled in this cycle. At most once in `LATENCY` cycles.
     index : In(24)
         Number of the element, from 0 up.
-    stride : In(18)
-        Bytes from one element to the next.
+    stride : In(14)
+        Units from one element to the next.
     base : In, `address` bits
-        Byte address of element 0.
+        Address of element 0.
     done : Out(1)
         High from `LATENCY` cycles after `start` until the cycle after the next `start`.
     address : Out, `address` bits
-        Byte address, modulo 2**address. Valid while `done`.
+        Address, modulo 2**address. Valid while `done`.
     """
 
     LATENCY = 3
@@ -41,7 +41,7 @@ class AddressGenerator(wiring.Component):
             {
                 "start": In(1),
                 "index": In(24),
-                "stride": In(18),
+                "stride": In(14),
                 "base": In(address),
                 "done": Out(1),
                 "address": Out(address),

@@ -9,7 +9,7 @@ from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.fixed import Q4_12
 from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, STEP_DIFFERENCE
 from ...golden.zo.memory_layout import WORDS
-from ..axi.memory_port import WritePort
+from ..axi.memory_port import WritePort, beat_number, byte_address
 from ..ports import shape
 
 PAIR = data.StructLayout({"plus": shape(Q4_12), "minus": shape(Q4_12), "last": 1})
@@ -61,12 +61,13 @@ class RecordWriter(wiring.Component):
         command, beats = self.write.command, self.write.beats
         pair, summary = self.pair.payload, self.summary.payload
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
-        at, end = Signal.like(self.address), Signal.like(self.address)
+        start = beat_number(self.address)
+        at, end = Signal.like(start), Signal.like(start)
         offered, announced, closing = Signal(), Signal(), Signal()
         free = ~offered
         m.d.comb += [
             command.valid.eq(offered & ~announced),
-            command.payload.address.eq(at),
+            command.payload.address.eq(byte_address(at)),
             command.payload.beats.eq(1),
             beats.valid.eq(offered & announced),
             beats.payload.eq(beat),
@@ -75,9 +76,9 @@ class RecordWriter(wiring.Component):
             self.empty.eq(free & (lane == 0)),
         ]
         # the summary stands behind the room for all samples
-        room = ((self.batch + WORDS - 1) >> exact_log2(WORDS)) << exact_log2(BEAT)
+        room = (self.batch + WORDS - 1) >> exact_log2(WORDS)
         with m.If(self.start):
-            m.d.sync += [at.eq(self.address), end.eq(self.address + room), lane.eq(0)]
+            m.d.sync += [at.eq(start), end.eq(start + room), lane.eq(0)]
         with m.If(self.pair.valid & self.pair.ready):
             word = Cat(pair.plus, pair.minus)
             for number in range(WORDS):
@@ -98,7 +99,7 @@ class RecordWriter(wiring.Component):
         with m.If(command.valid & command.ready):
             m.d.sync += announced.eq(1)
         with m.If(beats.valid & beats.ready):
-            m.d.sync += [offered.eq(0), announced.eq(0), at.eq(at + BEAT)]
+            m.d.sync += [offered.eq(0), announced.eq(0), at.eq(at + 1)]
             with m.If(closing):
-                m.d.sync += end.eq(end + BEAT + room)
+                m.d.sync += end.eq(end + room + 1)
         return m

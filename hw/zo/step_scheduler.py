@@ -13,7 +13,7 @@ from ...golden.zo.coefficient import LARGEST_BATCH, RATE
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ...golden.zo.split import MOST_PERTURBATIONS
 from ..axi.bursts import command
-from ..axi.memory_port import Fault, ReadPort
+from ..axi.memory_port import Fault, ReadPort, beat_number, byte_address
 from ..primitives.fifo import Fifo
 
 STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
@@ -114,29 +114,30 @@ class StepScheduler(wiring.Component):
         wiring.connect(m, labels.o, wiring.flipped(self.label))
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         word = beat[:32]
-        at, block = Signal.like(job.order), Signal.like(job.order)
+        order, samples = beat_number(job.order), beat_number(job.samples)
+        at, block = Signal.like(order), Signal.like(order)
         left, in_step = Signal.like(job.steps), Signal.like(job.batch)
         again, repeats = Signal(), Signal(job.repeats.shape())
         bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
         # the address of a sample, one bit of its index a cycle: there is time, and no DSP
-        address, stride, index = Signal.like(job.samples), Signal.like(job.samples), Signal(LABEL_BIT)
+        address, stride, index = Signal.like(samples), Signal.like(samples), Signal(LABEL_BIT)
         m.d.sync += [
             bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
             bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
             bad_label.eq(word[LABEL_BIT:] >= self.mapping.stages[-1].channels),
         ]
         m.d.comb += [
-            read.command.payload.address.eq(at),
+            read.command.payload.address.eq(byte_address(at)),
             read.command.payload.beats.eq(1),
             read.beats.ready.eq(1),
             steps.i.payload.rate.eq(word),
             steps.i.payload.last_sample.eq(word[COUNT_BIT:]),
             labels.i.payload.eq(word[LABEL_BIT:]),
-            self.sample_command.payload.address.eq(address),
+            self.sample_command.payload.address.eq(byte_address(address)),
             self.sample_command.payload.beats.eq(self.mapping.sample_beats),
         ]
 
-        after = block + (((job.batch + WORDS) >> exact_log2(WORDS)) << exact_log2(BEAT))
+        after = block + ((job.batch + WORDS) >> exact_log2(WORDS))
         # a register: a sample's start must not wait for the arbiter's ready
         given = self.sample_command.valid & self.sample_command.ready
         m.d.sync += self.begin.eq(given)
@@ -152,7 +153,7 @@ class StepScheduler(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += job.over.eq(1)
-                m.d.sync += [at.eq(job.order), block.eq(job.order), left.eq(job.steps), in_step.eq(0), again.eq(0)]
+                m.d.sync += [at.eq(order), block.eq(order), left.eq(job.steps), in_step.eq(0), again.eq(0)]
                 with m.If(job.start):
                     m.next = "READ"
             with m.State("READ"):
@@ -165,7 +166,7 @@ class StepScheduler(wiring.Component):
                 with m.If(read.beats.valid):
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += [address.eq(job.samples), index.eq(word), stride.eq(self.mapping.sample_beats * BEAT)]
+                m.d.sync += [address.eq(samples), index.eq(word), stride.eq(self.mapping.sample_beats)]
                 m.next = "TAKE"
             with m.State("TAKE"):
                 with m.If(in_step == 0):
@@ -197,7 +198,7 @@ class StepScheduler(wiring.Component):
                 with m.If(in_step == 0):
                     m.next = "STEP"
                 with m.Elif(lane == WORDS - 1):
-                    m.d.sync += at.eq(at + BEAT)
+                    m.d.sync += at.eq(at + 1)
                     m.next = "READ"
             with m.State("STEP"):
                 m.d.sync += [repeats.eq(repeats - 1), again.eq(repeats != 1), at.eq(block)]

@@ -15,7 +15,7 @@ from .order_lists import order_findings
 from .refusals import refusal_findings
 from .short_jobs import random_jobs, short_jobs
 
-TRIALS = 24
+TRIALS = 48
 """Hostile buses."""
 RANDOM_JOBS = 24
 """Jobs with random settings: last, for faults that only rare values show."""

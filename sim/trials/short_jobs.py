@@ -13,7 +13,7 @@ from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import CORE as TUNING_CORE
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
-from ...golden.fixed import Integers
+from ...golden.fixed import Q4_12, Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_image
 from ...golden.models.network import Network
@@ -27,6 +27,10 @@ from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..compiled.job import TuningJob
 from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
+
+
+_DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
+"""Unit of an offset, in that of the deltas from which it is rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +147,8 @@ class TrainingVariation:
         See `ZerothOrderJob`.
     start : int
         Most of the deltas at the start; 0: there are none.
+    grain : int
+        Deltas at the start are multiples of it.
     late : bool
         The first perturbation is one of the generator's last, so that it begins again.
     """
@@ -156,6 +162,7 @@ class TrainingVariation:
     split: Split = WHOLE
     scalars: bool = False
     start: int = 0
+    grain: int = 1
     late: bool = False
 
 
@@ -191,7 +198,8 @@ class ShortTraining:
         self.job = TrainingJob(frozen, inputs, steps, wanted.shift, position=position, **settings)  # type: ignore[arg-type]
         if wanted.start:
             total = self.job.golden(spec).total
-            deltas = rng.integers(-wanted.start, wanted.start, total.shape)
+            most = wanted.start // wanted.grain
+            deltas = wanted.grain * rng.integers(-most, most, total.shape, endpoint=True)
             self.job = replace(self.job, deltas=deltas)
         golden = self.job.golden(spec)
         self._start = golden.rows
@@ -264,6 +272,9 @@ def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
         "small": TrainingVariation(eps_shift=12, shift=34, rate=1),
         "full": TrainingVariation(samples=600, sizes=(LARGEST_BATCH, 2), gain=3.0),
         "late": TrainingVariation(sizes=(2,) * 6, late=True),
+        # offsets half-way between two numbers of Q4.12, and beyond its ends
+        "ties": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum >> 6, grain=_DROPPED >> 1),
+        "ends": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum, grain=DELTA.maximum - _DROPPED),
         "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
     }
     stages = len(spec.mapping.forward.stages) if spec.cut_rows else 1
