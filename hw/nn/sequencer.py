@@ -44,21 +44,32 @@ class Loops:
         self.begins, self.ends, self.single = (Signal(self.COUNT, name=name) for name in ("begins", "ends", "single"))
         self.jumps = [Signal(address, name=f"jump{j}") for j in range(self.COUNT)]
         self.moves = [Signal(address, name=f"move{j}") for j in range(self.COUNT - self.POOL)]
+        self._stages = mapping.stages
 
     def load(self, m: Module, stage: StageMapping) -> None:
-        """Set the registers for a stage, in the module's current condition."""
-        counts = [loop.count for loop in stage.loops]
-        strides = [loop.stride for loop in stage.loops]
-        spans = [sum((counts[i] - 1) * strides[i] for i in range(j)) for j in range(self.COUNT)]
-        x, y, group = stage.targets
-        columns, rows = counts[4] - 1, counts[5] - 1
-        targets = (x, y - columns * x, group - columns * x - rows * y)
-        m.d.sync += [
-            *(limit.eq(count - 1) for limit, count in zip(self.limits, counts, strict=True)),
-            self.single.eq(sum((count == 1) << j for j, count in enumerate(counts))),
-            *(jump.eq(stride - span) for jump, stride, span in zip(self.jumps, strides, spans, strict=True)),
-            *(move.eq(step) for move, step in zip(self.moves, targets, strict=True)),
-        ]
+        """Set the registers for a stage, in the module's current condition.
+
+        Limit and steps of a loop with a single turn have no effect: they stay what another stage needs.
+        """
+        single = [loop.count == 1 for loop in stage.loops]
+        m.d.sync += self.single.eq(sum(one << j for j, one in enumerate(single)))
+        for j in range(self.COUNT):
+            used = next((one for one in (stage, *self._stages) if one.loops[j].count > 1), None)
+            if used is not None:
+                m.d.sync += [self.limits[j].eq(used.loops[j].count - 1), self.jumps[j].eq(self._jump(used, j))]
+                if j >= self.POOL:
+                    m.d.sync += self.moves[j - self.POOL].eq(self._move(used, j))
+
+    @staticmethod
+    def _jump(stage: StageMapping, j: int) -> int:
+        """Step of the address for a loop: all loops within it go back to their beginning."""
+        return stage.loops[j].stride - sum((loop.count - 1) * loop.stride for loop in stage.loops[:j])
+
+    @classmethod
+    def _move(cls, stage: StageMapping, j: int) -> int:
+        """Step of the output's address for one of the outermost loops."""
+        within = zip(stage.loops[cls.POOL : j], stage.targets, strict=False)
+        return stage.targets[j - cls.POOL] - sum((loop.count - 1) * target for loop, target in within)
 
     def restart(self, m: Module) -> None:
         """Begin all loops, in the module's current condition."""
