@@ -176,6 +176,8 @@ The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/
     "pynq": Target(
         _pynq,
         """\
+    vivado -mode batch -source vivado/system.tcl -tclargs build pynq # its interrupt is where PYNQ finds it
+
 Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone, run
 the notebook `CORE.ipynb`, or:
 

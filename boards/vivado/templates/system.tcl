@@ -1,18 +1,20 @@
 # Create a Vivado project with the core in a block design: processor, clock, registers, memory, interrupt.
 #   vivado -mode batch -source system.tcl                        the project, in the folder vivado/ beside this file
 #   vivado -mode batch -source system.tcl -tclargs build         and its bitstream, hardware description and platform
+#   vivado -mode batch -source system.tcl -tclargs build pynq    the same with the interrupt as PYNQ finds it
 # The IP is read from ../ip. Vivado 2023.2 or later; no version of any IP is asked for.
 
 set here [file dirname [file normalize [info script]]]
 set folder [file join $here vivado]
-set build 0
-if {[info exists argv] && [llength $argv] > 0} {
-    if {$argv ne "build"} {
-        puts "ERROR: $argv is not known: give build, or nothing"
+if {![info exists argv]} { set argv {} }
+foreach argument $argv {
+    if {$argument ni {build pynq}} {
+        puts "ERROR: $argument is not known: give build, pynq, both or nothing"
         exit 1
     }
-    set build 1
 }
+set build [expr {"build" in $argv}]
+set pynq [expr {"pynq" in $argv}]
 if {[file exists $folder]} {
     puts "ERROR: $folder exists: delete it"
     exit 1
@@ -47,24 +49,13 @@ if {$managers > 1} {
     set_property -dict [list CONFIG.PSU__USE__S_AXI_GP3 1 CONFIG.PSU__SAXIGP3__DATA_WIDTH 128] $processor
 }
 create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset reset
-create_bd_cell -type ip -vlnv xilinx.com:ip:axi_intc interrupts
 create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect registers
-set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 2] [get_bd_cells registers]
-# the concatenation has another name from Vivado 2025 on
-set concatenation xilinx.com:ip:xlconcat
-if {[llength [get_ipdefs -quiet $concatenation:*]] > 0} {
-    create_bd_cell -type ip -vlnv $concatenation lines
-} else {
-    create_bd_cell -type inline_hdl -vlnv xilinx.com:inline_hdl:ilconcat lines
-}
-set_property CONFIG.NUM_PORTS 2 [get_bd_cells lines]
-set_property CONFIG.C_IRQ_CONNECTION 1 [get_bd_cells interrupts]
+set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI [expr {1 + $pynq}]] [get_bd_cells registers]
 
-set clocked {core/aclk reset/slowest_sync_clk interrupts/s_axi_aclk registers/aclk processor/maxihpm0_fpd_aclk}
-set resets {core/aresetn interrupts/s_axi_aresetn registers/aresetn}
+set clocked {core/aclk reset/slowest_sync_clk registers/aclk processor/maxihpm0_fpd_aclk}
+set resets {core/aresetn registers/aresetn}
 connect_bd_intf_net [get_bd_intf_pins processor/M_AXI_HPM0_FPD] [get_bd_intf_pins registers/S00_AXI]
 connect_bd_intf_net [get_bd_intf_pins registers/M00_AXI] [get_bd_intf_pins core/S_AXI_CONTROL]
-connect_bd_intf_net [get_bd_intf_pins registers/M01_AXI] [get_bd_intf_pins interrupts/s_axi]
 for {set port 0} {$port < $managers} {incr port} {
     create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect memory$port
     set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 1] [get_bd_cells memory$port]
@@ -73,14 +64,22 @@ for {set port 0} {$port < $managers} {incr port} {
     lappend clocked memory$port/aclk processor/saxihp${port}_fpd_aclk
     lappend resets memory$port/aresetn
 }
+# line 0 of pl_ps_irq0 (GIC 121, SPI 89) is the only one that PYNQ's images have a device for, and it asks for a
+# controller on it; elsewhere it is the core's own
+set line core/interrupt
+if {$pynq} {
+    create_bd_cell -type ip -vlnv xilinx.com:ip:axi_intc interrupts
+    set_property CONFIG.C_IRQ_CONNECTION 1 [get_bd_cells interrupts]
+    connect_bd_intf_net [get_bd_intf_pins registers/M01_AXI] [get_bd_intf_pins interrupts/s_axi]
+    connect_bd_net [get_bd_pins core/interrupt] [get_bd_pins interrupts/intr]
+    lappend clocked interrupts/s_axi_aclk
+    lappend resets interrupts/s_axi_aresetn
+    set line interrupts/irq
+}
+connect_bd_net [get_bd_pins $line] [get_bd_pins processor/pl_ps_irq0]
 foreach pin $clocked { connect_bd_net [get_bd_pins processor/pl_clk0] [get_bd_pins $pin] }
 connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
 foreach pin $resets { connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins $pin] }
-# line 0 (GIC 121, SPI 89) is the core's own, for Linux; line 1 comes through the controller that PYNQ asks for
-connect_bd_net [get_bd_pins core/interrupt] [get_bd_pins lines/In0]
-connect_bd_net [get_bd_pins core/interrupt] [get_bd_pins interrupts/intr]
-connect_bd_net [get_bd_pins interrupts/irq] [get_bd_pins lines/In1]
-connect_bd_net [get_bd_pins lines/dout] [get_bd_pins processor/pl_ps_irq0]
 
 assign_bd_address -offset $registers_at -range 4K [get_bd_addr_segs core/S_AXI_CONTROL/registers]
 assign_bd_address

@@ -21,7 +21,6 @@ proc unknown {args} {
             }
             return $stand_in(slack)
         }
-        get_ipdefs { return $stand_in(ipdefs) }
         get_sites { return {BUFGCE_X0Y10 BUFGCE_X0Y2} }
         get_board_parts {
             foreach part $stand_in(installed) {
@@ -48,7 +47,7 @@ def _run_script(tmp_path):
     if TCLSH is None:
         pytest.skip("tclsh is not installed: apt install tcl")
 
-    def run(name, files, arguments=(), slack="0.5", installed=(), step=None, progress="100%", ipdefs="one", home=None):
+    def run(name, files, arguments=(), slack="0.5", installed=(), step=None, progress="100%", home=None):
         home, elsewhere = home or tmp_path / "emitted here", tmp_path / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
         for file, text in files.items():
@@ -56,7 +55,7 @@ def _run_script(tmp_path):
             (home / file).write_bytes(text if isinstance(text, bytes) else text.encode())
         log = tmp_path / "log"
         driver = [f"set stand_in(log) [open {{{log}}} w]"]
-        settings = {"slack": slack, "installed": " ".join(installed), "progress": progress, "ipdefs": ipdefs}
+        settings = {"slack": slack, "installed": " ".join(installed), "progress": progress}
         settings["runs"] = str(tmp_path / "runs")
         driver += [f"set stand_in({key}) {{{value}}}" for key, value in settings.items()]
         driver += [f"set step {step}"] if step else []

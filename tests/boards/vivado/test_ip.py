@@ -144,7 +144,6 @@ def test_the_system_connects_every_interface(name, board, run_script):
     assert connected == [
         "processor/M_AXI_HPM0_FPD registers/S00_AXI",
         "registers/M00_AXI core/S_AXI_CONTROL",
-        "registers/M01_AXI interrupts/s_axi",
         *(
             pair
             for port in managers
@@ -156,23 +155,29 @@ def test_the_system_connects_every_interface(name, board, run_script):
     ]
     nets = {tuple(one.split()[1:]) for one in commands if one.startswith("connect_bd_net")}
     clocked = {pin for source, pin in nets if source == "processor/pl_clk0"}
-    assert {"core/aclk", "interrupts/s_axi_aclk", "registers/aclk", "processor/maxihpm0_fpd_aclk"} <= clocked
+    assert {"core/aclk", "registers/aclk", "processor/maxihpm0_fpd_aclk"} <= clocked
     assert {f"processor/saxihp{port}_fpd_aclk" for port in managers} <= clocked
     assert ("reset/peripheral_aresetn", "core/aresetn") in nets
-    assert {
-        ("core/interrupt", "lines/In0"),
-        ("core/interrupt", "interrupts/intr"),
-        ("interrupts/irq", "lines/In1"),
-    } <= nets
-    assert ("lines/dout", "processor/pl_ps_irq0") in nets
+    assert ("core/interrupt", "processor/pl_ps_irq0") in nets
+    assert not any("axi_intc" in one for one in commands)
     order = [one.split()[0] for one in commands]
     assert order.index("assign_bd_address") < order.index("validate_bd_design") < order.index("make_wrapper")
     assert not [one for one in commands if "impl_1" in one]
 
 
-def test_a_newer_vivado_has_another_concatenation(run_script):
-    _, _, commands = run_script("vivado/system.tcl", package("zotrain"), installed=INSTALLED, ipdefs="")
-    assert "create_bd_cell -type inline_hdl -vlnv xilinx.com:inline_hdl:ilconcat lines" in commands
+def test_a_system_for_pynq_has_an_interrupt_controller(run_script):
+    status, said, commands = run_script("vivado/system.tcl", package("zotrain"), ["pynq"], installed=INSTALLED)
+    assert (status, said) == (0, "")
+    assert "connect_bd_intf_net registers/M01_AXI interrupts/s_axi" in commands
+    nets = {tuple(one.split()[1:]) for one in commands if one.startswith("connect_bd_net")}
+    assert {
+        ("core/interrupt", "interrupts/intr"),
+        ("interrupts/irq", "processor/pl_ps_irq0"),
+        ("processor/pl_clk0", "interrupts/s_axi_aclk"),
+        ("reset/peripheral_aresetn", "interrupts/s_axi_aresetn"),
+    } <= nets
+    assert ("core/interrupt", "processor/pl_ps_irq0") not in nets
+    assert "set_property -dict {CONFIG.NUM_SI 1 CONFIG.NUM_MI 2} registers" in commands
 
 
 def test_the_system_is_built_where_that_is_asked_for(tmp_path, run_script):
@@ -192,7 +197,7 @@ def test_the_system_is_built_where_that_is_asked_for(tmp_path, run_script):
     ("change", "message"),
     [
         ({"installed": []}, "ERROR: no board files for xilinx.com:kv260_som:part0:1.4"),
-        ({"arguments": ["burn"]}, "ERROR: burn is not known: give build, or nothing"),
+        ({"arguments": ["burn"]}, "ERROR: burn is not known: give build, pynq, both or nothing"),
         ({"arguments": ["build"], "progress": "40%"}, "ERROR: no bitstream"),
         ({"arguments": ["build"], "slack": "-0.2"}, "ERROR: timing is not met, setup slack -0.2 ns"),
     ],
