@@ -54,8 +54,7 @@ lint: $(INSTALLED) $(TCLINT)
 	$(TCLINT) boards
 	$(BIN)/ruff format --check .
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
-	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.sim
-	$(BIN)/mypy -p fabtune.hw -p fabtune.boards -p fabtune.scripts
+	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.hw -p fabtune.sim -p fabtune.boards -p fabtune.scripts
 
 # the root is the source folder, so that links mean the same on a forge; docs/api is written anew
 docs: $(DOCS_INSTALLED)
