@@ -95,3 +95,25 @@ def test_a_board_without_enough_is_refused_with_the_numbers():
     page = core_package(spec, BOARDS["kv260"], ["vivado"])["README.md"]
     assert f"At least {needed:g} of 144 BRAM36, 0 of 64 URAM" in page
     refuse_lack(memories_of(emit(spec).rtlil), BOARDS["kv260"])
+
+
+def behaviour(verilog):
+    """Verilog without what chooses a kind of RAM, and without the zeros that simulators are told of."""
+    verilog = re.sub(r"`ifndef SYNTHESIS\n.*?`endif\n", "", verilog, flags=re.DOTALL)
+    return re.sub(r'  \(\* ram_style = "\w+" \*\)\n', "", verilog)
+
+
+PRESETS = [(core, preset) for core in ("instantft", "zotrain") for preset in BLOCKS[core].presets]
+
+
+@pytest.mark.parametrize(
+    ("core", "preset"),
+    [one if one == ("zotrain", "tiny") else pytest.param(*one, marks=pytest.mark.slow) for one in PRESETS],
+)
+def test_a_core_is_the_same_on_both_boards_but_for_the_kind_of_ram(core, preset):
+    # so what is simulated of a preset is so for both
+    spec = build(BLOCKS[core], (), preset)
+    texts = [emit(spec, device=board.fabric).verilog for board in BOARDS.values()]
+    assert 'ram_style = "ultra"' not in emit(spec, device=BOARDS["zcu102"].fabric).verilog
+    assert {behaviour(text) for text in texts} == {behaviour(emit(spec).verilog)}
+    assert "always @(posedge aclk)" in behaviour(texts[0])
