@@ -17,7 +17,7 @@ from .short_jobs import random_jobs, short_jobs
 
 TRIALS = 48
 """Hostile buses."""
-RANDOM_JOBS = 24
+RANDOM_JOBS = 64
 """Jobs with random settings: last, for faults that only rare values show."""
 _SLACK = 10_000
 """Cycles by which a command of a core with a fault may be longer than twice that of the core: then it hangs."""

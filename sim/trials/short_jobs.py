@@ -22,7 +22,7 @@ from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.coefficient import LARGEST_BATCH
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.memory_layout import StepOrder
-from ...golden.zo.split import WHOLE, Split
+from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES, WHOLE, Split
 from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..compiled.job import TuningJob
@@ -305,7 +305,7 @@ def random_jobs(spec: InstantftSpec | ZotrainSpec, seed: int, count: int) -> dic
         if isinstance(spec, InstantftSpec):
             found[name] = ShortTuning(spec, own, _random_tuning(spec, rng))
         else:
-            found[name] = ShortTraining(spec, own, _random_training(rng))
+            found[name] = ShortTraining(spec, own, _random_training(spec, rng))
     return found
 
 
@@ -326,14 +326,21 @@ def _random_tuning(spec: InstantftSpec, rng: np.random.Generator) -> TuningVaria
     )
 
 
-def _random_training(rng: np.random.Generator) -> TrainingVariation:
+def _random_training(spec: ZotrainSpec, rng: np.random.Generator) -> TrainingVariation:
+    cuts = [cut for cut in range(1, len(spec.mapping.forward.stages)) if spec.cut_rows and spec.kept_samples(cut)]
+    cut = int(rng.choice([0, *cuts]))
+    first = int(rng.integers(1, 1 + (MOST_PERTURBATIONS if rng.integers(2) else 2)))
+    second = int(rng.integers(1, 1 + min(MOST_PERTURBATIONS, MOST_SLOPES // first))) if cut else 1
+    most = min(16, spec.kept_samples(cut)) if cut else 16
     return TrainingVariation(
         samples=40,
-        sizes=tuple(int(size) for size in rng.integers(1, 17, 8)),
+        sizes=tuple(int(size) for size in rng.integers(1, 1 + most, 8 if first * second < 8 else 2)),
+        split=Split(cut, first, second),
+        scalars=bool(rng.integers(2)),
         gain=_between(rng, 0.3, 30),
         rate=round(_between(rng, 1, 65_535)),
         shift=int(rng.integers(14, 34)),
-        eps_shift=int(rng.integers(4, 13)),
+        eps_shift=int(rng.integers(4, 12, endpoint=True)),
         start=round(_between(rng, 1, DELTA.maximum)),
     )
 
