@@ -15,9 +15,12 @@ from ...golden.cores.instantft_registers import Error as TuningError
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import Command as TrainingCommand
 from ...golden.cores.zotrain_registers import Error as TrainingError
-from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT
+from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ..compiled.session import LARGEST_MEMORY, Session
 from .refusals import LIMIT, usual_settings, write_settings
+
+_HALVES = 0xAAAAAA, 0x555555, 0xAA000000, 0x55000000
+"""Entries with every second bit of a wrong index or label."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class _Entry:
 def order_findings(program: Path, spec: InstantftSpec | ZotrainSpec, mutant: int = 0) -> list[str]:
     """Run a job for each entry on a core with a network of zeros, and list what ends in another way.
 
-    Each bit of an index and of a label, at the limit that the settings or the network give, and one below it; of a
-    zeroth-order step also its number of samples and the bits that are to be 0.
+    Each bit of an index and of a label, at the limit that the settings or the network give, and one below it, and in
+    each word of a beat; of a zeroth-order step also its number of samples and the bits that are to be 0.
 
     Parameters
     ----------
@@ -90,6 +93,12 @@ def _training(spec: ZotrainSpec) -> Iterator[_Entry]:
             yield _Entry((1 | ((1 << bit) - 1) << COUNT_BIT, *([0] * (1 << bit))), {"batch": 1 << bit})
     for bit in range(LABEL_BIT, 32):
         yield _Entry((1 | 1 << bit, 0), {}, error.BAD_STEP, 1 | 1 << bit)
+    count = 2 * WORDS
+    for at in range(count):
+        for word in _HALVES:
+            order = (1 | (count - 1) << COUNT_BIT, *([0] * at), word, *([0] * (count - 1 - at)))
+            kind = error.BAD_LABEL if word >> LABEL_BIT else error.BAD_INDEX
+            yield _Entry(order, {"batch": count}, kind, word)
 
 
 def _tuning(spec: InstantftSpec) -> Iterator[_Entry]:
@@ -101,6 +110,12 @@ def _tuning(spec: InstantftSpec) -> Iterator[_Entry]:
     for label in _labels(classes):
         word = label << LABEL_BIT
         yield _Entry((word,), {}) if label < classes else _Entry((word,), {}, error.BAD_LABEL, label)
+    for at in range(min(spec.batch, WORDS)):
+        for word in _HALVES:
+            settings = {"batch": at + 1, "samples_per_epoch": at + 1}
+            label = word >> LABEL_BIT
+            kind = error.BAD_LABEL if label else error.BAD_INDEX
+            yield _Entry((*([0] * at), word), settings, kind, label or word)
 
 
 def _labels(classes: int) -> list[int]:
