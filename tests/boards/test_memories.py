@@ -52,9 +52,9 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
     ("name", "preset", "board", "ultra"),
     [
         ("instantft", "tiny", "kv260", True),
-        ("instantft", "tiny", "zcu102", False),
-        ("zotrain", "small", "kv260", True),
-        ("zotrain", "small", "zcu102", False),
+        ("zotrain", "tiny", "zcu102", False),
+        pytest.param("instantft", "tiny", "zcu102", False, marks=pytest.mark.slow),
+        pytest.param("zotrain", "small", "kv260", True, marks=pytest.mark.slow),
     ],
 )
 def test_memories_of_the_cores_are_as_their_kinds_of_ram_can_be(name, preset, board, ultra):

@@ -83,6 +83,7 @@ def test_the_first_steps_are_those_of_the_whole_run():
         assert np.array_equal(one.indices, other.indices)
 
 
+@pytest.mark.slow
 def test_table_6_beside_the_papers_numbers():
     rows = {row["design"]: row for row in pezo.pezo_6(Options())["rows"]}
     trees = rows["MeZO, 1,024 trees"]

@@ -133,6 +133,7 @@ def test_another_result_is_seen(monkeypatch):
     assert not activity(TRAINING, JOB, PERIOD).bit_exact
 
 
+@pytest.mark.slow
 def test_a_cache_of_nf4_moves_less_than_one_of_words():
     spec = InstantftSpec(network="1x4x4 flatten fc8 relu fc4", lanes=16, columns=2, rank=2, batch=4, cache_entries=8)
     name, same, raw = baseline(spec, ActivityJob(steps=3))
