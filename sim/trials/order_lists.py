@@ -94,9 +94,9 @@ def _training(spec: ZotrainSpec) -> Iterator[_Entry]:
     for bit in range(LABEL_BIT, 32):
         yield _Entry((1 | 1 << bit, 0), {}, error.BAD_STEP, 1 | 1 << bit)
     count = 2 * WORDS
-    for at in range(count):
+    for position in range(count):
         for word in _HALVES:
-            order = (1 | (count - 1) << COUNT_BIT, *([0] * at), word, *([0] * (count - 1 - at)))
+            order = (1 | (count - 1) << COUNT_BIT, *([0] * position), word, *([0] * (count - 1 - position)))
             kind = error.BAD_LABEL if word >> LABEL_BIT else error.BAD_INDEX
             yield _Entry(order, {"batch": count}, kind, word)
 
