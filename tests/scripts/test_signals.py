@@ -121,6 +121,11 @@ def contents(folder):
     return {name: data.partition(b"$timescale")[2] or data for name, data in found.items()}
 
 
+def full_bars(lines):
+    """Whether all lines are progress bars, of what a command has done so far; one that is stopped leaves none."""
+    return all("━" in line for line in lines)
+
+
 def stop_at(process, number, delay):
     """Send a signal to a command so many seconds after it can be stopped; False where it has ended before."""
     until(lambda: process.poll() is not None or catches(process, signal.SIGTERM))
@@ -132,7 +137,9 @@ def stop_at(process, number, delay):
     # once its result is printed a command only leaves, and may be ended by the signal itself
     if process.returncode in (0, 1) or (process.returncode == -number and out and json.loads(out)):
         return False
-    assert (process.returncode, err) == (128 + number, LINES[number])
+    *shown, last = err.splitlines(keepends=True)
+    assert (process.returncode, last) == (128 + number, LINES[number])
+    assert full_bars(shown)
     assert out == ""
     return True
 
@@ -159,7 +166,7 @@ def check_stops(run, stops, start, cache, tmp_path, scratch):
         process = start(*line.split(), "--json")
         _, err = process.communicate(timeout=400)
         assert process.returncode in (0, 1), err
-        assert all("━" in line for line in err.splitlines()), err  # full progress bars
+        assert full_bars(err.splitlines()), err
     after = contents(tmp_path)
     for files in seen:
         assert files.keys() <= after.keys()
