@@ -15,11 +15,12 @@
 extern unsigned char selftest_memory[];
 
 static void sync(void *context, int for_core) {
+    const INTPTR size = (INTPTR)fabtune_selftest.memory_size;
     (void)context;
     if (for_core)
-        Xil_DCacheFlushRange((INTPTR)selftest_memory, fabtune_selftest.memory_size);
+        Xil_DCacheFlushRange((INTPTR)selftest_memory, size);
     else
-        Xil_DCacheInvalidateRange((INTPTR)selftest_memory, fabtune_selftest.memory_size);
+        Xil_DCacheInvalidateRange((INTPTR)selftest_memory, size);
 }
 
 int main(void) {
@@ -30,10 +31,14 @@ int main(void) {
         fabtune_selftest_run(&core, test, selftest_memory, (UINTPTR)selftest_memory, sync, &report);
     if (result == FABTUNE_DONE)
         xil_printf("self-test: all %d stages are right\r\n", (int)test->stage_count);
+    else if (result == FABTUNE_OTHER_CORE)
+        xil_printf("self-test: this is not the bitstream of 0x%08x\r\n", (unsigned)test->signature);
+    else if (result == FABTUNE_DIFFERENT)
+        xil_printf("self-test: stage %d, %s: %s is 0x%08x, golden says 0x%08x\r\n", (int)report.stage + 1,
+                   test->stages[report.stage].name, report.what, (unsigned)report.found, (unsigned)report.expected);
     else
-        xil_printf("self-test: stage %d, %s: result %d, %s 0x%x, golden says 0x%x, error %d\r\n", (int)report.stage + 1,
-                   report.stage < test->stage_count ? test->stages[report.stage].name : "signature", (int)result,
-                   report.what ? report.what : "", (unsigned)report.found, (unsigned)report.expected,
-                   (int)report.end.error);
+        xil_printf("self-test: stage %d, %s: result %d, error %d at 0x%08x%08x\r\n", (int)report.stage + 1,
+                   test->stages[report.stage].name, (int)result, (int)report.end.error,
+                   (unsigned)(report.end.address >> 32), (unsigned)report.end.address);
     return result != FABTUNE_DONE;
 }

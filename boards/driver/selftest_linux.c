@@ -36,17 +36,16 @@ int main(int count, char **arguments) {
     fclose(image);
     const enum fabtune_result result =
         fabtune_selftest_run(&uio.core, test, buffer.bytes, buffer.address, NULL, &report);
-    const char *stage = report.stage < test->stage_count ? test->stages[report.stage].name : "";
     if (result == FABTUNE_DONE)
         printf("self-test: all %zu stages are right\n", test->stage_count);
     else if (result == FABTUNE_OTHER_CORE)
         fprintf(stderr, "self-test: this is not the bitstream of 0x%08" PRIx32 "\n", test->signature);
     else if (result == FABTUNE_DIFFERENT)
         fprintf(stderr, "self-test: stage %zu, %s: %s is 0x%08" PRIx32 ", golden says 0x%08" PRIx32 "\n",
-                report.stage + 1, stage, report.what, report.found, report.expected);
+                report.stage + 1, test->stages[report.stage].name, report.what, report.found, report.expected);
     else
         fprintf(stderr, "self-test: stage %zu, %s: result %d, error %" PRIu32 " at 0x%" PRIx64 "\n", report.stage + 1,
-                stage, (int)result, report.end.error, report.end.address);
+                test->stages[report.stage].name, (int)result, report.end.error, report.end.address);
     fabtune_buffer_close(&buffer);
     fabtune_uio_close(&uio);
     return result != FABTUNE_DONE;

@@ -54,10 +54,17 @@ int main(int count, char **arguments) {
             std::cout << "self-test: all " << test.stage_count << " stages are right\n";
             return 0;
         }
-        std::cerr << "self-test: stage " << report.stage + 1 << ", "
-                  << (report.stage < test.stage_count ? test.stages[report.stage].name : "") << ": result " << result
-                  << ", " << (report.what ? report.what : "error") << " " << report.found << ", golden says "
-                  << report.expected << "; error " << report.end.error << " at " << report.end.address << "\n";
+        std::cerr << std::hex << std::showbase << "self-test: ";
+        if (result == FABTUNE_OTHER_CORE) {
+            std::cerr << "this is not the bitstream of " << test.signature << "\n";
+            return 1;
+        }
+        std::cerr << "stage " << std::dec << report.stage + 1 << std::hex << ", " << test.stages[report.stage].name << ": ";
+        if (result == FABTUNE_DIFFERENT)
+            std::cerr << report.what << " is " << report.found << ", golden says " << report.expected << "\n";
+        else
+            std::cerr << "result " << result << ", error " << std::dec << report.end.error << std::hex << " at "
+                      << report.end.address << "\n";
         return 1;
     } catch (const std::exception &problem) {
         std::cerr << problem.what() << "\n";

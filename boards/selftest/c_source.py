@@ -47,6 +47,9 @@ def assembler_source(test: SelfTest) -> str:
             '    .incbin "selftest.bin"',
             f"    .zero 0x{test.size - test.image.size:X}",
             "    .balign 64",
+            "#ifdef __linux__",
+            '    .section .note.GNU-stack,"",%progbits',
+            "#endif",
             "",
         ]
     )

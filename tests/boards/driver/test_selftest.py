@@ -333,6 +333,21 @@ def test_all_sources_compile_without_a_warning(language, tmp_path):
         assert done.stderr.startswith("/dev/null: ")
 
 
+@needs_compiler
+def test_the_bare_metal_program_runs(tmp_path):
+    """With the library of the standalone domain as its documentation has it, and registers that read as 0."""
+    compiled("zotrain", tmp_path)
+    library = Path(__file__).with_name("standalone")
+    names = ("fabtune.c", "fabtune_mmio.c", "fabtune_selftest.c", "selftest_baremetal.c")
+    sources = [*(tmp_path / "driver" / name for name in names), library / "standalone.c", "selftest.c"]
+    command = [COMPILER, *WARNINGS, f"-I{tmp_path / 'driver'}", f"-I{library}", *sources, "selftest_image.S", "-o", "a"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "selftest")
+    assert (made.returncode, made.stderr) == (0, "")
+    done = subprocess.run([tmp_path / "selftest" / "a"], capture_output=True, text=True, check=False)
+    line = f"self-test: this is not the bitstream of 0x{CORES['zotrain'].signature:08x}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, line, "")
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler here")
 def test_the_host_program_for_xrt_compiles(tmp_path):
     """Against declarations as XRT's documentation has them."""
