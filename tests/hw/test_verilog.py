@@ -82,7 +82,11 @@ def objections(result, folder, checked=True):
     ]
 
 
-@pytest.mark.parametrize("name", [*BLOCK_NAMES, *PRESETS])
+# `adapter` is large, and `instantft` has all of it
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "adapter" else name for name in (*BLOCK_NAMES, *PRESETS)],
+)
 def test_four_readers_have_nothing_to_say(name, tmp_path):
     assert objections(emitted(name), tmp_path) == []
 

@@ -8,7 +8,7 @@ from fabtune.sim.verify import verify
 
 # whole cores have tests of their own, with smaller networks: cores/test_instantft, cores/test_zotrain
 BASE = [name for name in BLOCKS if name not in ("instantft", "zotrain")]
-ON_BOTH = ("urng", "perturb", "softmax", "weight_path", "axi_registers")
+ON_BOTH = ("perturb", "axi_registers")
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
 LARGE = ("tile", "adapter", "fc", "conv", "gaussian_array", "mac", "weight_path")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""

@@ -25,8 +25,7 @@ from fabtune.golden.train.federated.server import Server
 from fabtune.golden.train.federated.transport import faulty
 from fabtune.golden.train.zo.array_order import ArrayOrder
 from fabtune.golden.train.zo.periodic import Periodic
-from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
@@ -61,7 +60,7 @@ def owned():
 
 
 def _core(module, config, samples):
-    device = SimulatedDevice(build(emit(SPEC).verilog, SPEC.name, 1), None, 0)
+    device = SimulatedDevice(compiled_core(SPEC, 1), None, 0)
     trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), SPEC)
     frozen = Converter().stages(folded(network_from(NETWORK), module))
     return CoreClient(trainer, frozen, config, samples)

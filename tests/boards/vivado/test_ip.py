@@ -261,6 +261,8 @@ def test_a_package_is_the_same_on_every_machine():
         assert here not in (content if isinstance(content, str) else content.decode("latin-1"))
 
 
+# tests/boards/test_memories.py sees it of smaller cores
+@pytest.mark.slow
 def test_a_board_without_ultra_ram_gets_block_ram():
     spec = InstantftSpec(**ADAPTERS, cache="chip")
     style = 'ram_style = "ultra"'

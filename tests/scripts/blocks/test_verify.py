@@ -29,6 +29,7 @@ def test_verify_fails_when_the_rtl_is_another(fabtune, fast_simulator, monkeypat
     assert "golden" in err
 
 
+@pytest.mark.parametrize("simulator", [pytest.param("verilator", marks=pytest.mark.slow), "icarus"], indirect=True)
 def test_waveforms_are_kept_and_replaced_only_by_force(fabtune, tmp_path, simulator, monkeypatch):
     waves = ("verify", "urng", "--set", "n=3", "--words", 20, "--simulator", simulator, "--waves", "w.vcd")
     assert fabtune(*waves)[0] == 0

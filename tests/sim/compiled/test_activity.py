@@ -70,6 +70,7 @@ def toggles_in_vcd(path):
     }
 
 
+@pytest.mark.slow
 def test_toggles_are_those_of_a_vcd(tmp_path):
     cycles = copied("saif", tmp_path / "a.saif")
     assert copied("vcd", tmp_path / "a.vcd") == cycles
