@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Array, Module, ResetInserter, Value
+from amaranth.hdl import Array, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -41,6 +41,7 @@ class Zotrain(wiring.Component):
 
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec = spec
+        self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
         monitor = {
             f"monitor_{name}": member for name, member in Monitor(spec.layout.row_beats).members.items() if spec.monitor
         }
@@ -57,6 +58,8 @@ class Zotrain(wiring.Component):
         for bus in buses(1, spec.address):
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
         m.d.comb += self.interrupt.eq(shell.interrupt)
+        # a register of its own, or it would be on the slowest path: settings do not change while they are checked
+        m.d.sync += self._slopes.eq(_narrow(shell.control.settings.p1) * _narrow(shell.control.settings.p2))
         for name in trainer.monitor.signature.members if spec.monitor else ():
             m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
         return m
@@ -87,12 +90,16 @@ class Zotrain(wiring.Component):
         several = (p2 != 1) & (cut == 0)
         # values out of range are refused by another check
         samples, at = batch[: LARGEST_BATCH.bit_length()], cut[: (cuts - 1).bit_length()]
-        first, second = (one[: MOST_PERTURBATIONS.bit_length()] for one in (p1, p2))
         return [
             Check(train & (cut >= cuts), Error.BAD_CUT, cut),
             Check(train & (samples > most[at]), Error.BAD_BATCH, batch),
             Check(train & wrong[0], Error.BAD_SPLIT, p1),
-            Check(train & (wrong[1] | several | (first * second > MOST_SLOPES)), Error.BAD_SPLIT, p2),
+            Check(train & (wrong[1] | several | (self._slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
             Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
             Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
         ]
+
+
+def _narrow(perturbations: Value) -> Value:
+    """Bits of a number of perturbations that is in range."""
+    return perturbations[: MOST_PERTURBATIONS.bit_length()]
