@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..errors import UserError
-from .network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, Shape, Stage, deployed
+from .layers import Add, AveragePool, BatchNorm, Convolution, Depthwise, Flatten, Layer, Linear, MaxPool, Relu, Shape
+from .network import Network, deployed
+from .stages import Stage
 from .torch_layers import TorchLayer, layer_of, torch_layers
 
 
@@ -48,19 +50,24 @@ def module_of(network: Network) -> nn.Sequential:
     return nn.Sequential(*modules)
 
 
-def _module(layer: object, stage: Stage | None) -> nn.Module:
+def _module(layer: Layer, stage: Stage | None) -> nn.Module:
     match layer:
         case Relu():
             return nn.ReLU()
         case MaxPool(size):
-            return nn.MaxPool2d(size)
+            return nn.MaxPool2d(size, layer.stride)
         case Flatten():
             return nn.Flatten()
+        case AveragePool() | Add() | Depthwise():
+            raise UserError(f"a {type(layer).__name__} has no PyTorch module here yet")
     assert stage is not None, "a description has a layer with weights before its batch norms"
     if isinstance(layer, BatchNorm):
         return (nn.BatchNorm1d if isinstance(stage.layer, Linear) else nn.BatchNorm2d)(stage.biases)
     if isinstance(layer, Convolution):
-        return nn.Conv2d(stage.channels, layer.channels, layer.kernel, padding=layer.padding)
+        top, bottom, left, right = layer.padding
+        if (top, left) != (bottom, right) or layer.stride != (1, 1):
+            raise UserError("a convolution with a stride, or more zeros on one side, has no PyTorch module here yet")
+        return nn.Conv2d(stage.channels, layer.channels, layer.kernel, padding=(top, left))
     return nn.Linear(stage.inputs, stage.biases)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import nn
 
 from ..errors import UserError
-from .network import BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool, Relu
+from .layers import BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool, Relu
 
 SUPPORTED = "Conv2d, BatchNorm, ReLU, MaxPool2d, Flatten, Linear"
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...models.network import Convolution, Linear, Network, Shape
+from ...models.layers import Convolution, Linear, Shape
+from ...models.network import Network
 from .configuration import FederatedConfig
 
 _FLOAT = 4

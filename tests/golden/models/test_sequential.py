@@ -7,7 +7,8 @@ from torch import nn
 from torch.nn.utils import prune
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, deployed
+from fabtune.golden.models.layers import BatchNorm, Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.sequential import deployed_module, folded, module_of, network_of
 
@@ -49,11 +50,11 @@ def by_stages(network, parameters, inputs):
     for stage, pair in zip(network.stages, parameters, strict=True):
         weight, bias = torch.from_numpy(pair.weight), torch.from_numpy(pair.bias)
         if isinstance(stage.layer, Convolution):
-            x = nn.functional.conv2d(x, weight, bias, padding=stage.layer.padding)
+            x = nn.functional.conv2d(x, weight, bias, padding=stage.layer.padding[::2])
         else:
             x = nn.functional.linear(x.flatten(1), weight, bias)
-        x = nn.functional.max_pool2d(x, stage.pool) if stage.pool > 1 else x
-        x = x.relu() if stage.relu else x
+        x = nn.functional.max_pool2d(x, stage.pool.size) if stage.pool else x
+        x = x.relu() if stage.activation else x
     return x.numpy()
 
 

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.network import Linear, Network, deployed
+from fabtune.golden.models.layers import Linear
+from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS, preset
 from fabtune.golden.models.sequential import module_of
 from fabtune.golden.registry import BLOCKS
