@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ..errors import UserError
 from .layers import BatchNorm, Layer, Linear, Shape
-from .stages import Sources, Stage, chain, stages_of
+from .stages import Sources, Stage, chain, stage_ends, stages_of
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,17 @@ class Network:
         if last is None or not isinstance(last.layer, Linear) or last.activation or last.batch_norm:
             raise UserError(f"{self.name} must end in a linear layer: its outputs are the logits")
         return stages
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Number of the layer whose outputs are those of each stage."""
+        return stage_ends(self.name, self.input_shape, self.layers, self.sources)
+
+    @cached_property
+    def cuts(self) -> tuple[int, ...]:
+        """Layers before which the network can be cut: what is behind reads only the last layer from before."""
+        reads = self.reads
+        return tuple(at for at in range(len(reads)) if at == 0 or all(min(own) >= at - 1 for own in reads[at:]))
 
     @property
     def classes(self) -> int:

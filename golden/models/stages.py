@@ -30,6 +30,25 @@ from .layers import (
     by,
 )
 
+
+class LayerError(UserError):
+    """Mistake at a layer, for which the author of a network may have a name and a place of his own.
+
+    Parameters
+    ----------
+    network : str
+        Name of the network.
+    number : int
+    layer : Layer
+    reason : str
+        Rest of the sentence; may name other layers by number.
+    """
+
+    def __init__(self, network: str, number: int, layer: Layer, reason: str) -> None:
+        super().__init__(f"{network}, layer {number} ({type(layer).__name__}){reason}")
+        self.number, self.reason = number, reason
+
+
 Sources = tuple[tuple[int, ...], ...]
 """Numbers of the layers that each layer reads: two of an `Add`, one of any other; -1 is the sample."""
 
@@ -140,6 +159,15 @@ def stages_of(name: str, input_shape: Shape, layers: Sequence[Layer], sources: S
     UserError
         If the layers do not fit each other, are not stages, or the outputs of one are not used.
     """
+    return tuple(_grouped(name, input_shape, layers, sources).stages)
+
+
+def stage_ends(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources = ()) -> tuple[int, ...]:
+    """Number of the layer whose outputs are those of each stage; parameters and errors as of `stages_of`."""
+    return tuple(_grouped(name, input_shape, layers, sources).ends)
+
+
+def _grouped(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources) -> _Grouping:
     read = sources or chain(len(layers))
     if len(read) != len(layers):
         raise UserError(f"{name} has {len(layers)} layers, and sources of {len(read)}")
@@ -149,8 +177,8 @@ def stages_of(name: str, input_shape: Shape, layers: Sequence[Layer], sources: S
     unused = set(range(len(layers) - 1)) - {source for own in read for source in own}
     if unused:
         first = min(unused)
-        raise UserError(f"{name}, layer {first} ({type(layers[first]).__name__}): no layer reads its outputs")
-    return tuple(grouping.stages)
+        raise LayerError(name, first, layers[first], ": no layer reads its outputs")
+    return grouping
 
 
 def after_cut(stages: Sequence[Stage], cut: int) -> list[Stage]:
@@ -172,6 +200,18 @@ def after_cut(stages: Sequence[Stage], cut: int) -> list[Stage]:
     return found
 
 
+class _Place(NamedTuple):
+    """Network, and number of a layer in it."""
+
+    network: str
+    number: int
+    layer: Layer
+
+    def error(self, reason: str) -> LayerError:
+        """Make the error of this layer."""
+        return LayerError(self.network, self.number, self.layer, reason)
+
+
 class _Value(NamedTuple):
     """Tensor between layers: the stage and the layer that compute it, both -1 for the sample, and if it is flat."""
 
@@ -186,28 +226,29 @@ class _Grouping:
     Attributes
     ----------
     stages : list of Stage
+    ends : list of int
+        The last layer of each stage so far: what another stage may read.
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
         self.stages: list[Stage] = []
         self._name, self._input_shape = name, input_shape
-        # the last layer of each stage so far: what another stage may read
-        self._ends: list[int] = []
+        self.ends: list[int] = []
         self._values = [_Value(-1, -1, len(input_shape) == 1)]
 
     def add(self, layer: Layer, sources: tuple[int, ...]) -> None:
         """Add a layer that reads these layers: to a stage, or as one of its own."""
         number = len(self._values) - 1
-        where = f"{self._name}, layer {number} ({type(layer).__name__})"
+        where = _Place(self._name, number, layer)
         if len(sources) != (2 if isinstance(layer, Add) else 1):
-            raise UserError(f"{where} reads {len(sources)} layers")
+            raise where.error(f" reads {len(sources)} layers")
         if not all(-1 <= source < number for source in sources):
-            raise UserError(f"{where} reads layers {sources}, which are not all before it")
+            raise where.error(f" reads layers {sources}, which are not all before it")
         values = [self._values[source + 1] for source in sources]
         for value in values:
-            if value.stage >= 0 and value.layer != (end := self._ends[value.stage]):
-                raise UserError(
-                    f"{where} reads the outputs of layer {value.layer} before layer {end}: "
+            if value.stage >= 0 and value.layer != (end := self.ends[value.stage]):
+                raise where.error(
+                    f" reads the outputs of layer {value.layer} before layer {end}: "
                     "a stage gives only those behind its residual, activation and pool"
                 )
         value = values[0]
@@ -226,61 +267,61 @@ class _Grouping:
                 self._activate(layer, value, where)
             case MaxPool() | AveragePool():
                 self._pool(layer, value, where)
-        self._ends[value.stage] = number
+        self.ends[value.stage] = number
         self._values.append(value._replace(layer=number))
 
     def _shape(self, value: _Value) -> Shape:
         return self.stages[value.stage].output_shape if value.stage >= 0 else self._input_shape
 
-    def _begin(self, layer: Weighted, value: _Value, where: str) -> None:
+    def _begin(self, layer: Weighted, value: _Value, where: _Place) -> None:
         shape = self._shape(value)
         computed = _applied(layer, shape, value.flat, where)
         self.stages.append(Stage(layer, shape, computed, computed, source=value.stage))
-        self._ends.append(-1)
+        self.ends.append(-1)
 
-    def _normalise(self, value: _Value, where: str) -> None:
+    def _normalise(self, value: _Value, where: _Place) -> None:
         stage = self.stages[value.stage] if value.stage >= 0 else None
         if stage is None or value.flat != (len(stage.computed_shape) == 1) or stage.batch_norm or _behind(stage):
-            raise UserError(f"{where}: batch norm must directly follow a layer with weights")
+            raise where.error(": batch norm must directly follow a layer with weights")
         self.stages[value.stage] = replace(stage, batch_norm=True)
 
-    def _activate(self, layer: Relu, value: _Value, where: str) -> None:
+    def _activate(self, layer: Relu, value: _Value, where: _Place) -> None:
         if value.stage < 0:
-            raise UserError(f"{where}: a ReLU must follow a layer with weights")
+            raise where.error(": a ReLU must follow a layer with weights")
         stage = self.stages[value.stage]
         if isinstance(stage.pool, AveragePool):
-            raise UserError(f"{where}: a ReLU behind an average pool has no hardware; one before it has")
+            raise where.error(": a ReLU behind an average pool has no hardware; one before it has")
         if layer.limit is not None and not (isfinite(layer.limit) and layer.limit > 0):
-            raise UserError(f"{where}: a limit is above 0, not {layer.limit}")
+            raise where.error(f": a limit is above 0, not {layer.limit}")
         limits = [one.limit for one in (layer, stage.activation) if one is not None and one.limit is not None]
         self.stages[value.stage] = replace(stage, activation=Relu(min(limits, default=None)))
 
-    def _pool(self, layer: Pool, value: _Value, where: str) -> None:
+    def _pool(self, layer: Pool, value: _Value, where: _Place) -> None:
         title = "a max-pool" if isinstance(layer, MaxPool) else "an average pool"
         if value.stage < 0 or value.flat or self.stages[value.stage].pool is not None:
-            raise UserError(f"{where}: {title} must follow a convolution, one at most")
+            raise where.error(f": {title} must follow a convolution, one at most")
         stage = self.stages[value.stage]
         channels, *sides = stage.computed_shape
         if prod(layer.size) < 2 or not _between((1, 1), layer.size, (sides[0], sides[1])):
-            raise UserError(f"{where}: windows of {by(layer.size)} do not fit {stage.computed_shape}")
+            raise where.error(f": windows of {by(layer.size)} do not fit {stage.computed_shape}")
         if not _between((1, 1), layer.stride, layer.size):
-            raise UserError(f"{where}: a stride of {by(layer.stride)} is not 1 to the window's {by(layer.size)}")
+            raise where.error(f": a stride of {by(layer.stride)} is not 1 to the window's {by(layer.size)}")
         down, across = (
             (side - size) // step + 1 for side, size, step in zip(sides, layer.size, layer.stride, strict=True)
         )
         self.stages[value.stage] = replace(stage, pool=layer, output_shape=(channels, down, across))
 
-    def _sum(self, first: _Value, second: _Value, where: str) -> _Value:
+    def _sum(self, first: _Value, second: _Value, where: _Place) -> _Value:
         """Make one value the residual of the other one's stage, which is the later of the two."""
         into, other = (first, second) if first.stage > second.stage else (second, first)
         shapes = [_flat(self._shape(one)) if one.flat else self._shape(one) for one in (first, second)]
         if shapes[0] != shapes[1]:
-            raise UserError(f"{where}: it adds {shapes[0]} to {shapes[1]}")
+            raise where.error(f": it adds {shapes[0]} to {shapes[1]}")
         if into.stage == other.stage:
-            raise UserError(f"{where}: it adds the outputs of one stage to themselves")
+            raise where.error(": it adds the outputs of one stage to themselves")
         stage = self.stages[into.stage]
         if behind := _behind(stage):
-            raise UserError(f"{where}: it adds to layer {into.layer}, behind its {behind}: a residual is added before")
+            raise where.error(f": it adds to layer {into.layer}, behind its {behind}: a residual is added before")
         self.stages[into.stage] = replace(stage, residual=other.stage)
         return into
 
@@ -291,29 +332,29 @@ def _behind(stage: Stage) -> str:
     return next((name for name, part in parts.items() if part is not None), "")
 
 
-def _applied(layer: Weighted, shape: Shape, flat: bool, where: str) -> Shape:
+def _applied(layer: Weighted, shape: Shape, flat: bool, where: _Place) -> Shape:
     """Output shape of a layer with weights."""
     if isinstance(layer, Linear):
         if not flat:
-            raise UserError(f"{where}: the input is {shape}; flatten it first")
+            raise where.error(f": the input is {shape}; flatten it first")
         if layer.features < 1:
-            raise UserError(f"{where}: {layer.features} outputs")
+            raise where.error(f": {layer.features} outputs")
         return (layer.features,)
     if isinstance(layer, Depthwise) and flat:
         if layer != Depthwise(1):
-            raise UserError(f"{where}: of a vector, a depthwise convolution has a kernel of 1, no padding, stride 1")
+            raise where.error(": of a vector, a depthwise convolution has a kernel of 1, no padding, stride 1")
         return _flat(shape)
     if flat or len(shape) != 3:
-        raise UserError(f"{where}: a convolution needs (channels, height, width), not a vector")
+        raise where.error(": a convolution needs (channels, height, width), not a vector")
     channels = layer.channels if isinstance(layer, Convolution) else shape[0]
     kernel, padding, stride = _short(layer.kernel), _short(layer.padding), _short(layer.stride)
     if channels < 1 or min(layer.kernel) < 1 or min(layer.padding) < 0 or min(layer.stride) < 1:
         strides = "" if layer.stride == (1, 1) else f", stride {stride}"
-        raise UserError(f"{where}: {channels} channels, kernel {kernel}, padding {padding}{strides}")
+        raise where.error(f": {channels} channels, kernel {kernel}, padding {padding}{strides}")
     top, bottom, left, right = layer.padding
     padded = (shape[1] + top + bottom, shape[2] + left + right)
     if not _between((1, 1), layer.kernel, padded):
-        raise UserError(f"{where}: a kernel of {kernel} does not fit {shape}")
+        raise where.error(f": a kernel of {kernel} does not fit {shape}")
     down, across = (
         (side - size) // step + 1 for side, size, step in zip(padded, layer.kernel, layer.stride, strict=True)
     )
