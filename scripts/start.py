@@ -17,12 +17,11 @@ from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
 from ..golden.models.checkpoint import load_into
-from ..golden.models.exported import network_of
 from ..golden.models.folding import check_finite
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
-from ..golden.models.user_model import user_module
+from ..golden.models.user_model import user_network
 from ..golden.train.pretrain import Pretraining, pretrained
 
 
@@ -74,8 +73,7 @@ class Start:
             raise UserError("give --weights or --as-built, not both")
         if self.model:
             torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
-            module = user_module(self.model)
-            network = network_of(module, task.test.shape, self.model)
+            network, module = user_network(self.model, task.test.shape)
         else:
             network = preset(self.network or network_for(self.data))
             module = module_of(network)

@@ -13,6 +13,9 @@ import torch
 from torch import nn
 
 from ..errors import UserError
+from .exported import network_of
+from .layers import Shape
+from .network import Network
 
 _NAME = "fabtune_user_model"
 
@@ -65,6 +68,33 @@ def user_module(reference: str) -> nn.Module:
         kind = type(made)
         raise UserError(f"--model {reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
     return made
+
+
+def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn.Module]:
+    """Load a user's network.
+
+    Parameters
+    ----------
+    reference : str
+        ``path/to/file.py:function``, see `user_module`.
+    input_shape : tuple of int, optional
+        Shape of a sample.
+
+    Returns
+    -------
+    Network
+    nn.Module
+        With its weights.
+
+    Raises
+    ------
+    UserError
+        If a file is wrong, or the network has no hardware.
+    """
+    if input_shape is None:
+        raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
+    module = user_module(reference)
+    return network_of(module, input_shape, reference), module
 
 
 @contextmanager
