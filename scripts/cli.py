@@ -1,4 +1,4 @@
-"""The command line: a lazy group, whose commands are the modules of `scripts.commands`."""
+"""The command line: a lazy group, whose commands are the modules of the packages of `scripts.commands`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from keyword import iskeyword
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -20,11 +21,13 @@ from ..golden.errors import UserError
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
     "Size, time and power": ("estimate", "utilisation", "compare", "activity"),
-    "Fine-tuning": ("tune", "delta", "federate", "cost"),
+    "Fine-tuning": ("import", "tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),
 }
 """All commands by name, in the order and under the titles in which ``fabtune --help`` shows them."""
+PACKAGES = dict(zip(SECTIONS, ("blocks", "size", "tuning", "results", "installation"), strict=True))
+"""Package of the commands under each title."""
 
 
 class Stopped(BaseException):
@@ -54,9 +57,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if there is none of that name."""
-        if cmd_name not in self.list_commands(ctx):
+        title = next((title for title, names in SECTIONS.items() if cmd_name in names), None)
+        if title is None:
             return None
-        command: click.Command = import_module(f".commands.{cmd_name}", __package__).command
+        # `import` is a keyword, and so no name of a module
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = import_module(f".commands.{PACKAGES[title]}.{module}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

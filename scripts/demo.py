@@ -98,7 +98,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     return {**found.facts(), "seconds": round(time.monotonic() - began, 1), "report": report}
 
 
-def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Sequential:
+def _pretrained(network: Network, task: Task, progress: Progress) -> nn.Module:
     """Pre-train on upright digits, or take the network from the cache."""
     settings = pretraining_defaults(network.name)
     bar = progress.add_task("pre-train", total=settings.epochs)

@@ -85,7 +85,7 @@ def instantft_for_digits(network: Network, task: Task) -> InstantftSpec:
     return spec_for(network, settings_for("instantft", "rtl"), len(task.tune), byte_inputs=True, core=CORE)
 
 
-def tune_adapters(network: Network, module: nn.Sequential, task: Task, progress: Progress) -> AdapterRuns:
+def tune_adapters(network: Network, module: nn.Module, task: Task, progress: Progress) -> AdapterRuns:
     """Fine-tune a network with several methods, and with InstantFT in the compiled core."""
     bar = progress.add_task("adapters in the model", total=len(SHOWN) * adapter_defaults("digits").epochs)
     results = {}

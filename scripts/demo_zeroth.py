@@ -97,7 +97,7 @@ def zotrain_for_digits(network: Network, task: Task) -> ZotrainSpec:
 
 
 def tune_zeroth_order(
-    network: Network, module: nn.Sequential, task: Task, core: ZotrainSpec, progress: Progress
+    network: Network, module: nn.Module, task: Task, core: ZotrainSpec, progress: Progress
 ) -> tuple[ZoResult, float]:
     """Fine-tune in a core's integers; the number is the fraction of held-out digits right before the drift."""
     steps = zo_defaults("digits").steps
@@ -108,7 +108,7 @@ def tune_zeroth_order(
 
 
 def first_steps_in_rtl(
-    network: Network, module: nn.Sequential, task: Task, core: ZotrainSpec, progress: Progress
+    network: Network, module: nn.Module, task: Task, core: ZotrainSpec, progress: Progress
 ) -> tuple[ZoResult, ZerothOrderComparison]:
     """Run the first steps in the compiled core, and compare it with the integers after each."""
     tuning = IntegerTuning(network, module, task, settings_for(STEPS_IN_RTL), core.lanes, core.columns)

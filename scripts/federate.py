@@ -18,8 +18,8 @@ from ..boards.host.zeroth_order import ZerothOrderTrainer
 from ..golden.cores.zotrain import ZotrainSpec
 from ..golden.cores.zotrain_registers import CORE
 from ..golden.errors import UserError
+from ..golden.models.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
-from ..golden.models.sequential import deployed_module, folded
 from ..golden.rng.pezo import PezoSpec
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
@@ -141,10 +141,11 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     module, _ = request.ready(network, module, task, pretraining_defaults(network.name, request.seed), console)
     plain = deployed(network)
     backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
-    start = deployed_module(network, module)
+    trained = described(network, module)
+    start = deployed_module(network, trained)
     cores: list[CoreClient] = []
     if spec is not None and request.simulated:
-        frozen = Converter().stages(folded(network, module))
+        frozen = Converter().stages(folded(network, trained))
         for samples in owned[: request.simulated]:
             device = simulated_core(spec, PORTS, None, request.seed, lambda _: None)
             trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)

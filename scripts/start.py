@@ -17,10 +17,11 @@ from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
 from ..golden.models.checkpoint import load_into
+from ..golden.models.folding import check_finite
+from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
-from ..golden.models.sequential import check_finite, module_of, network_of
-from ..golden.models.user_model import user_module
+from ..golden.models.user_model import user_network
 from ..golden.train.pretrain import Pretraining, pretrained
 
 
@@ -56,7 +57,7 @@ class Start:
         """Load the samples."""
         return task_of(self.data, self.data_dir, self.drift_name, self.seed)
 
-    def network_for(self, task: Task) -> tuple[Network, nn.Sequential]:
+    def network_for(self, task: Task) -> tuple[Network, nn.Module]:
         """Describe the network and load its module, which `ready` may have to pre-train.
 
         Raises
@@ -72,8 +73,7 @@ class Start:
             raise UserError("give --weights or --as-built, not both")
         if self.model:
             torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
-            module = user_module(self.model)
-            network = network_of(module, task.test.shape, self.model)
+            network, module = user_network(self.model, task.test.shape)
         else:
             network = preset(self.network or network_for(self.data))
             module = module_of(network)
@@ -91,13 +91,13 @@ class Start:
         return network, module.eval()
 
     def ready(
-        self, network: Network, module: nn.Sequential, task: Task, settings: Pretraining, console: Console
-    ) -> tuple[nn.Sequential, str]:
+        self, network: Network, module: nn.Module, task: Task, settings: Pretraining, console: Console
+    ) -> tuple[nn.Module, str]:
         """Pre-train the module of `network_for`, or take it from the cache, unless its weights are given.
 
         Returns
         -------
-        torch.nn.Sequential
+        torch.nn.Module
             In evaluation mode.
         str
             Origin of the weights: a file, or the user's function.

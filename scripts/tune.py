@@ -135,7 +135,7 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
 
 
 def _tune(
-    request: TuneRequest, network: Network, module: nn.Sequential, task: Task, settings: Settings, console: Console
+    request: TuneRequest, network: Network, module: nn.Module, task: Task, settings: Settings, console: Console
 ) -> tuple[Result, dict[str, Any]]:
     """Fine-tune with progress bars; with the engine "rtl" the comparison's facts come with the result."""
     watch = request.plot is not None

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A network of one's own, to Verilog
 #
-# Any chain of convolutions, batch norm, ReLU, max-pools and fully connected layers in PyTorch becomes a core that
-# fine-tunes it. Run this file as a script, or open it as a notebook (VS Code and Jupytext read the percent format).
+# A module in PyTorch becomes a core that fine-tunes it, where it consists of layers that the core has. Run this file as
+# a script, or open it as a notebook (VS Code and Jupytext read the percent format).
 
 # %%
 from pathlib import Path
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.models.sequential import network_of
+from fabtune.golden.models.exported import network_of
 from fabtune.hw.verilog import emit
 
 torch.manual_seed(0)
@@ -25,7 +25,7 @@ module = nn.Sequential(
 )
 
 # %% [markdown]
-# The description of the network is what the hardware is made from. A layer without hardware is refused by its name.
+# The description of the network is what the hardware is made from. An operator without hardware is refused by name.
 
 # %%
 network = network_of(module, input_shape=(1, 8, 8), name="mine")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..fixed import Integers
-from ..models.network import Shape
+from ..models.layers import Shape
 
 Inputs = NDArray[np.uint8] | NDArray[np.float32]
 

@@ -51,6 +51,28 @@ def npz(path: Path, classes: int | None = None) -> Task:
     return Task(f"npz:{path}", train, tune, test)
 
 
+def inputs_of(path: Path) -> Samples:
+    """Read samples without labels from an NPZ file: its array x_test, or else x_tune or x_train.
+
+    Returns
+    -------
+    Samples
+        Their labels are 0.
+
+    Raises
+    ------
+    UserError
+        If there is no such array, or it does not hold samples.
+    """
+    parts = ("test", "tune", "train")
+    arrays = read_arrays(path, (), (f"x_{part}" for part in parts))
+    part = next((part for part in parts if f"x_{part}" in arrays), None)
+    if part is None:
+        raise UserError(f"{path}: no array x_test, x_tune or x_train")
+    inputs = arrays[f"x_{part}"]
+    return _samples({f"x_{part}": inputs, f"y_{part}": np.zeros(inputs.shape[:1], np.int64)}, part, path, None)
+
+
 def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samples:
     inputs, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
     if inputs.ndim not in (2, 4) or 0 in inputs.shape[1:]:

@@ -16,7 +16,8 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
-from ..models.network import Linear, Network
+from ..models.layers import Linear
+from ..models.network import Network
 from ..nn.celoss import LABEL
 from ..nn.layer_block import VALUES, check_beats
 from ..nn.products import product_of

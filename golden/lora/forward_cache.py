@@ -6,6 +6,7 @@ always uses the stored values, in the first epoch too, so that a sample has the 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -55,7 +56,7 @@ class WordCodec:
 
 def widths(network: Network) -> tuple[int, ...]:
     """Number of cached values of each stage's output."""
-    return (*(stage.inputs for stage in network.stages[1:]), network.classes)
+    return tuple(prod(stage.output_shape) for stage in network.stages)
 
 
 def cached_values(network: Network) -> int:
@@ -64,9 +65,9 @@ def cached_values(network: Network) -> int:
 
 
 def record_layout(network: Network) -> RecordLayout:
-    """Layout of an NF4 record: blocks are the channels of the inputs of all stages but the first, and the logits."""
-    tensors = [(stage.channels, stage.inputs // stage.channels) for stage in network.stages[1:]]
-    return RecordLayout((*tensors, (1, network.classes)))
+    """Layout of an NF4 record: blocks are the channels of the outputs of all stages; those of a vector are one."""
+    shapes = [stage.output_shape for stage in network.stages]
+    return RecordLayout(tuple((shape[0], prod(shape[1:])) if len(shape) == 3 else (1, shape[0]) for shape in shapes))
 
 
 class ForwardCache:

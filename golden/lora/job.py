@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
-from ..nn.forward import StageIntegers, forward
+from ..nn.forward import StageIntegers, run
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.urng import UrngSpec
@@ -114,9 +114,7 @@ class Job:
             if misses:
                 self.cache.fill(indices[new], self._run(inputs[new], self._narrow))
             outputs = self.cache.read(indices)
-        *taps, base = outputs
-        seen = [inputs.reshape(len(inputs), -1), *taps]
-        read = [seen[at] for at in self._read]
+        read, base = self._inputs_of_adapters(inputs, outputs), outputs[-1]
         h = self.adapters.hidden(read, self._product, self._narrow)
         logits = self.adapters.logits(base, h, self._product, self._narrow)
         gradient = self.softmax.gradient(logits, labels)
@@ -128,17 +126,18 @@ class Job:
         """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""
         narrow = Narrower()
         outputs = self._run(inputs, narrow)
-        seen = [inputs.reshape(len(inputs), -1), *outputs[:-1]]
-        h = self.adapters.hidden([seen[at] for at in self._read], self._product, narrow)
+        h = self.adapters.hidden(self._inputs_of_adapters(inputs, outputs), self._product, narrow)
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
+
+    def _inputs_of_adapters(self, inputs: Integers, outputs: Sequence[Integers]) -> list[Integers]:
+        """What the adapters read, (n, values) each: the inputs of their stages."""
+        seen = [inputs.reshape(len(inputs), -1), *outputs]
+        return [seen[self.network.stages[at].source + 1] for at in self._read]
 
     def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
         """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""
-        outputs, values = [], inputs
-        for stage, own in zip(self.network.stages, self.frozen, strict=True):
-            values = forward(stage, own, values, self._product, narrow)
-            outputs.append(values.reshape(len(values), -1))
-        return outputs
+        outputs = run(self.network.stages, self.frozen, inputs, self._product, narrow)
+        return [one.reshape(len(inputs), -1) for one in outputs]
 
     def _noise(self) -> Integers | None:
         if self.urng is None:

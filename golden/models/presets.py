@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import UserError
-from .network import BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool, Network, Relu
+from .layers import BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool, Relu
+from .network import Network
 
 
 def _lenet5(name: str, channels: int, side: int, padding: int) -> Network:

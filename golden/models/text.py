@@ -1,18 +1,43 @@
-"""One-line text of a network description: ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``."""
+"""One-line text of a network description: ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+
+Two numbers stand for height and width, ``k3x5``; four for the sides, ``p0,1,0,1`` (top, bottom, left, right). A layer
+that does not read the one before says what it reads, ``add@4,1``: numbers of layers from 0, -1 for the sample.
+"""
 
 from __future__ import annotations
 
 import re
 
 from ..errors import UserError
-from .network import BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool, Network, Relu
+from .layers import (
+    Add,
+    AveragePool,
+    BatchNorm,
+    Convolution,
+    Depthwise,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool,
+    Pair,
+    Relu,
+    Sides,
+)
+from .network import Network
 
-_GRAMMAR = "an input like 1x28x28 or 256, then conv6k5p2 (channels, kernel, padding), relu, pool2, flatten, fc10, norm"
+_GRAMMAR = (
+    "an input like 1x28x28 or 256, then conv6k5p2s1 (channels, kernel, padding, stride), dw3p1 (depthwise), relu, "
+    "relu6, pool2, pool3s2, avg2, add@4,1 (layers it reads), flatten, fc10, norm"
+)
 
 
 def text_of(network: Network) -> str:
     """Format a network as text, without its name."""
-    return " ".join(["x".join(map(str, network.input_shape)), *map(_word, network.layers)])
+    words = [
+        _word(layer) + ("" if read == (number - 1,) else "@" + ",".join(map(str, read)))
+        for number, (layer, read) in enumerate(zip(network.layers, network.reads, strict=True))
+    ]
+    return " ".join(["x".join(map(str, network.input_shape)), *words])
 
 
 def network_from(text: str) -> Network:
@@ -23,37 +48,80 @@ def network_from(text: str) -> Network:
     UserError
         If the text does not describe a network.
     """
-    shape, *layers = text.split() or [""]
+    shape, *words = text.split() or [""]
     if not re.fullmatch(r"\d+(x\d+)*", shape):
         raise UserError(f"{text!r} does not describe a network: {_GRAMMAR}")
-    return Network(text, tuple(map(int, shape.split("x"))), tuple(_layer(word, text) for word in layers))
+    layers, sources = [], []
+    for number, word in enumerate(words):
+        title, at, read = word.partition("@")
+        layers.append(_layer(title, word, text))
+        if at and not re.fullmatch(r"-?\d+(,-?\d+)*", read):
+            raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")
+        sources.append(tuple(map(int, read.split(","))) if at else (number - 1,))
+    return Network(text, tuple(map(int, shape.split("x"))), tuple(layers), tuple(sources))
 
 
 def _word(layer: Layer) -> str:
     match layer:
-        case Convolution(channels, kernel, padding):
-            return f"conv{channels}k{kernel}" + (f"p{padding}" if padding else "")
+        case Convolution(channels, kernel, padding, stride):
+            return f"conv{channels}k{_pair(kernel)}" + _window(padding, stride)
+        case Depthwise(kernel, padding, stride):
+            return f"dw{_pair(kernel)}" + _window(padding, stride)
         case Linear(features):
             return f"fc{features}"
-        case MaxPool(size):
-            return f"pool{size}"
-        case Relu():
-            return "relu"
+        case MaxPool(size, stride):
+            return f"pool{_pair(size)}" + ("" if stride == size else f"s{_pair(stride)}")
+        case AveragePool(size):
+            return f"avg{_pair(size)}"
+        case Relu(limit):
+            return "relu" if limit is None else f"relu{limit:g}" if float(f"{limit:g}") == limit else f"relu{limit!r}"
         case Flatten():
             return "flatten"
         case BatchNorm():
             return "norm"
+        case Add():
+            return "add"
 
 
-def _layer(word: str, text: str) -> Layer:
-    if found := re.fullmatch(r"conv(\d+)k(\d+)(?:p(\d+))?", word):
-        channels, kernel, padding = (int(number or 0) for number in found.groups())
-        return Convolution(channels, kernel, padding)
-    if found := re.fullmatch(r"fc(\d+)", word):
+def _pair(pair: Pair) -> str:
+    return str(pair[0]) if pair[0] == pair[1] else "x".join(map(str, pair))
+
+
+def _window(padding: Sides, stride: Pair) -> str:
+    sides = str(padding[0]) if len(set(padding)) == 1 else ",".join(map(str, padding))
+    return ("" if padding == (0, 0, 0, 0) else f"p{sides}") + ("" if stride == (1, 1) else f"s{_pair(stride)}")
+
+
+_PAIR = r"(\d+(?:x\d+)?)"
+_WINDOW = rf"{_PAIR}(?:p(\d+(?:,\d+,\d+,\d+)?))?(?:s{_PAIR})?"
+
+
+def _layer(title: str, word: str, text: str) -> Layer:
+    if found := re.fullmatch(rf"conv(\d+)k{_WINDOW}", title):
+        return Convolution(int(found[1]), _pair_of(found[2]), _sides_of(found[3] or "0"), _pair_of(found[4] or "1"))
+    if found := re.fullmatch(rf"dw{_WINDOW}", title):
+        return Depthwise(_pair_of(found[1]), _sides_of(found[2] or "0"), _pair_of(found[3] or "1"))
+    if found := re.fullmatch(r"fc(\d+)", title):
         return Linear(int(found[1]))
-    if found := re.fullmatch(r"pool(\d+)", word):
-        return MaxPool(int(found[1]))
-    plain: dict[str, Layer] = {"relu": Relu(), "flatten": Flatten(), "norm": BatchNorm()}
-    if word not in plain:
+    if found := re.fullmatch(rf"pool{_PAIR}(?:s{_PAIR})?", title):
+        return MaxPool(_pair_of(found[1]), _pair_of(found[2] or found[1]))
+    if found := re.fullmatch(rf"avg{_PAIR}", title):
+        return AveragePool(_pair_of(found[1]))
+    if found := re.fullmatch(r"relu(\d+(?:\.\d+)?(?:e-?\d+)?)", title):
+        return Relu(float(found[1]))
+    plain: dict[str, Layer] = {"relu": Relu(), "flatten": Flatten(), "norm": BatchNorm(), "add": Add()}
+    if title not in plain:
         raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")
-    return plain[word]
+    return plain[title]
+
+
+def _pair_of(text: str) -> Pair:
+    height, _, width = text.partition("x")
+    return int(height), int(width or height)
+
+
+def _sides_of(text: str) -> int | Sides:
+    if "," not in text:
+        return int(text)
+    top, bottom, left, right = map(int, text.split(","))
+    return top, bottom, left, right

@@ -13,12 +13,15 @@ import torch
 from torch import nn
 
 from ..errors import UserError
+from .exported import network_of
+from .layers import Shape
+from .network import Network
 
 _NAME = "fabtune_user_model"
 
 
-def user_module(reference: str) -> nn.Sequential:
-    """Call the user's function and return its Sequential, on the CPU and in float32.
+def user_module(reference: str) -> nn.Module:
+    """Call the user's function and return its module, on the CPU, of float64 in float32.
 
     The user's file is executed, with imports from its own folder. Weights are loaded separately (`checkpoint`) from
     files that are only data.
@@ -31,7 +34,7 @@ def user_module(reference: str) -> nn.Sequential:
     Raises
     ------
     UserError
-        If there is no such file or function, it fails, or it returns anything but a `torch.nn.Sequential`.
+        If there is no such file or function, it fails, or it returns anything but a `torch.nn.Module`.
     """
     file, colon, name = reference.rpartition(":")
     if not colon or not name.isidentifier():
@@ -52,20 +55,46 @@ def user_module(reference: str) -> nn.Sequential:
             if not callable(build) or isinstance(build, nn.Module):
                 raise UserError(f"--model {reference}: {path} has no function {name}")
             made = build()
-            if isinstance(made, nn.Sequential):
-                made.to("cpu", torch.float32)
+            if isinstance(made, nn.Module):
+                made.to("cpu")
+                if all(one.dtype == torch.float64 for one in made.parameters()):
+                    made.float()
     except UserError:
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
         raise UserError(f"--model {reference} failed{_line(error, path)}: {type(error).__name__}: {text}") from error
-    if not isinstance(made, nn.Sequential):
+    if not isinstance(made, nn.Module):
         kind = type(made)
-        raise UserError(
-            f"--model {reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Sequential: "
-            "only a chain of layers has hardware"
-        )
+        raise UserError(f"--model {reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
     return made
+
+
+def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn.Module]:
+    """Load a user's network.
+
+    Parameters
+    ----------
+    reference : str
+        ``path/to/file.py:function``, see `user_module`.
+    input_shape : tuple of int, optional
+        Shape of a sample.
+
+    Returns
+    -------
+    Network
+    nn.Module
+        With its weights.
+
+    Raises
+    ------
+    UserError
+        If a file is wrong, or the network has no hardware.
+    """
+    if input_shape is None:
+        raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
+    module = user_module(reference)
+    return network_of(module, input_shape, reference), module
 
 
 @contextmanager

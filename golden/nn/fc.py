@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from ..errors import UserError
-from ..models.network import Linear, Relu, Stage
+from ..models.layers import Linear, Relu
+from ..models.stages import Stage
 from .layer_block import LayerBlockSpec
 
 

@@ -1,14 +1,21 @@
-"""Integer forward pass of a stage: activations Q8.16, parameters Q4.12, exact sums, one rounding per value."""
+"""Integer forward pass: activations Q8.16, parameters Q4.12, exact sums, one rounding per value.
+
+In a stage: products, bias and residual are summed exactly, rounded once to Q8.16 with saturation, clipped by the
+activation, and pooled; an average has a rounding of its own, see `average`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
-from ..models.network import Convolution, Stage
+from ..models.layers import AveragePool, Depthwise, Linear, Pair
+from ..models.stages import Stage
+from .average import average
 from .products import Product
 
 PRODUCT_FRACTION = Q8_16.fraction + Q4_12.fraction
@@ -23,7 +30,42 @@ class StageIntegers:
     bias: Integers
 
 
-def forward(stage: Stage, own: StageIntegers, inputs: Integers, product: Product, narrow: Narrower) -> Integers:
+def run(
+    stages: Sequence[Stage], parameters: Sequence[StageIntegers], inputs: Integers, product: Product, narrow: Narrower
+) -> list[Integers]:
+    """Run stages that read the sample and each other.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        All stages of a network, or its first ones.
+    parameters : sequence of StageIntegers
+        Those of each stage.
+    inputs : array of int, (n, *input_shape)
+        Q8.16.
+    product, narrow
+        Matrix product and narrowing.
+
+    Returns
+    -------
+    list of array of int64, (n, *stage.output_shape)
+        Outputs of each stage, Q8.16.
+    """
+    outputs = [inputs]
+    for stage, own in zip(stages, parameters, strict=True):
+        residual = None if stage.residual is None else outputs[stage.residual + 1]
+        outputs.append(forward(stage, own, outputs[stage.source + 1], product, narrow, residual))
+    return outputs[1:]
+
+
+def forward(
+    stage: Stage,
+    own: StageIntegers,
+    inputs: Integers,
+    product: Product,
+    narrow: Narrower,
+    residual: Integers | None = None,
+) -> Integers:
     """Run one stage.
 
     Parameters
@@ -34,35 +76,77 @@ def forward(stage: Stage, own: StageIntegers, inputs: Integers, product: Product
         Q8.16.
     product, narrow
         Matrix product and narrowing.
+    residual : array of int, (n, *stage.computed_shape), optional
+        What the stage adds, Q8.16; where it has a residual.
 
     Returns
     -------
     array of int64, (n, *stage.output_shape)
         Q8.16.
     """
-    matrix = own.weight.reshape(stage.biases, -1).T
-    rows = _windows(inputs, stage) if isinstance(stage.layer, Convolution) else inputs.reshape(len(inputs), -1)
-    sums = product(rows, matrix) + (own.bias << Q8_16.fraction)
+    pixels = _pixels(stage)
+    sums = _sums(stage, own, inputs, pixels, product) + (own.bias << Q8_16.fraction)
+    if stage.residual is not None:
+        assert residual is not None, "a stage with a residual is given it"
+        added = residual.reshape(len(inputs), stage.biases, *stage.computed_shape[1:] or (1, 1))
+        added = added[:, :, : pixels[0], : pixels[1]].transpose(0, 2, 3, 1)
+        sums = sums + (added.reshape(sums.shape) << Q4_12.fraction)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
-    if stage.relu:
-        result = np.maximum(result, 0)
+    if stage.activation is not None:
+        limit = stage.activation.limit
+        result = np.clip(result, 0, Q8_16.maximum if limit is None else Q8_16.from_float(limit))
     if len(stage.computed_shape) == 1:
         return result
-    channels, height, width = stage.output_shape
-    maps = result.reshape(len(inputs), height, stage.pool, width, stage.pool, channels).max(axis=(2, 4))
-    return np.ascontiguousarray(maps.transpose(0, 3, 1, 2))
+    maps = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(maps if stage.pool is None else _pooled(maps, stage))
 
 
-def _windows(inputs: Integers, stage: Stage) -> Integers:
-    """Inputs of each output pixel: (n * height * width, channels * kernel * kernel).
+def _pixels(stage: Stage) -> Pair:
+    """Height and width of what is computed of each channel.
 
-    Pixels outside all windows of the max-pool are not computed, and so do not saturate.
+    Pixels outside all windows of the pool are not computed, and so do not saturate.
     """
-    assert isinstance(stage.layer, Convolution)
-    kernel, padding = stage.layer.kernel, stage.layer.padding
-    sides = (padding, padding)
-    padded = np.pad(inputs, ((0, 0), (0, 0), sides, sides))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(2, 3))
-    height, width = (side - side % stage.pool for side in stage.computed_shape[1:])
-    pixels = windows[:, :, :height, :width].transpose(0, 2, 3, 1, 4, 5)
-    return pixels.reshape(prod(pixels.shape[:3]), -1)
+    if len(stage.computed_shape) == 1:
+        return 1, 1
+    if stage.pool is None:
+        return stage.computed_shape[1], stage.computed_shape[2]
+    _, *windows = stage.output_shape
+    down, across = (
+        (count - 1) * stride + size
+        for count, stride, size in zip(windows, stage.pool.stride, stage.pool.size, strict=True)
+    )
+    return down, across
+
+
+def _sums(stage: Stage, own: StageIntegers, inputs: Integers, pixels: Pair, product: Product) -> Integers:
+    """Sums of products of each output: (n * pixels, biases)."""
+    if isinstance(stage.layer, Linear):
+        return product(inputs.reshape(len(inputs), -1), own.weight.T)
+    if len(stage.computed_shape) == 1:
+        return inputs.reshape(len(inputs), -1) * own.weight.reshape(-1)
+    windows = _windows(inputs, stage, pixels)
+    if not isinstance(stage.layer, Depthwise):
+        return product(windows.reshape(prod(windows.shape[:3]), -1), own.weight.reshape(stage.biases, -1).T)
+    # a product of its own for each channel
+    rows = windows.transpose(3, 0, 1, 2, 4, 5).reshape(stage.biases, prod(windows.shape[:3]), -1)
+    return product(rows, own.weight.reshape(stage.biases, -1, 1))[:, :, 0].T
+
+
+def _windows(inputs: Integers, stage: Stage, pixels: Pair) -> Integers:
+    """Inputs of each output pixel: (n, height, width, channels, kernel height, kernel width)."""
+    assert not isinstance(stage.layer, Linear)
+    top, bottom, left, right = stage.layer.padding
+    padded = np.pad(inputs, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, stage.layer.kernel, axis=(2, 3))
+    (down, across), (height, width) = stage.layer.stride, pixels
+    return windows[:, :, ::down, ::across][:, :, :height, :width].transpose(0, 2, 3, 1, 4, 5)
+
+
+def _pooled(maps: Integers, stage: Stage) -> Integers:
+    assert stage.pool is not None
+    down, across = stage.pool.stride
+    windows = np.lib.stride_tricks.sliding_window_view(maps, stage.pool.size, axis=(2, 3))[:, :, ::down, ::across]
+    if isinstance(stage.pool, AveragePool):
+        return average(windows.sum(axis=(4, 5)), prod(stage.pool.size))
+    result: Integers = windows.max(axis=(4, 5))
+    return result

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..axi.bus import BEAT
 from ..axi.regions import Bytes
 from ..fixed import Integers
-from ..models.network import Convolution
+from ..models.layers import Convolution
 from .forward import StageIntegers
 from .mapping import Mapping
 
@@ -60,7 +60,7 @@ def _taps(mapping: Mapping, at: int) -> tuple[Integers, Integers]:
     """Position of each weight in a group's words, and its index in the network's own order."""
     stage, own = mapping.network_stages[at], mapping.stages[at]
     if isinstance(stage.layer, Convolution):
-        kernel, (channels, *_) = stage.layer.kernel, stage.input_shape
+        (kernel, _), (channels, *_) = stage.layer.kernel, stage.input_shape
         channel, y, x = np.indices((channels, kernel, kernel)).reshape(3, -1)
         run = own.loops[0].count * mapping.lanes
         if own.loops[1].count == 1:

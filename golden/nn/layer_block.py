@@ -12,7 +12,8 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
-from ..models.network import Layer, Stage, stages_of
+from ..models.layers import Layer
+from ..models.stages import Stage, stages_of
 from . import latency
 from .forward import StageIntegers, forward
 from .images import frozen_image, weight_positions

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from ..axi.bus import BEAT
 from ..errors import UserError
-from ..models.network import Convolution, Network, Stage
+from ..models.layers import AveragePool, Convolution, Depthwise, by
+from ..models.network import Network
+from ..models.stages import Stage
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,12 @@ class Mapping:
     sides: int = 1
 
     def __post_init__(self) -> None:
-        if any(stage.batch_norm for stage in self.network_stages):
-            raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
+        for number, stage in enumerate(self.network_stages):
+            if stage.batch_norm:
+                raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
+            if reason := _unmapped(number, stage):
+                where = f"{self.name}, stage {number} ({type(stage.layer).__name__})"
+                raise UserError(f"{where} has {reason}, which the array does not map yet")
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
             if value & (value - 1):
                 raise UserError(f"{what} = {value} is not a power of two")
@@ -173,9 +179,10 @@ class Mapping:
         layer, (channels, *_) = self.network_stages[0].layer, self.input_shape
         if not isinstance(layer, Convolution):
             return 1
-        apart = layer.kernel * -(-layer.kernel * channels // self.lanes)
-        beside = -(-(layer.kernel**2) * channels // self.lanes)
-        return layer.kernel if beside < apart else 1
+        kernel, _ = layer.kernel
+        apart = kernel * -(-kernel * channels // self.lanes)
+        beside = -(-(kernel**2) * channels // self.lanes)
+        return kernel if beside < apart else 1
 
     @property
     def weight_words(self) -> int:
@@ -238,11 +245,12 @@ class Mapping:
         channels, height, width = stage.input_shape
         replicas = self.row_replicas if at == 0 else 1
         column = channels * replicas
-        pitch = (width + 2 * layer.padding) * column
+        top, bottom, left, right = layer.padding
+        pitch = (width + left + right) * column
         if replicas > 1:
             _, rows, _ = stage.output_shape
-            return InputLayout(rows * stage.pool, -(-pitch // self.lanes) * self.lanes, column)
-        return InputLayout(height + 2 * layer.padding, pitch, column)
+            return InputLayout(rows * _pool(stage), -(-pitch // self.lanes) * self.lanes, column)
+        return InputLayout(height + top + bottom, pitch, column)
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
@@ -255,7 +263,15 @@ class Mapping:
             loops = self._loops(at, stage)
             target, targets = self._target(at, stage)
             own = StageMapping(
-                loops, self._base(at), weights, biases, stage.relu, target, targets, output, stage.biases
+                loops,
+                self._base(at),
+                weights,
+                biases,
+                stage.activation is not None,
+                target,
+                targets,
+                output,
+                stage.biases,
             )
             mapped.append(own)
             weights += own.groups * own.words
@@ -268,7 +284,7 @@ class Mapping:
         stage, runs = self.network_stages[at], self.stages[at].loops[0].count
         values = stage.inputs
         if isinstance(stage.layer, Convolution):
-            values = stage.layer.kernel * self.layout(at).column
+            values = stage.layer.kernel[1] * self.layout(at).column
         return values - (runs - 1) * self.lanes
 
     def _loops(self, at: int, stage: Stage) -> tuple[Loop, ...]:
@@ -278,7 +294,7 @@ class Mapping:
             return (Loop(-(-stage.inputs // self.lanes), self.lanes), *once, groups)
         _, pitch, column = self.layout(at)
         _, rows, columns = stage.output_shape
-        kernel, pool = stage.layer.kernel, stage.pool
+        (kernel, _), pool = stage.layer.kernel, _pool(stage)
         runs = Loop(-(-kernel * column // self.lanes), self.lanes)
         taps = Loop(1 if at == 0 and self.row_replicas > 1 else kernel, pitch)
         inner = Loop(pool, column), Loop(pool, pitch)
@@ -291,6 +307,36 @@ class Mapping:
         base, columns = self._base(at + 1), stage.output_shape[-1] if len(stage.output_shape) == 3 else 1
         if isinstance(following.layer, Convolution):
             _, pitch, column = self.layout(at + 1)
-            padding = following.layer.padding
-            return base + padding * (pitch + column), (column, pitch, self.columns)
+            top, _, left, _ = following.layer.padding
+            return base + top * pitch + left * column, (column, pitch, self.columns)
         return base, (stage.biases, columns * stage.biases, self.columns)
+
+
+def _pool(stage: Stage) -> int:
+    """Side of the max-pool, 1 for none."""
+    return 1 if stage.pool is None else stage.pool.size[0]
+
+
+def _unmapped(number: int, stage: Stage) -> str:
+    """What a stage has that the array does not map yet, or an empty text."""
+    layer, pool, activation = stage.layer, stage.pool, stage.activation
+    if isinstance(layer, Depthwise):
+        return "one filter a channel"
+    if isinstance(layer, Convolution):
+        if layer.kernel[0] != layer.kernel[1]:
+            return f"a kernel of {by(layer.kernel)}"
+        if len(set(layer.padding)) > 1:
+            return f"a padding of {', '.join(map(str, layer.padding))} (top, bottom, left, right)"
+        if layer.stride != (1, 1):
+            return f"a stride of {by(layer.stride)}"
+    if isinstance(pool, AveragePool):
+        return "an average pool"
+    if pool is not None and (pool.size[0] != pool.size[1] or pool.stride != pool.size):
+        return f"a max-pool of {by(pool.size)} with a stride of {by(pool.stride)}"
+    if activation is not None and activation.limit is not None:
+        return f"a ReLU up to {activation.limit:g}"
+    if stage.residual is not None:
+        return "a residual"
+    if stage.source != number - 1:
+        return f"the outputs of stage {stage.source} as its input"
+    return ""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ..datasets.dataset import Samples
 from ..fixed import Q4_12, Q8_16, Format, Integers, q8_16_of_bytes
-from ..models.sequential import Parameters
+from ..models.folding import Parameters
 from ..nn.forward import StageIntegers
 
 

@@ -17,8 +17,8 @@ from ..cache import cached, digest_of, package_version, source_digest
 from ..datasets.dataset import Samples
 from ..errors import UserError
 from ..models.checkpoint import load_into, save_state
+from ..models.module import module_of
 from ..models.network import Network
-from ..models.sequential import module_of
 from .batches import batches
 from .metrics import refuse_diverged
 
@@ -70,8 +70,8 @@ def pretrain(
     samples: Samples,
     settings: Pretraining,
     progress: PretrainProgress | None = None,
-    start: nn.Sequential | None = None,
-) -> nn.Sequential:
+    start: nn.Module | None = None,
+) -> nn.Module:
     """Train a network before it is fine-tuned.
 
     Parameters
@@ -80,13 +80,13 @@ def pretrain(
     samples : Samples
     settings : Pretraining
     progress : callable, optional
-    start : torch.nn.Sequential, optional
+    start : torch.nn.Module, optional
         A user's module, trained from its own weights and with its own dropout; not modified. By default the network's
         description with PyTorch's initial weights.
 
     Returns
     -------
-    torch.nn.Sequential
+    torch.nn.Module
         In evaluation mode.
 
     Raises
@@ -121,7 +121,7 @@ def pretrain(
     return module.eval()
 
 
-def _copy_of(start: nn.Sequential | None, network: Network) -> nn.Sequential:
+def _copy_of(start: nn.Module | None, network: Network) -> nn.Module:
     return module_of(network) if start is None else copy.deepcopy(start)
 
 
@@ -130,13 +130,13 @@ def pretrained(
     samples: Samples,
     settings: Pretraining,
     progress: PretrainProgress | None = None,
-    start: nn.Sequential | None = None,
-) -> tuple[nn.Sequential, Path]:
+    start: nn.Module | None = None,
+) -> tuple[nn.Module, Path]:
     """Pre-train a network, or load the cached result for the same network, samples, settings and start.
 
     Returns
     -------
-    module : torch.nn.Sequential
+    module : torch.nn.Module
         In evaluation mode.
     path : Path
         The cached weights; the name has a digest of network, samples, settings, this code and PyTorch's version.

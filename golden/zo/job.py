@@ -21,7 +21,8 @@ import numpy as np
 
 from ..errors import UserError
 from ..fixed import Q4_12, Integers, Narrower
-from ..nn.forward import StageIntegers, forward
+from ..models.stages import after_cut
+from ..nn.forward import StageIntegers, run
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.perturbation import POSITIONS, PerturbationSource
@@ -271,11 +272,10 @@ class ZerothOrderJob:
 
     def _forward(self, part: TunedPart, inputs: Integers, table: Integers, narrow: Narrower | None = None) -> Integers:
         """Outputs of a part of the network, with the deltas of a table."""
-        values, narrow = inputs, narrow or self._narrow
-        stages = [self.mapping.forward.network_stages[at] for at in part.mapping.stages]
-        for stage, own in zip(stages, part.parameters(table, narrow), strict=True):
-            values = forward(stage, own, values, self._product, narrow)
-        return values
+        narrow = narrow or self._narrow
+        first, last = part.mapping.stages.start, part.mapping.stages.stop
+        stages = after_cut(self.mapping.forward.network_stages[:last], first)
+        return run(stages, part.parameters(table, narrow), inputs, self._product, narrow)[-1]
 
     def _check(self, inputs: Integers, labels: Integers, rate: int) -> None:
         forward, samples = self.mapping.forward, len(inputs)

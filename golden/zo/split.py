@@ -8,6 +8,7 @@ from math import gcd
 from typing import TypeVar
 
 from ..errors import UserError
+from ..models.stages import after_cut
 from .mapping import PerturbationMapping
 from .scalars import StepLayout
 
@@ -78,6 +79,8 @@ class Split:
         stages = len(mapping.forward.stages)
         if self.cut and mapping.times:
             raise UserError(f"cut = {self.cut}: where words share rows of deltas, a network is not cut")
+        if 0 < self.cut < stages:
+            after_cut(mapping.forward.network_stages, self.cut)
         if not 0 <= self.cut < stages:
             raise UserError(f"cut = {self.cut}: {mapping.forward.name} of {stages} stages is cut at 0 to {stages - 1}")
 

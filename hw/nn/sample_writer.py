@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.models.network import Convolution
+from ...golden.models.layers import Convolution
 from ...golden.nn.mapping import Mapping
 from .interfaces import ACTIVATION, BEAT_BITS, BEATS, ActivationWrite
 
@@ -95,7 +95,7 @@ class SampleWriter(wiring.Component):
     def _padding(self) -> int:
         """Zeros on each side."""
         layer = self.mapping.network_stages[0].layer
-        return layer.padding if isinstance(layer, Convolution) else 0
+        return layer.padding[0] if isinstance(layer, Convolution) else 0
 
     def _walk(self, m: Module, moves: Signal, address: Signal, ended: Signal, step: int) -> Signal:
         """The address after this one, the end, and which elements of the run are written."""

@@ -12,9 +12,10 @@ import numpy as np
 
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
+from ...golden.models.folding import deployed_module
+from ...golden.models.module import module_of
 from ...golden.models.network import deployed
 from ...golden.models.presets import preset
-from ...golden.models.sequential import deployed_module, module_of
 from ...golden.train.federated.configuration import FederatedConfig
 from ...golden.train.federated.cost_model import cut_of, memory_bytes, part_flops, stage_of, step_flops
 from ...golden.train.federated.defaults import federated_rates

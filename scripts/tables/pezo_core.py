@@ -10,8 +10,8 @@ import numpy as np
 from ...boards.estimate.estimate import estimate_spec
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.datasets.tasks import task_of
+from ...golden.models.folding import folded
 from ...golden.models.presets import preset
-from ...golden.models.sequential import folded
 from ...golden.rng.gaussian_array import GaussianArraySpec
 from ...golden.rng.perturbation import POSITIONS
 from ...golden.settings import build

@@ -11,8 +11,8 @@ import torch
 
 from ...golden.datasets.dataset import Samples
 from ...golden.datasets.tasks import task_of
+from ...golden.models.module import module_of
 from ...golden.models.presets import preset
-from ...golden.models.sequential import module_of
 from ...golden.train.adapters.cost_model import cost
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, Cache

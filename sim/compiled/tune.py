@@ -67,7 +67,7 @@ def spec_for(
 
 def tune_rtl(
     network: Network,
-    module: nn.Sequential,
+    module: nn.Module,
     task: Task,
     settings: Settings,
     progress: Callable[[Epoch], None] | None = None,

@@ -9,9 +9,9 @@ import time
 import pytest
 import torch
 
+from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset
-from fabtune.golden.models.sequential import module_of
 from fabtune.golden.train.federated.configuration import FederatedConfig
 from fabtune.golden.train.federated.cost_model import cut_of
 from fabtune.golden.train.federated.model import SplitModel

@@ -21,7 +21,7 @@ class Stage(NamedTuple):
 
 def stages_of(network):
     """Stages of a description."""
-    return [Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", 0)) for one in network.stages]
+    return [Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", (0,))[0]) for one in network.stages]
 
 
 def beats(data):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
-from fabtune.golden.models.sequential import module_of
 
 TUNE = ("tune", "--method", "pezo-otf", "--steps", 20, "--weights", "base.safetensors", "--json")
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from fabtune.boards.estimate.estimate import estimate_emitted
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.datasets.tasks import task_of
+from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
-from fabtune.golden.models.sequential import module_of
 from fabtune.golden.rng.grng import GrngSpec
 from fabtune.golden.settings import build
 from fabtune.golden.train.zo.integer_tuning import IntegerTuning

@@ -47,7 +47,7 @@ def broken():
     raise RuntimeError("on purpose,\\nin two lines")
 
 def other():
-    return nn.Linear(6, 3)
+    return nn.Linear(6, 3).weight
 """
 
 
@@ -215,10 +215,10 @@ MISTAKES = {
     "tune --network lenet6": "there is no network 'lenet6'",
     "tune --network fan": "fan takes samples of (256,), digits has (1, 8, 8)",
     "tune --network fan --model mine.py:build": "not both",
-    "tune --data npz:mine.npz --model mine.py:sigmoid": "torch.nn.Sigmoid, which has no hardware",
+    "tune --data npz:mine.npz --model mine.py:sigmoid": "mine.py:sigmoid, layer 1: aten.sigmoid has no hardware",
     "tune --data npz:mine.npz --model mine.py:small": "outside 0 to 1",
     "tune --data npz:mine.npz --model mine.py:broken": "on purpose, in two lines",
-    "tune --data npz:mine.npz --model mine.py:other": "not a torch.nn.Sequential",
+    "tune --data npz:mine.npz --model mine.py:other": "not a torch.nn.Module",
     "tune --data npz:mine.npz --model mine.py:gone": "gone",
     "tune --data npz:mine.npz --model mine.py:nan": "mine.py:nan: 0.1.running_mean has NaN or infinity",
     "tune --data npz:mine.npz --model mine.py:infinite": "mine.py:infinite: 2.weight has NaN or infinity",

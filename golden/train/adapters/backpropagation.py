@@ -12,6 +12,7 @@ from torch.nn import functional
 from ...datasets.dataset import Samples
 from ...errors import UserError
 from ...fixed import Floats, Integers
+from ...models.module import NetworkModule
 from .engine import Tensors
 from .methods import AdapterPlacement, Method, Reach
 
@@ -45,7 +46,7 @@ class PropagateEngine:
 
     Parameters
     ----------
-    module : torch.nn.Sequential
+    module : NetworkModule
         The pre-trained network, with batch norm; trained in place. Batch norm keeps the statistics of pre-training, as
         methods with a cache require, and its parameters are frozen.
     method : Method
@@ -58,7 +59,7 @@ class PropagateEngine:
     saturations = 0
     cache_bytes = 0
 
-    def __init__(self, module: nn.Sequential, method: Method, a: Mapping[int, tuple[Floats, int]], rate: float) -> None:
+    def __init__(self, module: NetworkModule, method: Method, a: Mapping[int, tuple[Floats, int]], rate: float) -> None:
         if method.adapters is AdapterPlacement.SKIP:
             raise UserError(f"{method.title} does not propagate: SkipEngine runs it")
         layers = [at for at, layer in enumerate(module) if isinstance(layer, nn.Conv2d | nn.Linear)]

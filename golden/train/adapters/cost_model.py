@@ -83,7 +83,7 @@ def _own_backward(network: Network, method: Method) -> int:
     if method.propagates:
         # to the inputs of every stage but the first
         flops += sum(2 * stage.macs for stage in stages[1:])
-        flops += sum(prod(stage.computed_shape) for stage in stages if stage.relu)
+        flops += sum(prod(stage.computed_shape) for stage in stages if stage.activation is not None)
     return flops
 
 
@@ -97,7 +97,7 @@ def _adapter_backward(adapters: tuple[AdapterShape, ...], method: Method) -> int
 
 def _floats_in_memory(network: Network, method: Method, adapters: tuple[AdapterShape, ...], trainable: int) -> int:
     parameters = network.parameters + sum(adapter.parameters for adapter in adapters)
-    pooled = [prod(stage.output_shape) for stage in network.stages if stage.pool > 1]
+    pooled = [prod(stage.output_shape) for stage in network.stages if stage.pool is not None]
     outputs = sum(prod(stage.computed_shape) for stage in network.stages) + sum(pooled)
     activations = prod(network.input_shape) + outputs
     # gradients of all activations and the position of each maximum, or the gradient of the logits alone

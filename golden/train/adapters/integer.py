@@ -11,8 +11,8 @@ from ...fixed import Q4_12, Q8_16, Floats, Integers
 from ...lora.adapters import Adapters, AdapterSizes
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
+from ...models.folding import Parameters
 from ...models.network import Network
-from ...models.sequential import Parameters
 from ...rng.urng import UrngSpec
 from ..conversion import Converter
 from . import methods

@@ -15,6 +15,7 @@ import torch
 from ...datasets.dataset import Samples
 from ...fixed import Floats, Integers
 from ...lora.forward_cache import cached_values, record_layout, widths
+from ...models.module import NetworkModule
 from ...models.network import Network
 from .engine import Tensors
 from .methods import Cache
@@ -27,8 +28,8 @@ class SkipEngine:
     ----------
     network : Network
         Network without batch norm.
-    module : torch.nn.Sequential
-        The frozen network; see `models.sequential.deployed_module`.
+    module : NetworkModule
+        The frozen network; see `models.folding.deployed_module`.
     a : sequence of array, (rank, inputs)
         Initial A for the input of each stage.
     rate : float
@@ -43,7 +44,7 @@ class SkipEngine:
     def __init__(
         self,
         network: Network,
-        module: torch.nn.Sequential,
+        module: NetworkModule,
         a: Sequence[Floats],
         rate: float,
         cache: Cache,
@@ -55,7 +56,9 @@ class SkipEngine:
         self.rate = rate
         self._module = module.eval()
         ends = [0, *np.cumsum(widths(network)).tolist()]
-        *self._taps, self._base = (slice(*pair) for pair in pairwise(ends))
+        self._places = [slice(*pair) for pair in pairwise(ends)]
+        self._sources = [stage.source for stage in network.stages]
+        self._ends = network.ends
         self._layout = record_layout(network) if cache is Cache.NF4 else None
         self._cache = None if cache is Cache.NONE else np.zeros((samples, cached_values(network)), np.float32)
         self._valid = np.zeros(samples, np.bool_)
@@ -101,8 +104,8 @@ class SkipEngine:
 
     def _read(self, values: Floats, outputs: Floats) -> tuple[list[Floats], Floats]:
         """Inputs of the adapters and base logits, from the inputs of the network and the outputs of all stages."""
-        taps = [outputs[:, where] for where in self._taps]
-        return [values.reshape(len(values), -1), *taps], outputs[:, self._base]
+        seen = [values.reshape(len(values), -1), *(outputs[:, where] for where in self._places)]
+        return [seen[source + 1] for source in self._sources], seen[-1]
 
     def _hidden(self, read: Sequence[Floats]) -> Floats:
         return np.concatenate([x @ a for x, a in zip(read, self.a, strict=True)], axis=1)
@@ -119,12 +122,7 @@ class SkipEngine:
 
     def _run(self, values: Floats) -> Floats:
         """Run the frozen network: outputs of all stages, flattened and concatenated, (n, cached values)."""
-        taps = []
         with torch.no_grad():
-            x = torch.from_numpy(values)
-            for layer in self._module:
-                if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
-                    taps.append(x.flatten(1))
-                x = layer(x)
-        result: Floats = torch.cat([*taps[1:], x], dim=1).numpy()
+            outputs = self._module.outputs(torch.from_numpy(values))
+        result: Floats = torch.cat([outputs[end].flatten(1) for end in self._ends], dim=1).numpy()
         return result

@@ -14,9 +14,8 @@ from ...datasets.dataset import Samples, Task
 from ...errors import UserError
 from ...fixed import Integers
 from ...lora.adapters import rate_of
+from ...models.folding import deployed_module, described, folded
 from ...models.network import Network, deployed
-from ...models.sequential import deployed_module, folded
-from ...models.torch_layers import torch_layers
 from ...rng.urng import UrngSpec
 from .. import metrics
 from ..batches import epoch_batches
@@ -143,13 +142,13 @@ class Result:
         return [self.accuracy_before, *(epoch.held_out for epoch in self.epochs if epoch.held_out is not None)]
 
 
-def engine_of(network: Network, module: nn.Sequential, settings: Settings, samples: int) -> Engine:
+def engine_of(network: Network, module: nn.Module, settings: Settings, samples: int) -> Engine:
     """Create the engine for a pre-trained network.
 
     Parameters
     ----------
     network : Network
-    module : torch.nn.Sequential
+    module : torch.nn.Module
         Pre-trained; not modified.
     settings : Settings
     samples : int
@@ -168,13 +167,13 @@ def engine_of(network: Network, module: nn.Sequential, settings: Settings, sampl
         frozen = deployed_module(network, module)
         return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)
     parallel = {shape.stage: (one, shape.outputs) for shape, one in zip(shapes, a, strict=True)}
-    layers = (layer.module for layer in torch_layers(copy.deepcopy(module), network.name))
-    return PropagateEngine(nn.Sequential(*layers), method, parallel, settings.rate / settings.batch)
+    own = copy.deepcopy(described(network, module))
+    return PropagateEngine(own, method, parallel, settings.rate / settings.batch)
 
 
 def tune(
     network: Network,
-    module: nn.Sequential,
+    module: nn.Module,
     task: Task,
     settings: Settings,
     progress: Callable[[Epoch], None] | None = None,
@@ -187,7 +186,7 @@ def tune(
     Parameters
     ----------
     network : Network
-    module : torch.nn.Sequential
+    module : torch.nn.Module
         Pre-trained; not modified.
     task : Task
     settings : Settings

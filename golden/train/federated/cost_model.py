@@ -6,7 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...models.network import Convolution, Linear, Network, Shape
+from ...models.layers import Shape, Weighted
+from ...models.module import NetworkModule
+from ...models.network import Network
+from ...models.stages import chain
 from .configuration import FederatedConfig
 
 _FLOAT = 4
@@ -18,13 +21,16 @@ def cut_of(network: Network, stage: int) -> int:
     Raises
     ------
     UserError
-        If there is no such stage.
+        If there is no such stage, or a residual passes by.
     """
-    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Convolution | Linear)]
+    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     if not -len(weighted) <= stage < len(weighted):
         raise UserError(f"stage = {stage}: {network.name} has {len(weighted)} layers with weights")
     # layers before the first stage have no parameters to perturb
-    return weighted[stage] if stage % len(weighted) else 0
+    cut = weighted[stage] if stage % len(weighted) else 0
+    if cut not in network.cuts:
+        raise UserError(f"stage = {stage}: {network.name} is not cut there, as a residual passes by")
+    return cut
 
 
 def part_flops(network: Network, stage: int) -> tuple[int, int]:
@@ -56,8 +62,10 @@ def saving(network: Network, stage: int, second: int) -> float:
 
 
 def stage_of(network: Network, second: int) -> int:
-    """Stage with the largest `saving`."""
-    return max(range(1, len(network.stages)), key=lambda stage: saving(network, stage, second), default=0)
+    """Stage with the largest `saving`, where the network can be cut."""
+    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    stages = [stage for stage, at in enumerate(weighted) if stage and at in network.cuts]
+    return max(stages, key=lambda stage: saving(network, stage, second), default=0)
 
 
 def step_flops(flops: tuple[int, int], config: FederatedConfig) -> int:
@@ -71,9 +79,9 @@ def step_flops(flops: tuple[int, int], config: FederatedConfig) -> int:
 def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: FederatedConfig) -> int:
     """Peak memory of a zeroth-order client in bytes: weights, activations and scalars, float32.
 
-    The batch is always stored, a layer's input and output while it runs; views cost nothing. While the second part
-    runs, the intermediate output of one side is stored for the following perturbations. MeZO is `cut` = 0 with P1 = P2
-    = 1.
+    The batch is always stored, and a layer's output and all inputs of it and of later ones while it runs; views cost
+    nothing. While the second part runs, the intermediate output of one side is stored for the following perturbations.
+    MeZO is `cut` = 0 with P1 = P2 = 1.
 
     Parameters
     ----------
@@ -85,15 +93,16 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: Federate
     config : FederatedConfig
         Gives the batch, P1 and P2.
     """
-    batch = between = x = torch.zeros(config.batch, *shape)
+    values = [torch.zeros(config.batch, *shape)]
+    reads = module.reads if isinstance(module, NetworkModule) else chain(len(module))
+    last = {source: at for at, own in enumerate(reads) for source in own}
     most = 0
     with torch.no_grad():
-        for at, layer in enumerate(module):
-            if at == cut:
-                between = x
-            y = layer(x)
-            most = max(most, _bytes(batch, between, x, y))
-            x = y
+        for at, (layer, own) in enumerate(zip(module, reads, strict=True)):
+            values.append(layer(*(values[source + 1] for source in own)))
+            # what this layer or a later one reads, its result, the batch, and in the second part what it begins with
+            kept = [one for source, one in enumerate(values, start=-1) if last.get(source, at) >= at]
+            most = max(most, _bytes(values[0], values[cut if at >= cut else 0], *kept))
     weights = _FLOAT * sum(one.numel() for one in module.parameters())
     losses = 2 * config.first * config.second * _FLOAT
     return weights + most + losses

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ...errors import UserError
 from ...fixed import Q4_12, Format, Integers
+from ...models.batch_norm import StageParameters
 from ...models.network import Network, deployed
-from ...models.sequential import StageParameters
 from ...models.text import network_from, text_of
 from ...nn.forward import StageIntegers
 from ...nn.mapping import Mapping

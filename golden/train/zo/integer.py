@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16
+from ...models.folding import Parameters
 from ...models.network import Network
-from ...models.sequential import Parameters
 from ...nn.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.deltas import PerturbationTable

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from ...datasets.dataset import Task
 from ...errors import UserError
 from ...fixed import Q4_12
+from ...models.folding import deployed_module, described, folded
+from ...models.layers import BatchNorm, Weighted
 from ...models.network import Network, deployed
-from ...models.sequential import deployed_module, folded
-from ...models.torch_layers import torch_layers
 from ...zo.coefficient import LARGEST_BATCH
 from ...zo.deltas import DELTA, PerturbationTable
 from ...zo.job import EPS_SHIFTS, ZerothOrderStep, rates_of
@@ -34,7 +34,7 @@ class IntegerTuning:
     Parameters
     ----------
     network : Network
-    module : torch.nn.Sequential
+    module : torch.nn.Module
         Pre-trained; not modified.
     task : Task
     settings : ZoSettings
@@ -55,17 +55,18 @@ class IntegerTuning:
     """
 
     def __init__(
-        self, network: Network, module: nn.Sequential, task: Task, settings: ZoSettings, lanes: int, columns: int
+        self, network: Network, module: nn.Module, task: Task, settings: ZoSettings, lanes: int, columns: int
     ) -> None:
         check_settings(settings, len(task.tune))
         self.task, self.settings = task, settings
+        own = described(network, module)
         self._order = ArrayOrder.of(network, lanes, columns, settings.split.cut)
         self._source = source_of(settings, self._order.mapping.width)
-        self._base = tuned_tensors(network, module)
-        self._own_names = has_own_names(network, module)
+        self._base = tuned_tensors(network, own)
+        self._own_names = has_own_names(network, own)
         self.integers = IntegerZerothOrder(
             deployed(network),
-            folded(network, module),
+            folded(network, own),
             self._source.spec,
             task.tune,
             settings.schedule,
@@ -200,10 +201,9 @@ def loss_of(step: ZerothOrderStep) -> float:
 
 def has_own_names(network: Network, module: nn.Module) -> bool:
     """Whether a module has each weight and bias of its deployed network as a tensor of its own."""
-    layers = [one.module for one in torch_layers(module, network.name)]
-    weighted = [layer for layer in layers if isinstance(layer, nn.Conv2d | nn.Linear)]
-    norms = any(isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d) for layer in layers)
-    return not norms and all(one.bias is not None for one in weighted) and len({*map(id, weighted)}) == len(weighted)
+    names = described(network, module).tensor_names
+    norms = any(isinstance(layer, BatchNorm) for layer in network.layers)
+    return not norms and names.keys() >= set(_weights_and_biases(network))
 
 
 def refuse_folded(own_names: bool) -> None:
@@ -221,17 +221,20 @@ def refuse_folded(own_names: bool) -> None:
         )
 
 
-def tuned_tensors(network: Network, module: nn.Sequential) -> dict[str, Tensor]:
+def tuned_tensors(network: Network, module: nn.Module) -> dict[str, Tensor]:
     """Weight and bias of all layers before a run, by name.
 
     Names are those of the module's state dict; where it does not have them (batch norm, no bias), those of the deployed
     network's.
     """
-    named = module if has_own_names(network, module) else deployed_module(network, module)
-    layers = [one for one in torch_layers(named, network.name) if isinstance(one.module, nn.Conv2d | nn.Linear)]
-    state = named.state_dict()
-    return {
-        name: state[name].detach().clone()
-        for layer in layers
-        for name in (f"{layer.position}.weight", f"{layer.position}.bias")
-    }
+    own = described(network, module)
+    if not has_own_names(network, own):
+        network, own = deployed(network), deployed_module(network, own)
+    state = own.state_dict()
+    return {own.tensor_names[name]: state[name].detach().clone() for name in _weights_and_biases(network)}
+
+
+def _weights_and_biases(network: Network) -> list[str]:
+    """Names of the tensors of all layers with weights in the module of a description."""
+    weighted = [number for number, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    return [f"{number}.{kind}" for number in weighted for kind in ("weight", "bias")]

@@ -14,7 +14,8 @@ from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.cores.zotrain_registers import CORE
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.sequential import folded, module_of
+from fabtune.golden.models.folding import folded
+from fabtune.golden.models.module import module_of
 from fabtune.golden.models.text import network_from
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.train.conversion import Converter

@@ -11,7 +11,8 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters, AdapterSizes
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.job import Job
-from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.network import Network
 from fabtune.golden.models.presets import preset
 from fabtune.golden.nn.forward import StageIntegers
 from fabtune.golden.rng.urng import UrngSpec

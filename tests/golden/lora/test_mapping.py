@@ -10,7 +10,8 @@ from fabtune.golden.fixed import Q4_12
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.images import adapters_image, adapters_of
 from fabtune.golden.lora.mapping import AdapterMapping
-from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu, deployed
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
 
 OWN = Network(

@@ -1,24 +1,18 @@
 """The mapping, walked in plain Python as the hardware does, gives what the integer job's network gives."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower, narrow
-from fabtune.golden.models.network import (
-    Convolution,
-    Flatten,
-    Linear,
-    MaxPool,
-    Network,
-    Relu,
-    Stage,
-    deployed,
-    stages_of,
-)
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
+from fabtune.golden.models.stages import Stage, stages_of
+from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.forward import PRODUCT_FRACTION, StageIntegers, forward
 from fabtune.golden.nn.images import frozen_image
 from fabtune.golden.nn.mapping import Mapping
@@ -50,7 +44,7 @@ def _fill(mapping: Mapping, memory: np.ndarray, values: np.ndarray) -> None:
         memory[: values.size] = values.reshape(-1)
         return
     rows, pitch, column = mapping.layout(0)
-    padding, replicas = stage.layer.padding, mapping.row_replicas
+    padding, replicas = stage.layer.padding[0], mapping.row_replicas
     for (c, y, x), value in np.ndenumerate(values):
         for replica in range(replicas):
             if 0 <= y + padding - replica < rows:
@@ -120,3 +114,24 @@ def test_refused(settings: dict[str, int], message: str) -> None:
 def test_batch_norm_is_refused() -> None:
     with pytest.raises(UserError, match="fan has batch norm: fold it first"):
         Mapping.of(NETWORKS["fan"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1x8x8 dw3 flatten fc2", "stage 0 (Depthwise) has one filter a channel"),
+        ("1x8x8 conv2k3x2 flatten fc2", "stage 0 (Convolution) has a kernel of 3 x 2"),
+        ("1x8x8 conv2k3p0,1,0,1 flatten fc2", "has a padding of 0, 1, 0, 1 (top, bottom, left, right)"),
+        ("1x8x8 conv2k3 relu conv2k3s2 flatten fc2", "stage 1 (Convolution) has a stride of 2 x 2"),
+        ("1x8x8 conv2k3 avg2 flatten fc2", "has an average pool"),
+        ("1x8x8 conv2k3 pool2x3 flatten fc2", "has a max-pool of 2 x 3 with a stride of 2 x 3"),
+        ("1x8x8 conv2k3 pool3s2 flatten fc2", "has a max-pool of 3 x 3 with a stride of 2 x 2"),
+        ("1x8x8 conv2k3 relu6 flatten fc2", "has a ReLU up to 6"),
+        ("1x8x8 conv1k3p1 add@0,-1 flatten fc2", "has a residual"),
+        ("8 fc8 relu fc8 add@2,1 fc2", "stage 1 (Linear) has a residual"),
+        ("8 fc8 relu fc8@-1 relu fc8 add@4,1 fc2", "stage 1 (Linear) has the outputs of stage -1 as its input"),
+    ],
+)
+def test_what_the_array_does_not_map_is_refused(text, message):
+    with pytest.raises(UserError, match=re.escape(message) + ", which the array does not map yet"):
+        Mapping.of(network_from(text))

@@ -7,7 +7,8 @@ from amaranth.sim import Simulator
 from fabtune.golden.fixed import Q4_12, narrow
 from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from fabtune.golden.lora.mapping import AdapterMapping
-from fabtune.golden.models.network import Linear, Network
+from fabtune.golden.models.layers import Linear
+from fabtune.golden.models.network import Network
 from fabtune.golden.nn import latency
 from fabtune.golden.nn.forward import PRODUCT_FRACTION
 from fabtune.hw.lora.backward_sequencer import FETCH, BackwardSequencer

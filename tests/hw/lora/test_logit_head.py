@@ -5,7 +5,8 @@ import pytest
 
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
 from fabtune.golden.lora.mapping import AdapterMapping
-from fabtune.golden.models.network import Linear, Network
+from fabtune.golden.models.layers import Linear
+from fabtune.golden.models.network import Network
 from fabtune.golden.nn.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.hw.lora.logit_head import LogitHead

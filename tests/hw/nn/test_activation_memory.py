@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.models.network import Convolution, Linear, stages_of
+from fabtune.golden.models.layers import Convolution, Linear
+from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn import latency
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.activation_memory import ActivationMemory

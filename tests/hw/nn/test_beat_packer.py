@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.models.network import Linear, stages_of
+from fabtune.golden.models.layers import Linear
+from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.beat_packer import BeatPacker
 

@@ -8,7 +8,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
-from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.network import Network
 from fabtune.golden.nn.forward import StageIntegers, forward
 from fabtune.golden.nn.images import frozen_image, samples_image
 from fabtune.golden.nn.mapping import Mapping

@@ -5,7 +5,8 @@ import pytest
 from amaranth.sim import Simulator
 
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.models.network import Convolution, MaxPool, stages_of
+from fabtune.golden.models.layers import Convolution, MaxPool
+from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.pooling import Pooling
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from fabtune.golden.models.network import Convolution, Linear, stages_of
+from fabtune.golden.models.layers import Convolution, Linear
+from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.sample_buffers import SampleBuffers
 

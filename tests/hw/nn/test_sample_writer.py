@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
 
-from fabtune.golden.models.network import Convolution, Linear, stages_of
+from fabtune.golden.models.layers import Convolution, Linear
+from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.images import samples_image
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.sample_writer import SampleWriter, activation_of_byte
@@ -37,7 +38,7 @@ def expected(one, sample, buffer):
     layer = one.network_stages[0].layer
     if not isinstance(layer, Convolution):
         return {base + at: int(value) for at, value in enumerate(values.reshape(-1)) if value}
-    padded = np.pad(values, ((0, 0), (layer.padding,) * 2, (layer.padding,) * 2))
+    padded = np.pad(values, ((0, 0), layer.padding[:2], layer.padding[2:]))
     channels, height, width = padded.shape
     rows, pitch, column = one.layout(0)
     content = {}

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from amaranth.sim import Simulator
 
-from fabtune.golden.models.network import Convolution, Flatten, Linear, MaxPool, Network, Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.network import Network
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.sequencer import Sequencer
 

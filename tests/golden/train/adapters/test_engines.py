@@ -8,17 +8,25 @@ from torch.nn import functional
 
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.errors import UserError
+from fabtune.golden.models.folding import deployed_module
+from fabtune.golden.models.module import module_of
+from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset
-from fabtune.golden.models.sequential import deployed_module, module_of
+from fabtune.golden.models.text import network_from
 from fabtune.golden.train.adapters.methods import METHODS, adapter_shapes
 from fabtune.golden.train.adapters.tune import STOCHASTIC, Settings, engine_of
 
 SAMPLES = 30
+RESIDUAL = (
+    "1x8x8 conv4k3p1 relu conv4k3p1 norm add@3,1 relu conv6k3p1s2 conv6k1s2@5 add@6,7 relu6 dw3p1 relu avg2 flatten "
+    "fc12 relu fc4"
+)
+"""A residual, two branches, a depthwise convolution and an average pool."""
 
 
 def material(name="digits", seed=0):
     """A network with weights, batch norm statistics and samples that nobody trained."""
-    network = preset(name)
+    network = network_from(RESIDUAL) if name == "residual" else preset(name)
     torch.manual_seed(seed)
     module = module_of(network)
     for layer in module:
@@ -50,12 +58,13 @@ def by_autograd(network, module, samples, settings, epochs=4):
     optimiser = torch.optim.SGD([*a, *b], lr=settings.rate)
     for _ in range(epochs):
         for indices in np.split(np.arange(SAMPLES), [10, 20]):
-            x, taps = torch.from_numpy(samples[indices].values()), []
-            for layer in frozen:
+            values, taps = [torch.from_numpy(samples[indices].values())], []
+            for layer, read in zip(frozen, deployed(network).reads, strict=True):
+                given = [values[at + 1] for at in read]
                 if isinstance(layer, nn.Conv2d | nn.Linear):
-                    taps.append(x.flatten(1).detach())
-                x = layer(x)
-            logits = x.detach() + sum(tap @ one.T @ two.T for tap, one, two in zip(taps, a, b, strict=True))
+                    taps.append(given[0].flatten(1).detach())
+                values.append(layer(*given))
+            logits = values[-1].detach() + sum(tap @ one.T @ two.T for tap, one, two in zip(taps, a, b, strict=True))
             loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels[indices]))
             optimiser.zero_grad()
             loss.backward()
@@ -64,7 +73,7 @@ def by_autograd(network, module, samples, settings, epochs=4):
     return {name: one.detach().numpy() for name, one in named}
 
 
-@pytest.mark.parametrize("name", ["digits", "fan"])
+@pytest.mark.parametrize("name", ["digits", "fan", "residual"])
 @pytest.mark.parametrize("method", ["skip-lora", "skip2-lora"])
 def test_skip_adapters_follow_autograd(name, method):
     network, module, samples = material(name)
@@ -76,9 +85,12 @@ def test_skip_adapters_follow_autograd(name, method):
     assert max(np.abs(found[f"adapter.{at}.b"]).max() for at in range(3)) > 0.01
 
 
-@pytest.mark.parametrize("method", ["skip-lora", "skip2-lora", "instantft", "lora-last"])
-def test_integers_follow_floats(method):
-    network, module, samples = material()
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [*((one, "digits") for one in ("skip-lora", "skip2-lora", "instantft", "lora-last")), ("instantft", "residual")],
+)
+def test_integers_follow_floats(method, name):
+    network, module, samples = material(name)
     tensors = {}
     for engine in ("float", "golden"):
         one = engine_of(network, module, Settings(method, engine, rate=0.5, batch=10), SAMPLES)
@@ -91,8 +103,9 @@ def test_integers_follow_floats(method):
     assert moved > 0.02
 
 
-def test_parallel_adapters_change_nothing_before_training():
-    network, module, samples = material("fan")
+@pytest.mark.parametrize("name", ["fan", "residual"])
+def test_parallel_adapters_change_nothing_before_training(name):
+    network, module, samples = material(name)
     plain = module(torch.from_numpy(samples.values())).detach().numpy()
     for method in METHODS:
         engine = engine_of(network, module, Settings(method), SAMPLES)

@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.network import Linear, Network, deployed
+from fabtune.golden.models.layers import Linear
+from fabtune.golden.models.module import module_of
+from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS, preset
-from fabtune.golden.models.sequential import module_of
+from fabtune.golden.models.text import network_from
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
@@ -94,6 +96,28 @@ def test_the_one_pass_is_the_replay_bit_for_bit(name, cut):
     assert not torch.equal(server.model.integers(), expected)
     server.close()
     assert torch.equal(server.model.integers(), expected)
+
+
+def test_a_network_with_residuals_is_cut_where_none_passes_by():
+    network = network_from("2x4x4 conv2k1 relu conv2k3p1 add@2,1 relu conv4k1 relu flatten fc3")
+    module = module_of(network).eval()
+    assert network.cuts == (0, 1, 2, 4, 5, 6, 7, 8)
+    assert [cut_of(network, stage) for stage in (0, 1, 2, 3, -1)] == [0, 2, 5, 8, 8]
+    config = FederatedConfig(clients=1, fraction=1.0, batch=10, first=1, second=1)
+    x = torch.randn(5, 2, 4, 4)
+    for cut in (2, 5):
+        first, second = SplitModel(module, cut, config).parts
+        assert torch.equal(second(first(x)), module(x))
+    # while the ReLU of 4 x 4 x 4 runs: the batch and both its tensors; while the sum runs: the batch, both terms, it
+    weights = 4 * sum(one.numel() for one in module.parameters())
+    assert memory_bytes(module, 0, (2, 4, 4), config) == weights + 4 * 10 * max(32 + 64 + 64, 32 * 4) + 8
+
+
+def test_a_cut_beside_a_residual_is_refused():
+    network = network_from("2x4x4 conv2k1 relu conv2k1 relu conv2k3p1 add@4,1 relu flatten fc3")
+    with pytest.raises(UserError, match=r"stage = 2: .* is not cut there, as a residual passes by"):
+        cut_of(network, 2)
+    assert stage_of(network, 4) in (1, 3)
 
 
 def test_any_number_of_steps_is_one_short_vector():

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import prune
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.network import BatchNorm, Convolution, Flatten, Linear, MaxPool, Network, Relu, deployed
+from fabtune.golden.models.exported import network_of
+from fabtune.golden.models.folding import deployed_module, folded
+from fabtune.golden.models.layers import BatchNorm, Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.module import module_of
+from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
-from fabtune.golden.models.sequential import deployed_module, folded, module_of, network_of
 
 RELU_FIRST = Network(
     "relu-first",
@@ -49,11 +51,11 @@ def by_stages(network, parameters, inputs):
     for stage, pair in zip(network.stages, parameters, strict=True):
         weight, bias = torch.from_numpy(pair.weight), torch.from_numpy(pair.bias)
         if isinstance(stage.layer, Convolution):
-            x = nn.functional.conv2d(x, weight, bias, padding=stage.layer.padding)
+            x = nn.functional.conv2d(x, weight, bias, padding=stage.layer.padding[::2])
         else:
             x = nn.functional.linear(x.flatten(1), weight, bias)
-        x = nn.functional.max_pool2d(x, stage.pool) if stage.pool > 1 else x
-        x = x.relu() if stage.relu else x
+        x = nn.functional.max_pool2d(x, stage.pool.size) if stage.pool else x
+        x = x.relu() if stage.activation else x
     return x.numpy()
 
 
@@ -119,104 +121,6 @@ def test_a_users_own_module():
     expected = module(samples(network)).detach().numpy()
     np.testing.assert_allclose(by_stages(network, parameters, samples(network)), expected, rtol=1e-5, atol=1e-5)
     assert (parameters[2].bias == 0).all()
-
-
-class OwnForward(nn.Sequential):
-    def forward(self, x):
-        return super().forward(x) * 2
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Sigmoid()
-
-
-def pruned():
-    layer = nn.Conv2d(1, 4, 3)
-    prune.l1_unstructured(layer, "weight", 0.5)
-    return layer
-
-
-USE = "which has no hardware: use Conv2d, BatchNorm, ReLU, MaxPool2d, Flatten, Linear"
-HEAD = nn.Conv2d(1, 4, 3)
-
-
-@pytest.mark.parametrize(
-    ("layers", "message"),
-    [
-        ([HEAD, nn.Sigmoid()], f"layer 1 of m.py:build is a torch.nn.Sigmoid, {USE}"),
-        ([HEAD, nn.ReLU6()], f"layer 1 of m.py:build is a torch.nn.ReLU6, {USE}"),
-        ([nn.Sequential(HEAD, nn.Softmax(1))], f"layer 0.1 of m.py:build is a torch.nn.Softmax, {USE}"),
-        ([Block()], f"layer 0 of m.py:build is a Block, {USE}"),
-        ([OwnForward(HEAD)], f"layer 0 of m.py:build is a OwnForward, {USE}"),
-        ([nn.LazyLinear(3)], f"layer 0 of m.py:build is a torch.nn.LazyLinear, {USE}"),
-        ([nn.Conv2d(1, 4, (3, 5))], "a Conv2d in hardware has a square kernel, not 3 x 5"),
-        ([nn.Conv2d(1, 4, 3, stride=2)], "a Conv2d in hardware has stride 1, not (2, 2)"),
-        ([nn.Conv2d(1, 4, 3, dilation=2)], "a Conv2d in hardware has dilation 1, not (2, 2)"),
-        ([nn.Conv2d(2, 4, 3, groups=2)], "a Conv2d in hardware has groups 1, not 2"),
-        ([nn.Conv2d(1, 4, 3, padding=1, padding_mode="reflect")], "padding_mode zeros, not reflect"),
-        ([nn.Conv2d(1, 4, 3, padding=(1, 2))], "the same padding on every side, not (1, 2)"),
-        ([nn.Conv2d(1, 4, 4, padding="same")], "which 'same' is not for a kernel of 4"),
-        ([pruned()], "layer 0 of m.py:build: a Conv2d in hardware has no weight_orig: remove the pruning"),
-        (
-            [HEAD, nn.BatchNorm2d(4, track_running_stats=False)],
-            "a BatchNorm2d in hardware has track_running_stats=True",
-        ),
-        ([HEAD, nn.MaxPool2d((2, 1))], "a square kernel and the same stride, not kernel (2, 1)"),
-        ([HEAD, nn.MaxPool2d(3, stride=2)], "a square kernel and the same stride, not kernel 3, stride 2"),
-        ([HEAD, nn.MaxPool2d(2, padding=1)], "padding 0 and dilation 1, not 1 and 1"),
-        ([HEAD, nn.MaxPool2d(2, dilation=2)], "padding 0 and dilation 1, not 0 and 2"),
-        ([HEAD, nn.MaxPool2d(2, ceil_mode=True)], "neither ceil_mode nor return_indices"),
-        ([HEAD, nn.MaxPool2d(2, return_indices=True)], "neither ceil_mode nor return_indices"),
-        ([HEAD, nn.Flatten(2)], "start_dim=1 and end_dim=-1, not 2 and -1"),
-        (
-            [nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2)],
-            "declared with 3 input channels, but the layer before ",
-        ),
-        (
-            [HEAD, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, 2)],
-            "layer 3 of m.py:build is declared with 400 input features, but the layer before gives 36 (4 x 3 x 3)",
-        ),
-        (
-            [HEAD, nn.BatchNorm2d(5), nn.Flatten(), nn.Linear(144, 2)],
-            "layer 1 of m.py:build is declared with 5 channels, but the layer before gives 4",
-        ),
-        (
-            [HEAD, nn.BatchNorm1d(4), nn.Flatten(), nn.Linear(144, 2)],
-            "layer 1 of m.py:build is a BatchNorm1d after a convolution layer: use BatchNorm2d",
-        ),
-        (
-            [nn.Flatten(), nn.Linear(64, 3), nn.BatchNorm2d(3), nn.Linear(3, 2)],
-            "layer 2 of m.py:build is a BatchNorm2d after a linear layer: use BatchNorm1d",
-        ),
-        ([HEAD, nn.Linear(6, 2)], "m.py:build, layer 1 (Linear): the input is (4, 6, 6); flatten it first"),
-        (
-            [HEAD, nn.Dropout(), nn.Linear(6, 2)],
-            "m.py:build, layer 1 (Linear): the input is (4, 6, 6); flatten it first (layers counted in nested",
-        ),
-        ([HEAD, nn.Flatten(), nn.Linear(144, 2), nn.ReLU()], "m.py:build must end in a linear layer"),
-        ([], "m.py:build must end in a linear layer"),
-    ],
-)
-def test_what_has_no_hardware_is_refused_by_name(layers, message):
-    with pytest.raises(UserError) as mistake:
-        network_of(nn.Sequential(*layers), (1, 8, 8), "m.py:build")
-    assert message in str(mistake.value)
-    assert "\n" not in str(mistake.value)
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (nn.Linear(3, 2), "m.py:build gives a torch.nn.Linear: it must be a torch.nn.Sequential of Conv2d"),
-        (OwnForward(nn.Linear(3, 2)), "m.py:build gives a OwnForward with a forward of its own: it must be a"),
-    ],
-)
-def test_only_a_plain_sequential_is_a_network(module, message):
-    with pytest.raises(UserError) as mistake:
-        network_of(module, (3,), "m.py:build")
-    assert message in str(mistake.value)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from ...golden.errors import UserError
-from ..display import show_json
-from ..options import (
+from ....golden.errors import UserError
+from ...display import show_json
+from ...options import (
     EPOCHS,
     FILE,
     SEED,
@@ -99,18 +99,18 @@ def command(as_json: bool, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from ...golden.train.adapters.methods import METHODS
+    from ....golden.train.adapters.methods import METHODS
 
     console = Console(stderr=True)
     if options["method"] in METHODS:
         _refuse_with_gradients(options)
-        from .. import tune
+        from ... import tune
 
         result = tune.run(_request(tune.TuneRequest, options), console)
         summary = tune.summary(result)
     else:
         _refuse_with_zeroth_order(options)
-        from .. import zeroth
+        from ... import zeroth
 
         result = zeroth.run(_request(zeroth.ZerothOrderRequest, options), console)
         summary = zeroth.summary(result)
@@ -128,7 +128,7 @@ def _request(kind: type[Request], options: dict[str, Any]) -> Request:
 
 def _refuse_with_gradients(options: dict[str, Any]) -> None:
     """Refuse options that have no effect on a method with gradients or adapters."""
-    from ...golden.train.adapters.methods import METHODS, AdapterPlacement
+    from ....golden.train.adapters.methods import METHODS, AdapterPlacement
 
     method = f"--method {options['method']}"
     refuse_options((*ZEROTH_ORDER, *SPARSE, *TEXT), method)
@@ -143,7 +143,7 @@ def _refuse_with_gradients(options: dict[str, Any]) -> None:
 
 def _refuse_with_zeroth_order(options: dict[str, Any]) -> None:
     """Refuse options that have no effect on a zeroth-order method."""
-    from ...golden.train.text.tasks import is_text
+    from ....golden.train.text.tasks import is_text
 
     method = f"--method {options['method']}"
     refuse_options(GRADIENTS, method)

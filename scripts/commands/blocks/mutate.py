@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..display import show_json, show_table
-from ..options import FILE, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
+from ...display import show_json, show_table
+from ...options import FILE, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 if TYPE_CHECKING:
-    from ...sim.mutation.record import Score
+    from ....sim.mutation.record import Score
 
 RECORDS = Path("build/mutation")
 _OPTIONS = ("preset", "settings", "faults", "seed", "component", "simulator", "words", "seconds", "output", "force")
@@ -71,12 +71,12 @@ def command(
 
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """
-    from ...golden.cores.instantft import InstantftSpec
-    from ...golden.cores.zotrain import ZotrainSpec
-    from ...sim.mutation.campaign import Campaign, Settings
-    from ...sim.mutation.core_campaign import CoreCampaign, CoreSettings
-    from ...sim.mutation.record import Result, score_of, scores_by_component
-    from ...sim.mutation.summary import summary
+    from ....golden.cores.instantft import InstantftSpec
+    from ....golden.cores.zotrain import ZotrainSpec
+    from ....sim.mutation.campaign import Campaign, Settings
+    from ....sim.mutation.core_campaign import CoreCampaign, CoreSettings
+    from ....sim.mutation.record import Result, score_of, scores_by_component
+    from ....sim.mutation.summary import summary
 
     if block is None:
         refuse_options((*_OPTIONS, "as_json"), "no BLOCK")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..display import show_json
-from ..options import FILE, SectionedCommand, as_json, option, section
+from ...display import show_json
+from ...options import FILE, SectionedCommand, as_json, option, section
 
 output = option("--output", "-o", type=FILE, required=True, help="File to write.")
 force = option("--force", is_flag=True, help="Replace it.")
@@ -26,7 +26,7 @@ def command() -> None:
 @section("Output", as_json)
 def show(file: Path, as_json: bool) -> None:
     """Show what a delta file belongs to."""
-    from ...golden.train.zo.delta_file import Delta
+    from ....golden.train.zo.delta_file import Delta
 
     delta = Delta.load(file)
     described = delta.described() | {"bytes": file.stat().st_size}
@@ -44,9 +44,9 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
     """Add a delta to the weights from which it was tuned; refused for any others."""
     import torch
 
-    from ...golden.errors import UserError
-    from ...golden.models.checkpoint import load_state, refuse_existing, save_state
-    from ...golden.train.zo.delta_file import Delta
+    from ....golden.errors import UserError
+    from ....golden.models.checkpoint import load_state, refuse_existing, save_state
+    from ....golden.train.zo.delta_file import Delta
 
     refuse_existing(output, force)
     tuned = Delta.load(file).applied(load_state(weights))
@@ -63,8 +63,8 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
 @section("Output", output, force, as_json)
 def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
     """Add the deltas of several runs from the same base, such as two tasks or two clients."""
-    from ...golden.models.checkpoint import refuse_existing
-    from ...golden.train.zo.delta_file import Delta
+    from ....golden.models.checkpoint import refuse_existing
+    from ....golden.train.zo.delta_file import Delta
 
     refuse_existing(output, force)
     total, *others = (Delta.load(file) for file in files)

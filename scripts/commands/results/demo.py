@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from ..display import show_json
-from ..options import PATH, SectionedCommand, as_json, option
+from ...display import show_json
+from ...options import PATH, SectionedCommand, as_json, option
 
 
 @click.command(cls=SectionedCommand)
@@ -20,8 +20,8 @@ def command(output: Path | None, simulator: str, force: bool, as_json: bool) -> 
     """Fine-tune on drifted digits in integers and in the RTL of both cores, emit, estimate, and write a report."""
     from rich.console import Console
 
-    from ..demo import run, summary
-    from ..outputs import OutputFolder
+    from ...demo import run, summary
+    from ...outputs import OutputFolder
 
     folder = OutputFolder(output or Path("build/demo"), force, default=output is None)
     result = run(folder, simulator, Console(stderr=True))

@@ -7,15 +7,15 @@ import sys
 
 import click
 
-from ..display import show_json, show_table
-from ..options import SectionedCommand, as_json
+from ...display import show_json, show_table
+from ...options import SectionedCommand, as_json
 
 
 @click.command(cls=SectionedCommand)
 @as_json
 def command(as_json: bool) -> None:
     """Check which tools are installed, in which version, and how to install the others."""
-    from ..doctor import checks
+    from ...doctor import checks
 
     found = checks()
     if as_json:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...golden.errors import UserError
-from ..display import show_json, show_table
-from ..options import PATH, SectionedCommand, as_json, option, section, spec_of
+from ....golden.errors import UserError
+from ...display import show_json, show_table
+from ...options import PATH, SectionedCommand, as_json, option, section, spec_of
 
 if TYPE_CHECKING:
-    from ...sim.formal.prover import Proof
+    from ....sim.formal.prover import Proof
 
 
 @click.command(cls=SectionedCommand)
@@ -51,7 +51,7 @@ def command(
     Without BLOCK all that has rules is proved; by default with small parameters that have all of the block's control.
     Exit status 1 where a rule is broken, or not proved in its time.
     """
-    from ...sim.formal.proofs import formal_module, prove_block, proved_names
+    from ....sim.formal.proofs import formal_module, prove_block, proved_names
 
     if len(names) != 1 and (preset or settings or rules):
         raise UserError("--preset, --set and --rule are for one BLOCK: name it")

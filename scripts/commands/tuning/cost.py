@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from ..display import show_json, show_table
-from ..options import SectionedCommand, as_json, option
+from ...display import show_json, show_table
+from ...options import SectionedCommand, as_json, option
 
 
 @click.command(cls=SectionedCommand)
@@ -16,9 +16,9 @@ from ..options import SectionedCommand, as_json, option
 @as_json
 def command(network: str, rank: int, as_json: bool) -> None:
     """Count what each method costs on a NETWORK: parameters, operations and bytes of a sample."""
-    from ...golden.models.presets import preset
-    from ...golden.train.adapters.cost_model import cost
-    from ...golden.train.adapters.methods import METHODS
+    from ....golden.models.presets import preset
+    from ....golden.train.adapters.cost_model import cost
+    from ....golden.train.adapters.methods import METHODS
 
     chosen = preset(network)
     costs = {name: dataclasses.asdict(cost(chosen, method, rank)) for name, method in METHODS.items()}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from ...golden.errors import UserError
-from ..display import show_json, show_table
-from ..options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+from ....golden.errors import UserError
+from ...display import show_json, show_table
+from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -42,9 +42,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
-    from ...boards.board import board as board_of
-    from ...boards.estimate.accuracy import PATH_SPREAD, interval, path_interval
-    from ...boards.estimate.estimate import estimate_spec, estimate_verilog
+    from ....boards.board import board as board_of
+    from ....boards.estimate.accuracy import PATH_SPREAD, interval, path_interval
+    from ....boards.estimate.estimate import estimate_spec, estimate_verilog
 
     if bool(block) == bool(verilog):
         raise UserError("give either a BLOCK or --verilog FILE --top NAME")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..display import show_json, show_table
-from ..options import PATH, SectionedCommand, as_json, block, section, spec_of
+from ...display import show_json, show_table
+from ...options import PATH, SectionedCommand, as_json, block, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -19,8 +19,8 @@ def command(report: Path, block: str, settings: tuple[str, ...], preset: str | N
 
     `synth_ooc.tcl`, which `fabtune emit BLOCK --board NAME` writes, leaves such a report in its folder reports/.
     """
-    from ...boards.estimate.estimate import estimate_spec
-    from ...boards.vivado.utilisation import ratios, read_report
+    from ....boards.estimate.estimate import estimate_spec
+    from ....boards.vivado.utilisation import ratios, read_report
 
     spec = spec_of(block, settings, preset)
     vivado = read_report(report)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..display import show_json, show_table
-from ..options import SectionedCommand, as_json
+from ...display import show_json, show_table
+from ...options import SectionedCommand, as_json
 
 if TYPE_CHECKING:
-    from ...golden.block import Spec
+    from ....golden.block import Spec
 
 
 @click.command(cls=SectionedCommand)
 @as_json
 def command(as_json: bool) -> None:
     """List the blocks, their parameters and presets."""
-    from ...golden.registry import BLOCKS
-    from ...golden.settings import fields_of
+    from ....golden.registry import BLOCKS
+    from ....golden.settings import fields_of
 
     listing = {name: _entry(kind(), fields_of(kind)) for name, kind in BLOCKS.items()}
     if as_json:

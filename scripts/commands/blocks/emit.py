@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..display import show_json
-from ..options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
+from ...display import show_json
+from ...options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -38,8 +38,8 @@ def command(
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
     if board is None:
         refuse_options(["mhz"], "no --board")
-    from ...boards.vivado.package import package
-    from ..outputs import OutputFolder
+    from ....boards.vivado.package import package
+    from ...outputs import OutputFolder
 
     files = package(spec_of(block, settings, preset), board, top, mhz)
     folder = output or Path("build") / block

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ..display import show_json, show_table
-from ..options import FILE, PATH, STEPS, SectionedCommand, as_json, data_dir, option, refuse_options, section
-from ..tables import TABLES, options_of, table_of
+from ...display import show_json, show_table
+from ...options import FILE, PATH, STEPS, SectionedCommand, as_json, data_dir, option, refuse_options, section
+from ...tables import TABLES, options_of, table_of
 
 
 def _users(name: str) -> str:
@@ -44,19 +44,19 @@ def command(name: str, plot: Path | None, force: bool, as_json: bool, **options:
     """Measure a table of a paper and print it beside the paper's numbers."""
     takes = options_of(name)
     if plot:
-        from ..results import refuse_outputs
+        from ...results import refuse_outputs
 
         refuse_outputs([], plot, force)
     refuse_options([one for one in (*options, "plot") if one not in takes], f"table {name}")
     refuse_options(["force"] if plot is None else [], "no --plot")
     from rich.console import Console
 
-    from ..tables.options import Options
+    from ...tables.options import Options
 
     with Console(stderr=True).status(name) as status:
         result = table_of(name)(Options(progress=status.update, **options))
     if plot:
-        from ..curve import draw_curves
+        from ...curve import draw_curves
 
         draw_curves(result["curves"], result["title"], plot)
     if as_json:

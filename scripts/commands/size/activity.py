@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...golden.errors import UserError
-from ..display import show_json, show_table
-from ..options import PATH, SEED, SectionedCommand, as_json, block, option, section, spec_of
+from ....golden.errors import UserError
+from ...display import show_json, show_table
+from ...options import PATH, SEED, SectionedCommand, as_json, block, option, section, spec_of
 
 if TYPE_CHECKING:
-    from ...sim.compiled.activity import Activity, Toggles
+    from ....sim.compiled.activity import Activity, Toggles
 
 
 @click.command(cls=SectionedCommand)
@@ -52,14 +52,14 @@ def command(
 
     The job is random, runs in the compiled core, and must end with golden's numbers. No watts: those are Vivado's.
     """
-    from ...boards.vivado.power import power_script
-    from ...boards.vivado.project import period_ns
-    from ...golden.cores.instantft import InstantftSpec
-    from ...golden.cores.zotrain import ZotrainSpec
-    from ...sim.compiled.activity import ActivityJob, activity, baseline
-    from ...sim.compiled.build import compiler
-    from ...sim.compiled.saif import ROOT
-    from ..outputs import OutputFolder
+    from ....boards.vivado.power import power_script
+    from ....boards.vivado.project import period_ns
+    from ....golden.cores.instantft import InstantftSpec
+    from ....golden.cores.zotrain import ZotrainSpec
+    from ....sim.compiled.activity import ActivityJob, activity, baseline
+    from ....sim.compiled.build import compiler
+    from ....sim.compiled.saif import ROOT
+    from ...outputs import OutputFolder
 
     spec = spec_of(block, settings, preset)
     if not isinstance(spec, InstantftSpec | ZotrainSpec):
@@ -119,7 +119,7 @@ def _table(
     title: str, own: Activity, groups: Mapping[str, Toggles], others: Mapping[str, Toggles] | None, name: str
 ) -> None:
     """Print toggles a step of groups of bits, beside those of the core that it is compared with."""
-    from ...sim.compiled.activity import Toggles
+    from ....sim.compiled.activity import Toggles
 
     columns = [title, "bits", "toggles a step", "% of bits a cycle"]
     rows = []

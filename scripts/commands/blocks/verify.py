@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from ..display import show_json
-from ..options import FILE, SEED, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
+from ...display import show_json
+from ...options import FILE, SEED, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -40,7 +40,7 @@ def command(
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
     if waves is None:
         refuse_options(["force"], "no --waves")
-    from ...sim.verify import refuse_waves, verify
+    from ....sim.verify import refuse_waves, verify
 
     spec = spec_of(block, settings, preset)
     if waves:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ..display import show_json, show_table
-from ..options import FILE, SEED, SectionedCommand, as_json, option, refuse_options, section, start
+from ...display import show_json, show_table
+from ...options import FILE, SEED, SectionedCommand, as_json, option, refuse_options, section, start
 
 
 @click.command(cls=SectionedCommand)
@@ -57,7 +57,7 @@ def command(as_json: bool, **options: Any) -> None:
         refuse_options(["plain_rate", "fedavg_rate"], "--alone")
     from rich.console import Console
 
-    from ..federate import FederateRequest, run
+    from ...federate import FederateRequest, run
 
     result = run(FederateRequest(**options), Console(stderr=True))
     if as_json:

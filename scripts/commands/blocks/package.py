@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ...golden.errors import UserError
-from ..display import show_json
-from ..options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+from ....golden.errors import UserError
+from ...display import show_json
+from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -43,10 +43,10 @@ def command(
     as_json: bool,
 ) -> None:
     """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
-    from ...boards.board import board as board_of
-    from ...boards.packaging import core_package
-    from ...golden.cores.shell import CoreSpec
-    from ..outputs import OutputFolder
+    from ....boards.board import board as board_of
+    from ....boards.packaging import core_package
+    from ....golden.cores.shell import CoreSpec
+    from ...outputs import OutputFolder
 
     target, spec = board_of(board), spec_of(block, settings, preset)
     if not isinstance(spec, CoreSpec):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from ..display import show_json
-from ..options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+from ...display import show_json
+from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
@@ -30,9 +30,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference."""
-    from ...hw.top import ports_of
-    from ...sim.captures.capture import read_capture
-    from ...sim.captures.compare import compare
+    from ....hw.top import ports_of
+    from ....sim.captures.capture import read_capture
+    from ....sim.captures.compare import compare
 
     spec = spec_of(block, settings, preset)
     comparison = compare(spec, read_capture(capture, spec, ports_of(spec)), skip, drop)

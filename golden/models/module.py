@@ -1,0 +1,183 @@
+"""PyTorch module of a network's description: one child a layer, by its number, a residual between them or not."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..errors import UserError
+from .layers import (
+    Add,
+    AveragePool,
+    BatchNorm,
+    Convolution,
+    Depthwise,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool,
+    Pair,
+    Relu,
+    Sides,
+    Weighted,
+)
+from .network import Network
+from .stages import Sources, Stage, chain
+
+
+class NetworkModule(nn.Sequential):
+    """Layers in the order of a description, each with the numbers of those that it reads.
+
+    Parameters
+    ----------
+    layers : nn.Module
+    sources : tuple of tuple of int
+        As of `Network`; empty for a chain.
+    titles : sequence of str, optional
+        Names of the layers in the model that they come from; by default their numbers.
+    tensor_names : mapping of str to str, optional
+        By name in this module's state: name in the state of that model, for those that are the same in both. By
+        default, all are.
+    """
+
+    def __init__(
+        self,
+        *layers: Any,
+        sources: Sources = (),
+        titles: Sequence[str] | None = None,
+        tensor_names: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(*layers)
+        self.sources = sources
+        self.titles = list(map(str, range(len(self)))) if titles is None else list(titles)
+        self.tensor_names = {name: name for name in self.state_dict()} if tensor_names is None else dict(tensor_names)
+
+    @property
+    def reads(self) -> Sources:
+        """Numbers of the layers that each one reads, of a chain, too."""
+        return self.sources or chain(len(self))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs of the last layer."""
+        if self.sources:
+            return self.outputs(x)[-1]
+        for layer in self:
+            x = layer(x)
+        return x
+
+    def outputs(self, x: Tensor) -> list[Tensor]:
+        """Outputs of all layers."""
+        values = [x]
+        for layer, read in zip(self, self.reads, strict=True):
+            values.append(layer(*(values[at + 1] for at in read)))
+        return values[1:]
+
+    def __getitem__(self, at: Any) -> Any:
+        """Layer of a number, or a part of the network: a slice.
+
+        Raises
+        ------
+        UserError
+            If layers of the part read others than the one before it.
+        """
+        if not isinstance(at, slice):
+            return super().__getitem__(at)
+        first, last, _ = at.indices(len(self))
+        read = self.reads[first:last]
+        for number, own in enumerate(read, start=first):
+            if first and min(own) < first - 1:
+                raise UserError(f"a network is not cut before layer {first}: layer {number} reads layer {min(own)}")
+        found = NetworkModule(OrderedDict(list(self._modules.items())[at]))
+        found.sources = tuple(tuple(one - first for one in own) for own in read)
+        return found
+
+
+class PaddedConvolution(nn.Conv2d):
+    """Convolution with zeros of its own number on each side.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Channels.
+    kernel : (height, width)
+    sides : tuple of int
+        Top, bottom, left, right.
+    settings
+        Others of `Conv2d`.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: Pair, sides: Sides, **settings: Any) -> None:
+        super().__init__(inputs, outputs, kernel, **settings)
+        self.sides = sides
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolution of the input with zeros around it."""
+        top, bottom, left, right = self.sides
+        return super().forward(functional.pad(x, (left, right, top, bottom)))
+
+
+class VectorScale(nn.Conv2d):
+    """Depthwise convolution of a vector: a factor and a bias for each feature."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scaled features."""
+        return super().forward(x[:, :, None, None]).flatten(1)
+
+
+class Sum(nn.Module):
+    """Sum of two tensors."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """``x + y``."""
+        return x + y
+
+
+def module_of(network: Network) -> NetworkModule:
+    """Create the PyTorch module of a description, layer by layer.
+
+    Initialised with PyTorch's defaults from its global generator, which the caller seeds.
+    """
+    modules: list[nn.Module] = []
+    stages = iter(network.stages)
+    stage: Stage | None = None
+    begun: dict[int, Stage] = {}
+    for number, (layer, read) in enumerate(zip(network.layers, network.reads, strict=True)):
+        if isinstance(layer, Weighted):
+            stage = begun[number] = next(stages)
+        elif isinstance(layer, BatchNorm):
+            stage = begun[read[0]]
+        modules.append(_module(layer, stage))
+    return NetworkModule(*modules, sources=network.sources)
+
+
+def _module(layer: Layer, stage: Stage | None) -> nn.Module:
+    match layer:
+        case Relu(limit):
+            return nn.ReLU() if limit is None else nn.Hardtanh(0, limit)
+        case MaxPool(size, stride):
+            return nn.MaxPool2d(size, stride)
+        case AveragePool(size):
+            return nn.AvgPool2d(size)
+        case Flatten():
+            return nn.Flatten()
+        case Add():
+            return Sum()
+    assert stage is not None, "a description has a layer with weights before its batch norms"
+    match layer:
+        case BatchNorm():
+            return (nn.BatchNorm1d if len(stage.computed_shape) == 1 else nn.BatchNorm2d)(stage.biases)
+        case Linear():
+            return nn.Linear(stage.inputs, stage.biases)
+        case Depthwise() if len(stage.computed_shape) == 1:
+            return VectorScale(stage.biases, stage.biases, 1, groups=stage.biases)
+    assert isinstance(layer, Convolution | Depthwise), "all other layers have been dealt with"
+    groups = stage.channels if isinstance(layer, Depthwise) else 1
+    settings: dict[str, Any] = {"stride": layer.stride, "groups": groups}
+    top, bottom, left, right = layer.padding
+    if (top, left) == (bottom, right):
+        return nn.Conv2d(stage.channels, stage.biases, layer.kernel, padding=(top, left), **settings)
+    return PaddedConvolution(stage.channels, stage.biases, layer.kernel, layer.padding, **settings)

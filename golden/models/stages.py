@@ -1,0 +1,374 @@
+"""Stages: the normal form of a network, which the hardware runs.
+
+A stage is a layer with weights and what follows it, in this order: batch norm, residual, activation, pool. What it
+reads, and what it adds, are the outputs of an earlier stage, behind that one's activation and pool, or the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, prod
+from typing import NamedTuple
+
+from ..errors import UserError
+from .layers import (
+    Add,
+    AveragePool,
+    BatchNorm,
+    Convolution,
+    Depthwise,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool,
+    Pair,
+    Pool,
+    Relu,
+    Shape,
+    Weighted,
+    by,
+)
+
+
+class LayerError(UserError):
+    """Mistake at a layer, for which the author of a network may have a name and a place of his own.
+
+    Parameters
+    ----------
+    network : str
+        Name of the network.
+    number : int
+    layer : Layer
+    reason : str
+        Rest of the sentence; may name other layers by number.
+    """
+
+    def __init__(self, network: str, number: int, layer: Layer, reason: str) -> None:
+        super().__init__(f"{network}, layer {number} ({type(layer).__name__}){reason}")
+        self.number, self.reason = number, reason
+
+
+Sources = tuple[tuple[int, ...], ...]
+"""Numbers of the layers that each layer reads: two of an `Add`, one of any other; -1 is the sample."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One layer with weights, and the layers without weights that follow it.
+
+    Parameters
+    ----------
+    layer : Convolution, Depthwise or Linear
+    input_shape : tuple of int
+        Output shape of the source; a fully connected stage after a convolution has (C, H, W) here, and flattens.
+    computed_shape : tuple of int
+        Output shape of the layer itself.
+    output_shape : tuple of int
+        Output shape after the pool.
+    batch_norm : bool
+    activation : Relu or None
+    pool : MaxPool, AveragePool or None
+    source : int
+        Number of the stage whose outputs it reads; -1 is the sample.
+    residual : int or None
+        Number of the stage, or -1, whose outputs are added to those of the layer, before the activation.
+    """
+
+    layer: Weighted
+    input_shape: Shape
+    computed_shape: Shape
+    output_shape: Shape
+    batch_norm: bool = False
+    activation: Relu | None = None
+    pool: Pool | None = None
+    source: int = -1
+    residual: int | None = None
+
+    @property
+    def inputs(self) -> int:
+        """Number of input values of a sample, which an adapter of this stage reads."""
+        return prod(self.input_shape)
+
+    @property
+    def channels(self) -> int:
+        """Number of input channels, each with its own scale in the forward cache; 1 for a vector."""
+        return self.input_shape[0] if len(self.input_shape) == 3 else 1
+
+    @property
+    def biases(self) -> int:
+        """Number of biases: output channels or features."""
+        return self.computed_shape[0]
+
+    @property
+    def weight_shape(self) -> Shape:
+        """Shape of the weight as in PyTorch: (out, in, height, width), (channels, 1, height, width) or (out, in)."""
+        match self.layer:
+            case Convolution(kernel=kernel):
+                return self.biases, self.input_shape[0], *kernel
+            case Depthwise(kernel=kernel):
+                return self.biases, 1, *kernel
+        return self.biases, self.inputs
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights and biases."""
+        return prod(self.weight_shape) + self.biases
+
+    @property
+    def macs(self) -> int:
+        """Number of multiply-accumulates of a sample."""
+        return prod(self.weight_shape) * prod(self.computed_shape[1:])
+
+    @property
+    def forward_flops(self) -> int:
+        """Operations of a sample's forward pass; a multiply-accumulate is two.
+
+        Bias and residual are added to each value, a ReLU compares each, with a limit twice; a max-pool of n values
+        makes n - 1 comparisons, an average of n values n - 1 additions and a division.
+        """
+        comparisons = 0 if self.activation is None else 1 if self.activation.limit is None else 2
+        pooling = 0
+        if self.pool is not None:
+            pooling = prod(self.output_shape) * (prod(self.pool.size) - isinstance(self.pool, MaxPool))
+        each = 1 + (self.residual is not None) + comparisons
+        return 2 * self.macs + prod(self.computed_shape) * each + pooling
+
+
+def chain(count: int) -> Sources:
+    """Sources of so many layers in a row."""
+    return tuple((at - 1,) for at in range(count))
+
+
+def stages_of(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources = ()) -> tuple[Stage, ...]:
+    """Group layers into stages, which may end in any layer.
+
+    Parameters
+    ----------
+    name : str
+        Name for messages.
+    input_shape : tuple of int
+        Shape of a sample: (channels, height, width) or (features,).
+    layers : sequence of Layer
+        Each one behind those that it reads.
+    sources : tuple of tuple of int
+        What each layer reads; by default the one before.
+
+    Raises
+    ------
+    UserError
+        If the layers do not fit each other, are not stages, or the outputs of one are not used.
+    """
+    return tuple(_grouped(name, input_shape, layers, sources).stages)
+
+
+def stage_ends(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources = ()) -> tuple[int, ...]:
+    """Number of the layer whose outputs are those of each stage; parameters and errors as of `stages_of`."""
+    return tuple(_grouped(name, input_shape, layers, sources).ends)
+
+
+def _grouped(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources) -> _Grouping:
+    read = sources or chain(len(layers))
+    if len(read) != len(layers):
+        raise UserError(f"{name} has {len(layers)} layers, and sources of {len(read)}")
+    grouping = _Grouping(name, input_shape)
+    for layer, own in zip(layers, read, strict=True):
+        grouping.add(layer, own)
+    unused = set(range(len(layers) - 1)) - {source for own in read for source in own}
+    if unused:
+        first = min(unused)
+        raise LayerError(name, first, layers[first], ": no layer reads its outputs")
+    return grouping
+
+
+def after_cut(stages: Sequence[Stage], cut: int) -> list[Stage]:
+    """Stages from `cut` on, as a network of their own: its sample is the outputs of the stage before.
+
+    Raises
+    ------
+    UserError
+        If one of them reads or adds the outputs of another stage before the cut, or the sample.
+    """
+    found = []
+    for number, stage in enumerate(stages[cut:], start=cut):
+        reads = [stage.source, *([] if stage.residual is None else [stage.residual])]
+        if cut and min(reads) < cut - 1:
+            reader = "source" if stage.source < cut - 1 else "residual"
+            raise UserError(f"a network is not cut before stage {cut}: stage {number} has its {reader} before that")
+        residual = None if stage.residual is None else stage.residual - cut
+        found.append(replace(stage, source=stage.source - cut, residual=residual))
+    return found
+
+
+class _Place(NamedTuple):
+    """Network, and number of a layer in it."""
+
+    network: str
+    number: int
+    layer: Layer
+
+    def error(self, reason: str) -> LayerError:
+        """Make the error of this layer."""
+        return LayerError(self.network, self.number, self.layer, reason)
+
+
+class _Value(NamedTuple):
+    """Tensor between layers: the stage and the layer that compute it, both -1 for the sample, and if it is flat."""
+
+    stage: int
+    layer: int
+    flat: bool
+
+
+class _Grouping:
+    """Stages as far as their layers are known.
+
+    Attributes
+    ----------
+    stages : list of Stage
+    ends : list of int
+        The last layer of each stage so far: what another stage may read.
+    """
+
+    def __init__(self, name: str, input_shape: Shape) -> None:
+        self.stages: list[Stage] = []
+        self._name, self._input_shape = name, input_shape
+        self.ends: list[int] = []
+        self._values = [_Value(-1, -1, len(input_shape) == 1)]
+
+    def add(self, layer: Layer, sources: tuple[int, ...]) -> None:
+        """Add a layer that reads these layers: to a stage, or as one of its own."""
+        number = len(self._values) - 1
+        where = _Place(self._name, number, layer)
+        if len(sources) != (2 if isinstance(layer, Add) else 1):
+            raise where.error(f" reads {len(sources)} layers")
+        if not all(-1 <= source < number for source in sources):
+            raise where.error(f" reads layers {sources}, which are not all before it")
+        values = [self._values[source + 1] for source in sources]
+        for value in values:
+            if value.stage >= 0 and value.layer != (end := self.ends[value.stage]):
+                raise where.error(
+                    f" reads the outputs of layer {value.layer} before layer {end}: "
+                    "a stage gives only those behind its residual, activation and pool"
+                )
+        value = values[0]
+        match layer:
+            case Flatten():
+                self._values.append(value._replace(flat=True))
+                return
+            case Convolution() | Depthwise() | Linear():
+                self._begin(layer, value, where)
+                value = _Value(len(self.stages) - 1, number, len(self.stages[-1].computed_shape) == 1)
+            case Add():
+                value = self._sum(values[0], values[1], where)
+            case BatchNorm():
+                self._normalise(value, where)
+            case Relu():
+                self._activate(layer, value, where)
+            case MaxPool() | AveragePool():
+                self._pool(layer, value, where)
+        self.ends[value.stage] = number
+        self._values.append(value._replace(layer=number))
+
+    def _shape(self, value: _Value) -> Shape:
+        return self.stages[value.stage].output_shape if value.stage >= 0 else self._input_shape
+
+    def _begin(self, layer: Weighted, value: _Value, where: _Place) -> None:
+        shape = self._shape(value)
+        computed = _applied(layer, shape, value.flat, where)
+        self.stages.append(Stage(layer, shape, computed, computed, source=value.stage))
+        self.ends.append(-1)
+
+    def _normalise(self, value: _Value, where: _Place) -> None:
+        stage = self.stages[value.stage] if value.stage >= 0 else None
+        if stage is None or value.flat != (len(stage.computed_shape) == 1) or stage.batch_norm or _behind(stage):
+            raise where.error(": batch norm must directly follow a layer with weights")
+        self.stages[value.stage] = replace(stage, batch_norm=True)
+
+    def _activate(self, layer: Relu, value: _Value, where: _Place) -> None:
+        if value.stage < 0:
+            raise where.error(": a ReLU must follow a layer with weights")
+        stage = self.stages[value.stage]
+        if isinstance(stage.pool, AveragePool):
+            raise where.error(": a ReLU behind an average pool has no hardware; one before it has")
+        if layer.limit is not None and not (isfinite(layer.limit) and layer.limit > 0):
+            raise where.error(f": a limit is above 0, not {layer.limit}")
+        limits = [one.limit for one in (layer, stage.activation) if one is not None and one.limit is not None]
+        self.stages[value.stage] = replace(stage, activation=Relu(min(limits, default=None)))
+
+    def _pool(self, layer: Pool, value: _Value, where: _Place) -> None:
+        title = "a max-pool" if isinstance(layer, MaxPool) else "an average pool"
+        if value.stage < 0 or value.flat or self.stages[value.stage].pool is not None:
+            raise where.error(f": {title} must follow a convolution, one at most")
+        stage = self.stages[value.stage]
+        channels, *sides = stage.computed_shape
+        if prod(layer.size) < 2 or not _between((1, 1), layer.size, (sides[0], sides[1])):
+            raise where.error(f": windows of {by(layer.size)} do not fit {stage.computed_shape}")
+        if not _between((1, 1), layer.stride, layer.size):
+            raise where.error(f": a stride of {by(layer.stride)} is not 1 to the window's {by(layer.size)}")
+        down, across = (
+            (side - size) // step + 1 for side, size, step in zip(sides, layer.size, layer.stride, strict=True)
+        )
+        self.stages[value.stage] = replace(stage, pool=layer, output_shape=(channels, down, across))
+
+    def _sum(self, first: _Value, second: _Value, where: _Place) -> _Value:
+        """Make one value the residual of the other one's stage, which is the later of the two."""
+        into, other = (first, second) if first.stage > second.stage else (second, first)
+        shapes = [_flat(self._shape(one)) if one.flat else self._shape(one) for one in (first, second)]
+        if shapes[0] != shapes[1]:
+            raise where.error(f": it adds {shapes[0]} to {shapes[1]}")
+        if into.stage == other.stage:
+            raise where.error(": it adds the outputs of one stage to themselves")
+        stage = self.stages[into.stage]
+        if behind := _behind(stage):
+            raise where.error(f": it adds to layer {into.layer}, behind its {behind}: a residual is added before")
+        self.stages[into.stage] = replace(stage, residual=other.stage)
+        return into
+
+
+def _behind(stage: Stage) -> str:
+    """What a stage has behind its batch norm, if anything."""
+    parts = {"pool": stage.pool, "ReLU": stage.activation, "residual": stage.residual}
+    return next((name for name, part in parts.items() if part is not None), "")
+
+
+def _applied(layer: Weighted, shape: Shape, flat: bool, where: _Place) -> Shape:
+    """Output shape of a layer with weights."""
+    if isinstance(layer, Linear):
+        if not flat:
+            raise where.error(f": the input is {shape}; flatten it first")
+        if layer.features < 1:
+            raise where.error(f": {layer.features} outputs")
+        return (layer.features,)
+    if isinstance(layer, Depthwise) and flat:
+        if layer != Depthwise(1):
+            raise where.error(": of a vector, a depthwise convolution has a kernel of 1, no padding, stride 1")
+        return _flat(shape)
+    if flat or len(shape) != 3:
+        raise where.error(": a convolution needs (channels, height, width), not a vector")
+    channels = layer.channels if isinstance(layer, Convolution) else shape[0]
+    kernel, padding, stride = _short(layer.kernel), _short(layer.padding), _short(layer.stride)
+    if channels < 1 or min(layer.kernel) < 1 or min(layer.padding) < 0 or min(layer.stride) < 1:
+        strides = "" if layer.stride == (1, 1) else f", stride {stride}"
+        raise where.error(f": {channels} channels, kernel {kernel}, padding {padding}{strides}")
+    top, bottom, left, right = layer.padding
+    padded = (shape[1] + top + bottom, shape[2] + left + right)
+    if not _between((1, 1), layer.kernel, padded):
+        raise where.error(f": a kernel of {kernel} does not fit {shape}")
+    down, across = (
+        (side - size) // step + 1 for side, size, step in zip(padded, layer.kernel, layer.stride, strict=True)
+    )
+    return channels, down, across
+
+
+def _flat(shape: Shape) -> Shape:
+    return (prod(shape),)
+
+
+def _between(least: Pair, value: Pair, most: Pair) -> bool:
+    return all(low <= one <= high for low, one, high in zip(least, value, most, strict=True))
+
+
+def _short(values: tuple[int, ...]) -> str:
+    """Format sizes as one number where they are equal."""
+    return str(values[0]) if len(set(values)) == 1 else " x ".join(map(str, values))

@@ -1,0 +1,98 @@
+"""Dynamic range of a network's tensors on given samples, and what saturates in the hardware's formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..datasets.dataset import Samples
+from ..fixed import Narrower
+from ..models.folding import Parameters
+from ..models.module import NetworkModule
+from ..models.network import Network
+from ..nn.forward import forward
+from ..nn.products import product_of
+from .conversion import Converter
+
+_AT_ONCE = 50
+"""Samples that are computed at once: the windows of a convolution take memory."""
+
+
+@dataclass(frozen=True)
+class StageRange:
+    """Range of a stage's tensors.
+
+    Parameters
+    ----------
+    weight, bias : float
+        Largest magnitude of a parameter, in float.
+    parameters_clipped : int
+        Parameters outside Q4.12.
+    least, most : float or None
+        Of the outputs in float, behind activation and pool; None without samples.
+    saturated : int
+        Sums, of all samples, that the integers saturate to Q8.16, before the activation.
+    sums : int
+        Number of all these sums.
+    """
+
+    weight: float
+    bias: float
+    parameters_clipped: int
+    least: float | None = None
+    most: float | None = None
+    saturated: int = 0
+    sums: int = 0
+
+
+def dynamic_range(
+    network: Network, module: NetworkModule, parameters: Parameters, samples: Samples | None
+) -> tuple[int, list[StageRange]]:
+    """Measure the tensors of a network in float, and count what its integers saturate.
+
+    Parameters
+    ----------
+    network : Network
+    module : NetworkModule
+        Of the network, with its weights.
+    parameters : tuple of StageParameters
+        The same weights, folded; see `models.folding.folded`.
+    samples : Samples, optional
+
+    Returns
+    -------
+    int
+        Values of the samples outside Q8.16.
+    list of StageRange
+    """
+    ranges: list[StageRange] = []
+    integers, converter = [], Converter()
+    for own in parameters:
+        before = converter.clipped
+        integers += converter.stages((own,))
+        largest = float(np.abs(own.weight).max()), float(np.abs(own.bias).max())
+        ranges.append(StageRange(*largest, converter.clipped - before))
+    if samples is None:
+        return 0, ranges
+    inputs, product = Converter(), product_of("blas")
+    ends = [(np.inf, -np.inf)] * len(ranges)
+    counters, sums = [Narrower() for _ in ranges], [0] * len(ranges)
+    for start in range(0, len(samples), _AT_ONCE):
+        part = samples[start : start + _AT_ONCE]
+        with torch.no_grad():
+            floats = module.outputs(torch.from_numpy(part.values()))
+        values = [inputs.samples(part)]
+        for at, (stage, own_integers) in enumerate(zip(network.stages, integers, strict=True)):
+            residual = None if stage.residual is None else values[stage.residual + 1]
+            source = values[stage.source + 1]
+            values.append(forward(stage, own_integers, source, product, counters[at], residual))
+            sums[at] += len(part) * int(np.prod(stage.computed_shape))
+            found = floats[network.ends[at]]
+            ends[at] = min(ends[at][0], float(found.min())), max(ends[at][1], float(found.max()))
+    measured = [
+        StageRange(one.weight, one.bias, one.parameters_clipped, *end, counter.saturations, count)
+        for one, end, counter, count in zip(ranges, ends, counters, sums, strict=True)
+    ]
+    return inputs.clipped, measured

@@ -1,0 +1,1 @@
+"""Commands on networks and their fine-tuning."""

@@ -1,0 +1,238 @@
+"""`fabtune import`: from a user's model to what it became, where it fits, and what its tensors range over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..boards.board import BOARDS, Board
+from ..boards.estimate.estimate import estimate_spec
+from ..golden.cores.fit import CoreFit, fits
+from ..golden.datasets.npz import inputs_of
+from ..golden.errors import UserError
+from ..golden.fixed import Q4_12, Q8_16
+from ..golden.models.checkpoint import load_into
+from ..golden.models.folding import described, folded
+from ..golden.models.layers import MaxPool, Shape, Weighted, by
+from ..golden.models.module import NetworkModule, module_of
+from ..golden.models.network import Network
+from ..golden.models.presets import NETWORKS
+from ..golden.models.stages import Stage
+from ..golden.models.text import text_of
+from ..golden.models.user_model import user_network
+from ..golden.train.dynamic_range import StageRange, dynamic_range
+
+BRAM36_BITS = 36 * 1024
+URAM_BITS = 288 * 1024
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """Options of the command.
+
+    Parameters
+    ----------
+    model : str
+        ``file.py:build`` or a preset.
+    input_shape : tuple of int or None
+        Shape of a sample, where the model does not say it.
+    weights, samples : Path or None
+        State of the model; NPZ file for the dynamic range.
+    estimate : bool
+        Synthesise each core that it fits on.
+    """
+
+    model: str
+    input_shape: Shape | None
+    weights: Path | None
+    samples: Path | None
+    estimate: bool
+
+
+def run(request: ImportRequest) -> dict[str, Any]:
+    """Import a model and describe it.
+
+    Returns
+    -------
+    dict
+        ``network``, ``text``, ``input``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores`` and ``advice``.
+    """
+    samples = inputs_of(request.samples) if request.samples else None
+    network, module = _loaded(request)
+    if samples is not None and samples.shape != network.input_shape:
+        raise UserError(f"{network.name} takes samples of {network.input_shape}, {request.samples} has {samples.shape}")
+    parameters = folded(network, module)
+    clipped, ranges = dynamic_range(network, module, parameters, samples)
+    byte_inputs = len(network.input_shape) == 3 if samples is None else samples.inputs.dtype == np.uint8
+    cores = [_core(network, fit, request.estimate) for fit in fits(network, byte_inputs)]
+    weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    stages = [
+        _stage(number, module.titles[at], stage, span)
+        for number, (at, stage, span) in enumerate(zip(weighted, network.stages, ranges, strict=True))
+    ]
+    return {
+        "network": network.name,
+        "text": text_of(network),
+        "input": list(network.input_shape),
+        "parameters": network.parameters,
+        "macs": sum(stage.macs for stage in network.stages),
+        "formats": {"activations": str(Q8_16), "parameters": str(Q4_12)},
+        "stages": stages,
+        "inputs_clipped": clipped,
+        "cores": cores,
+        "advice": [*_advice(stages, clipped, cores)],
+    }
+
+
+def _loaded(request: ImportRequest) -> tuple[Network, NetworkModule]:
+    network: Network
+    if request.model in NETWORKS:
+        if request.input_shape is not None:
+            raise UserError(f"--input has no meaning with the preset {request.model}: leave it out")
+        network = NETWORKS[request.model]
+        module: Any = module_of(network)
+    elif ":" not in request.model:
+        raise UserError(f"{request.model} is neither file.py:build nor a preset: {', '.join(NETWORKS)}")
+    else:
+        network, module = user_network(request.model, request.input_shape)
+    if request.weights:
+        load_into(module, request.weights)
+    return network, described(network, module.eval())
+
+
+def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str, Any]:
+    return {
+        "stage": number,
+        "name": title,
+        "layer": type(stage.layer).__name__,
+        "behind": ", ".join(_behind(stage)),
+        "source": stage.source,
+        "residual": stage.residual,
+        "input": list(stage.input_shape),
+        "output": list(stage.output_shape),
+        "parameters": stage.parameters,
+        "macs": stage.macs,
+        **asdict(span),
+    }
+
+
+def _behind(stage: Stage) -> Iterator[str]:
+    """What a stage has behind its layer, in order."""
+    if stage.residual is not None:
+        yield f"+ {'sample' if stage.residual < 0 else stage.residual}"
+    if stage.activation is not None:
+        limit = stage.activation.limit
+        yield "ReLU" if limit is None else f"ReLU{limit:g}"
+    if stage.pool is not None:
+        yield f"{'max' if isinstance(stage.pool, MaxPool) else 'average'} {by(stage.pool.size)}"
+
+
+def _core(network: Network, fit: CoreFit, estimate: bool) -> dict[str, Any]:
+    """Describe a network on a preset of a core; with its resources on both boards, where they are to be estimated."""
+    found: dict[str, Any] = {"core": fit.core, "preset": fit.preset, "refusal": fit.refusal}
+    if fit.spec is None or fit.forward is None:
+        return found
+    multipliers = fit.forward.lanes * fit.forward.columns
+    bits = sum(fit.memories.values())
+    found |= {
+        "array": f"{fit.forward.lanes} x {fit.forward.columns}",
+        "cycles": fit.cycles,
+        "ideal_cycles": -(-sum(stage.macs for stage in network.stages) // multipliers),
+        "memory_bits": fit.memories,
+        "least_memory_percent": {name: round(100 * bits / _memory(board), 2) for name, board in BOARDS.items()},
+    }
+    if estimate:
+        found["utilisation"] = {
+            name: board.utilisation(estimate_spec(fit.spec, board.fabric).resources) for name, board in BOARDS.items()
+        }
+    return found
+
+
+def _memory(board: Board) -> int:
+    """Bits of a board's block and ultra RAM."""
+    return board.resources["bram36"] * BRAM36_BITS + board.resources["uram"] * URAM_BITS
+
+
+def _advice(stages: Sequence[dict[str, Any]], clipped: int, cores: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Say what to change where something does not fit."""
+    if clipped:
+        yield f"{clipped} values of the samples are outside {Q8_16}, -128 to 128: scale the samples"
+    for stage in stages:
+        where = f"stage {stage['stage']} ({stage['name']})"
+        if stage["parameters_clipped"]:
+            yield (
+                f"{where}: {stage['parameters_clipped']} of {stage['parameters']} parameters are outside {Q4_12}, "
+                f"-8 to 8 (up to {max(stage['weight'], stage['bias']):.4g}): train with weight decay, or rescale them"
+            )
+        if stage["saturated"]:
+            percent = 100 * stage["saturated"] / stage["sums"]
+            yield (
+                f"{where}: {percent:.3g} % of the sums saturate in {Q8_16}, -128 to 128: scale the samples, "
+                "or put batch norm behind the layer"
+            )
+    for reason in dict.fromkeys(core["refusal"] for core in cores if core["refusal"]):
+        names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
+        yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"
+    for core in cores:
+        for board, shares in core.get("utilisation", {}).items():
+            for resource, share in shares.items():
+                if share is None or share > 100:
+                    takes = "which it lacks" if share is None else f"{share:.0f} %"
+                    yield f"{core['core']} {core['preset']} does not fit on {board}: {resource}, {takes}"
+
+
+def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
+    """Show what `run` gave as tables, and return the lines below them.
+
+    Parameters
+    ----------
+    result : dict
+    show : callable
+        Shows a table: columns, rows, title.
+    """
+    title = f"{result['network']}, {' x '.join(map(str, result['input']))}"
+    measured = any(stage["sums"] for stage in result["stages"])
+    columns = ["", "name", "layer", "reads", "then", "input", "output", "parameters", "MACs", "largest weight"]
+    rows = []
+    for stage in result["stages"]:
+        shapes = (" x ".join(map(str, stage[which])) for which in ("input", "output"))
+        reads = "sample" if stage["source"] < 0 else str(stage["source"])
+        sizes = (f"{stage[which]:,}" for which in ("parameters", "macs"))
+        row = [str(stage["stage"]), stage["name"], stage["layer"], reads, stage["behind"], *shapes, *sizes]
+        row.append(f"{stage['weight']:.3g}")
+        if measured:
+            row += [f"{stage['least']:.3g} to {stage['most']:.3g}", f"{stage['saturated']:,}"]
+        rows.append(row)
+    show([*columns, *(["outputs", "saturated"] if measured else [])], rows, title)
+    boards = (f"% of {name}" for name in BOARDS)
+    show(("core", "array", "cycles a sample", "ideal", "memory, kB", *boards), [*_cores(result)])
+    formats = ", ".join(f"{what} {which}" for what, which in result["formats"].items())
+    return [
+        f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
+        "cycles: words of the array, forward; memory: parameters, activations and outputs, which is the least; "
+        "--estimate synthesises the cores",
+        *result["advice"],
+    ]
+
+
+def _cores(result: dict[str, Any]) -> Iterator[list[str]]:
+    for core in result["cores"]:
+        name = f"{core['core']} {core['preset']}"
+        if core["refusal"]:
+            yield [name, "refused, see below", "", "", "", *[""] * len(BOARDS)]
+            continue
+        kilobytes = sum(core["memory_bits"].values()) / 8192
+        shares = [_share(core, board) for board in BOARDS]
+        yield [name, core["array"], f"{core['cycles']:,}", f"{core['ideal_cycles']:,}", f"{kilobytes:.1f}", *shares]
+
+
+def _share(core: dict[str, Any], board: str) -> str:
+    """Share of a board: its memory at least, or all resources where they were estimated."""
+    if "utilisation" not in core:
+        return f"memory {core['least_memory_percent'][board]:.1f}"
+    shares = core["utilisation"][board].items()
+    return ", ".join(f"{name} {'none there' if share is None else f'{share:.1f}'}" for name, share in shares)

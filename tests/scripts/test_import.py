@@ -1,0 +1,159 @@
+"""`fabtune import`: what a model became, where it fits, what saturates, and mistakes in one line."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.models.module import module_of
+from fabtune.golden.models.presets import preset
+
+MODEL = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(1, 4, 3, padding=1)
+        self.body = nn.Conv2d(4, 4, 3, padding=1)
+        self.head = nn.Linear(64, 3)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        x = torch.relu(self.body(x) + x)
+        return self.head(nn.functional.avg_pool2d(x, 2).flatten(1))
+
+def build():
+    torch.manual_seed(0)
+    return Net()
+
+def large():
+    module = build()
+    nn.init.constant_(module.stem.weight, 9)
+    nn.init.constant_(module.body.weight, 7)
+    return module
+
+def chain():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+def many():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 40))
+
+def sigmoid():
+    return nn.Sequential(nn.Linear(6, 8), nn.Sigmoid(), nn.Linear(8, 3))
+
+def half():
+    return build().half()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(fabtune, tmp_path):
+    """A folder with a user's models and samples."""
+    (tmp_path / "mine.py").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    np.savez("maps.npz", x_test=rng.integers(0, 256, (60, 1, 8, 8)).astype(np.uint8))
+    np.savez("vectors.npz", x_tune=rng.normal(0, 60, (30, 6)).astype(np.float32))
+    np.savez("other.npz", y_test=np.zeros(3, np.int64))
+
+
+def imported(fabtune, *arguments):
+    status, out, err = fabtune("import", *arguments, "--json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_preset_is_described_as_its_cores_have_it(fabtune):
+    result = imported(fabtune, "lenet5-mnist")
+    assert (result["parameters"], result["macs"], result["input"]) == (61706, 416520, [1, 28, 28])
+    assert result["formats"] == {"activations": "Q8.16", "parameters": "Q4.12"}
+    assert [stage["layer"] for stage in result["stages"]] == ["Convolution"] * 2 + ["Linear"] * 3
+    assert result["stages"][0]["behind"] == "ReLU, max 2 x 2"
+    assert [stage["source"] for stage in result["stages"]] == [-1, 0, 1, 2, 3]
+    found = {(core["core"], core["preset"]): core for core in result["cores"]}
+    assert set(found) == {(kind.name, name) for kind in (InstantftSpec, ZotrainSpec) for name in kind.presets}
+    spec = InstantftSpec(**InstantftSpec.presets["small"])
+    small = found["instantft", "small"]
+    assert small["cycles"] == sum(stage.cycles for stage in spec.mapping.forward.stages) == 4051
+    assert small["ideal_cycles"] == -(-416520 // 128)
+    assert small["memory_bits"]["activations"] == 24 * spec.mapping.forward.activation_values
+    assert 0 < small["least_memory_percent"]["zcu102"] < small["least_memory_percent"]["kv260"] < 100
+    assert result["advice"] == []
+
+
+def test_a_users_module_is_described_by_its_own_names(fabtune):
+    result = imported(fabtune, "mine.py:build", "--input", "1x8x8", "--samples", "maps.npz")
+    assert [stage["name"] for stage in result["stages"]] == ["stem", "body", "head"]
+    assert [stage["residual"] for stage in result["stages"]] == [None, 0, None]
+    assert result["stages"][1]["behind"] == "+ 0, ReLU, average 2 x 2"
+    assert all(stage["sums"] and not stage["saturated"] for stage in result["stages"])
+    assert result["stages"][1]["least"] >= 0 > result["stages"][2]["least"]
+    assert not any("cycles" in core for core in result["cores"])
+    assert result["advice"] == [
+        "not on any core: mine.py:build, stage 1 (Convolution) has an average pool, which the array does not map yet"
+    ]
+
+
+def test_what_saturates_is_counted_and_what_to_change_is_said(fabtune):
+    result = imported(fabtune, "mine.py:large", "--input", "1x8x8", "--samples", "maps.npz")
+    stem, body, _ = result["stages"]
+    assert (stem["weight"], stem["parameters_clipped"], stem["saturated"]) == (9.0, 36, 0)
+    assert 0.5 * body["sums"] < body["saturated"] <= body["sums"]
+    assert body["most"] > 128
+    advice = "\n".join(result["advice"])
+    assert "stage 0 (stem): 36 of 40 parameters are outside Q4.12, -8 to 8 (up to 9): train with weight decay" in advice
+    assert "stage 1 (body): " in advice
+    assert "% of the sums saturate in Q8.16" in advice
+
+
+def test_samples_outside_the_format_are_counted(fabtune):
+    result = imported(fabtune, "mine.py:chain", "--input", "6", "--samples", "vectors.npz")
+    beyond = int((np.abs(np.load("vectors.npz")["x_tune"]) > 128).sum())
+    assert result["inputs_clipped"] == beyond > 0
+    assert result["advice"][0].startswith(f"{beyond} values of the samples are outside Q8.16")
+
+
+def test_weights_of_a_file_are_taken(fabtune):
+    torch.save({name: one * 0 + 0.5 for name, one in module_of(preset("digits")).state_dict().items()}, "digits.pt")
+    result = imported(fabtune, "digits", "--weights", "digits.pt")
+    assert {stage["weight"] for stage in result["stages"]} == {0.5}
+
+
+def test_a_preset_that_is_too_small_is_named(fabtune):
+    result = imported(fabtune, "mine.py:many", "--input", "6")
+    assert any("40 classes; the core takes as many as lanes" in one for one in result["advice"])
+    assert [one["preset"] for one in result["cores"] if not one["refusal"]] == ["tiny", "small", "fast"]
+
+
+def test_tables_for_people(fabtune):
+    status, out, err = fabtune("import", "mine.py:build", "--input", "1x8x8", "--samples", "maps.npz")
+    assert (status, err) == (0, "")
+    for text in ("stem", "+ 0, ReLU, average 2 x 2", "saturated", "refused, see below", "not on any core: mine.py"):
+        assert text in out
+
+
+MISTAKES = {
+    "import lenet6": "lenet6 is neither file.py:build nor a preset: lenet5-mnist",
+    "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",
+    "import mine.py:build --input 8x8": "--input '8x8' is not CHANNELSxHEIGHTxWIDTH or FEATURES",
+    "import mine.py:build --input 0x8x8": "--input '0x8x8' is not",
+    "import mine.py:build --input 3x8x8": "mine.py:13: fails on samples of 3 x 8 x 8",
+    "import lenet5-mnist --input 1x28x28": "--input has no meaning with the preset lenet5-mnist",
+    "import mine.py:sigmoid --input 6": "mine.py:sigmoid, layer 1: aten.sigmoid has no hardware; supported: ",
+    "import mine.py:half --input 1x8x8": "mine.py:half: stem.weight is float16: convert the module with .float()",
+    "import gone.py:build --input 6": "gone.py is not a file",
+    "import mine.py:gone --input 6": "has no function gone",
+    "import digits --samples vectors.npz": "digits takes samples of (1, 8, 8), vectors.npz has (6,)",
+    "import digits --samples other.npz": "other.npz: no array x_test, x_tune or x_train",
+    "import digits --samples gone.npz": "gone.npz",
+    "import digits --weights gone.pt": "there is no file gone.pt",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
+    assert MISTAKES[mistake] in refused(mistake)
