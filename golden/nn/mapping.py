@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.layers import AveragePool, Convolution, Depthwise
 from ..models.network import Network
 from ..models.stages import Stage
-from .activation_layout import TensorLayout, row_replicas, tensor_layout
+from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,22 @@ class Loop:
 
     count: int
     stride: int
+
+
+class Residual(NamedTuple):
+    """Outputs in the activation memory that are added to a stage's sums.
+
+    Attributes
+    ----------
+    base : int
+        First value.
+    strides : tuple of int
+        Distance of a turn of each loop around a sum: columns and rows of the pool, columns and rows of the output,
+        groups.
+    """
+
+    base: int
+    strides: tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,9 @@ class StageMapping:
         First address in the output memory.
     channels : int
         Output channels or features; the last group may have fewer than there are columns.
+    residual : Residual, optional
+        What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
+        of each column.
     """
 
     loops: tuple[Loop, ...]
@@ -61,6 +81,7 @@ class StageMapping:
     targets: tuple[int, int, int]
     output: int
     channels: int
+    residual: Residual | None = None
 
     @property
     def cells(self) -> int:
@@ -78,9 +99,14 @@ class StageMapping:
         return self.loops[0].count * self.loops[1].count
 
     @property
+    def sum_words(self) -> int:
+        """Words of a sum: those of weights, and the residual."""
+        return self.words + (self.residual is not None)
+
+    @property
     def cycles(self) -> int:
         """Words that the array takes for one sample."""
-        return prod(loop.count for loop in self.loops)
+        return self.sum_words * prod(loop.count for loop in self.loops[2:])
 
 
 @dataclass(frozen=True)
@@ -115,7 +141,7 @@ class Mapping:
         for number, stage in enumerate(self.network_stages):
             if stage.batch_norm:
                 raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
-            if reason := _unmapped(number, stage):
+            if reason := _unmapped(self.network_stages, stage):
                 where = f"{self.name}, stage {number} ({type(stage.layer).__name__})"
                 raise UserError(f"{where} has {reason}, which the array does not map yet")
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
@@ -245,6 +271,7 @@ class Mapping:
                 targets,
                 output,
                 stage.biases,
+                self._residual(stage),
             )
             mapped.append(own)
             weights += own.groups * own.words
@@ -300,6 +327,15 @@ class Mapping:
         pool = Loop(width, beside), Loop(height, below)
         return (*window, *pool, Loop(across, pool_across * beside), Loop(down, pool_down * below), groups)
 
+    def _residual(self, stage: Stage) -> Residual | None:
+        if stage.residual is None:
+            return None
+        _, pitch, column, origin = self.layout(stage.residual)
+        across = 1 if stage.pool is None else stage.pool.stride[1]
+        down = 1 if stage.pool is None else stage.pool.stride[0]
+        strides = column, pitch, across * column, down * pitch, self.columns
+        return Residual(self._base(stage.residual) + origin, strides)
+
     def _target(self, at: int) -> tuple[int, tuple[int, int, int]]:
         if at + 1 == len(self.network_stages):
             return self._base(at), (0, 0, 0)
@@ -307,17 +343,17 @@ class Mapping:
         return self._base(at) + origin, (column, pitch, self.columns)
 
 
-def _unmapped(number: int, stage: Stage) -> str:
-    """What a stage has that the array does not map yet, or an empty text."""
-    layer, pool, activation = stage.layer, stage.pool, stage.activation
+def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
+    """What a stage has that the array does not map, or an empty text."""
+    layer, pool, activation, added = stage.layer, stage.pool, stage.activation, stage.residual
     if isinstance(layer, Depthwise):
         return "one filter a channel"
     if isinstance(pool, AveragePool):
         return "an average pool"
     if activation is not None and activation.limit is not None:
         return f"a ReLU up to {activation.limit:g}"
-    if stage.residual is not None:
-        return "a residual"
-    if stage.source != number - 1:
-        return f"the outputs of stage {stage.source} as its input"
+    if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
+        shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
+        if prod(shape[1:]) > 1:
+            return f"flattened maps {shape} as its residual"
     return ""

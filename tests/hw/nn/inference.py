@@ -36,7 +36,10 @@ def beats(image):
 
 
 def infer(mapping, parameters, images, expected, stage=-1, stall=0.0, hold=0):
-    """Outputs of a stage, and the cycle of the first start; `parameters` is their image. With `hold` no sample starts before that cycle."""
+    """Outputs of a stage, and the cycle of the first start. With `hold` no sample starts before that cycle.
+
+    `parameters` is the image of those.
+    """
     dut, found, started = Inference(mapping, stage), [], []
 
     async def feed(ctx):
