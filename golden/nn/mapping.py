@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..axi.bus import BEAT
 from ..errors import UserError
+from ..fixed import Q8_16
 from ..models.layers import AveragePool, Convolution, Depthwise
 from ..models.network import Network
 from ..models.stages import Stage
@@ -59,6 +60,8 @@ class StageMapping:
     weights, biases : int
         First word in the weight memory, in the bias memory.
     relu : bool
+    limit : int or None
+        Largest output in Q8.16, of a ReLU that has one.
     target : int
         Address of the first output in the activation memory.
     targets : tuple of int
@@ -77,6 +80,7 @@ class StageMapping:
     weights: int
     biases: int
     relu: bool
+    limit: int | None
     target: int
     targets: tuple[int, int, int]
     output: int
@@ -197,6 +201,16 @@ class Mapping:
         return row_replicas(self.network_stages, self.lanes)
 
     @property
+    def has_limits(self) -> bool:
+        """Whether a stage has a largest output."""
+        return any(_limit(stage) is not None for stage in self.network_stages)
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether a stage adds earlier outputs."""
+        return any(stage.residual is not None for stage in self.network_stages)
+
+    @property
     def weight_words(self) -> int:
         """Words of the weight memory."""
         return sum(stage.groups * stage.words for stage in self.stages)
@@ -267,6 +281,7 @@ class Mapping:
                 weights,
                 biases,
                 stage.activation is not None,
+                _limit(stage),
                 target,
                 targets,
                 output,
@@ -343,15 +358,18 @@ class Mapping:
         return self._base(at) + origin, (column, pitch, self.columns)
 
 
+def _limit(stage: Stage) -> int | None:
+    limit = None if stage.activation is None else stage.activation.limit
+    return None if limit is None else int(Q8_16.from_float(limit))
+
+
 def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
     """What a stage has that the array does not map, or an empty text."""
-    layer, pool, activation, added = stage.layer, stage.pool, stage.activation, stage.residual
+    layer, pool, added = stage.layer, stage.pool, stage.residual
     if isinstance(layer, Depthwise):
         return "one filter a channel"
     if isinstance(pool, AveragePool):
         return "an average pool"
-    if activation is not None and activation.limit is not None:
-        return f"a ReLU up to {activation.limit:g}"
     if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
         shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
         if prod(shape[1:]) > 1:

@@ -173,12 +173,12 @@ class ForwardEngine(wiring.Component):
         ]
         word, group = weights.word.as_value(), bias.data.as_value()
         residual: Value = Const(0)
-        if any(stage.residual for stage in mapping.stages):
+        if mapping.has_residuals:
             residual = delayed(m, sequencer.residual, read - 1, "residual")
         if self.has_offsets:
             tail = delayed(m, sequencer.tail, read - 1, "tail")
             word, group = self._offset(m, weights, bias, tail, residual, sequencer)
-        if any(stage.residual for stage in mapping.stages):
+        if mapping.has_residuals:
             word = self._identity(m, word, delayed(m, residual, 1, "identity"))
         x = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
@@ -214,7 +214,7 @@ class ForwardEngine(wiring.Component):
         with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
             m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
         none: Value = tail.replicate(mapping.lanes) & ~tail_lanes
-        if any(stage.residual for stage in mapping.stages):
+        if mapping.has_residuals:
             none |= residual.replicate(mapping.lanes)
         m.d.sync += used.eq(~none)
         ahead = ActivationMemory.LATENCY - latency.OFFSET
@@ -306,6 +306,8 @@ class ForwardEngine(wiring.Component):
             outputs.column.eq(self.outputs.column),
             self.outputs.value.eq(outputs.value),
         ]
+        if mapping.has_limits:
+            m.d.comb += pooling.limit.eq(behind(sequencer.limit, "limit"))
         if self.has_offsets:
             side = behind(sequencer.side, "output_side")
             m.d.comb += [outputs.into.eq(side), outputs.side.eq(self.outputs.side)]

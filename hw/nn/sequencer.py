@@ -6,9 +6,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.fixed import Q8_16
 from ...golden.nn.mapping import Mapping, StageMapping
 from ..primitives.pipeline import delayed
-from .interfaces import PoolControl, activation_address
+from .interfaces import ACTIVATION, PoolControl, activation_address
 
 
 class Loops:
@@ -52,7 +53,7 @@ class Loops:
         self.adding: Value = Const(0)
         self._adds, self._added = Signal(name="adds"), Signal(name="added")
         self.residual_jumps = []
-        self.has_residual = any(stage.residual for stage in mapping.stages)
+        self.has_residual = mapping.has_residuals
         if self.has_residual:
             self.residual_jumps = [Signal(address, name=f"residual_jump{j}") for j in range(self.INNER, self.COUNT)]
             self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
@@ -178,6 +179,8 @@ class Sequencer(wiring.Component):
         Of the sum to which the word belongs, in the cycle of `enable`.
     relu : Out, 1
         Negative outputs of the stage become 0; stays the same while the stage runs.
+    limit : Out, Q8.16, only where a stage has one
+        Largest output of the stage, as `relu`.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
     final : Out, 1, only with two sides
@@ -197,7 +200,7 @@ class Sequencer(wiring.Component):
         self.mapping, self.drain, self.paired = mapping, drain, mapping.sides == 2
         stages = len(mapping.stages)
         # where a stage has a residual: addresses of the word of its window, and of what is added
-        self._adds = any(stage.residual for stage in mapping.stages)
+        self._adds = mapping.has_residuals
         self._window, self._added = (Signal(activation_address(mapping), name=name) for name in ("window", "added"))
         super().__init__(
             {
@@ -214,6 +217,7 @@ class Sequencer(wiring.Component):
                 "last": Out(1),
                 "pool": Out(PoolControl(mapping)),
                 "relu": Out(1),
+                **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
                 **({"residual": Out(1)} if self._adds else {}),
@@ -389,6 +393,8 @@ class Sequencer(wiring.Component):
             m.d.sync += [self.side.eq(side), self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)]
         if own.residual is not None and stage.residual is not None:
             m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
+        if self.mapping.has_limits:
+            m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
         m.d.sync += [
             last_mask.eq(((1 << columns) - 1) >> idle),
             group.eq(own.weights),

@@ -19,6 +19,7 @@ NETWORKS = {
     "residuals": "2x5x6 conv2k3p1 relu conv3k1@-1 conv3k3p0,2,1,1@1 add@3,2 relu pool2 conv3k2@-1 relu conv2k1@1 "
     "add@9,-1 pool2x3 flatten@6 fc5 flatten@8 fc5 add@15,13 relu flatten@11 fc5 add@19,17 fc3",
     "residuals of vectors": "9x1x1 flatten fc9 add@1,0 relu fc20 fc9 add@5,3 relu fc20 add@8,4 fc3",
+    "limits": "2x6x5 conv3k3 relu6 pool2 flatten fc6 relu fc5 relu1.25 fc4",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
 }
 
