@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -104,9 +105,8 @@ class AdapterMapping:
     @cached_property
     def blocks(self) -> tuple[tuple[int, int], ...]:
         """(NF4 blocks, values of each) of every stage's output."""
-        stages = self.forward.network_stages
-        inner = [(stage.channels, stage.inputs // stage.channels) for stage in stages[1:]]
-        return (*inner, (1, self.classes))
+        shapes = [stage.output_shape for stage in self.forward.network_stages]
+        return tuple((shape[0], prod(shape[1:])) if len(shape) == 3 else (1, shape[0]) for shape in shapes)
 
     @cached_property
     def sample_words(self) -> tuple[Word, ...]:
@@ -132,7 +132,12 @@ class AdapterMapping:
     @property
     def batch_words(self) -> tuple[tuple[Word, ...], ...]:
         """Words of a record that a batch needs: the adapters' inputs and the base logits."""
-        return self.record_words[max(self.first - 1, 0) :]
+        return self.record_words[self.first_record :]
+
+    @cached_property
+    def first_record(self) -> int:
+        """Number of the first stage whose outputs a batch needs."""
+        return min((tensor for tensor in self.tensors if tensor >= 0), default=len(self.blocks) - 1)
 
     @property
     def scales(self) -> int:
@@ -141,10 +146,20 @@ class AdapterMapping:
 
     # -- adapters --------------------------------------------------------------------------------------------------
 
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Inputs of the adapters: number of the stage whose outputs each reads, -1 for the sample."""
+        return tuple(stage.source for stage in self.forward.network_stages[self.first :])
+
+    @property
+    def takes_sample(self) -> bool:
+        """Whether an adapter reads the sample."""
+        return -1 in self.tensors
+
     @cached_property
     def adapter_words(self) -> tuple[tuple[Word, ...], ...]:
         """Words of each adapter's input."""
-        return (self.sample_words, *self.record_words[:-1])[self.first :]
+        return tuple(self.sample_words if tensor < 0 else self.record_words[tensor] for tensor in self.tensors)
 
     @property
     def adapters(self) -> int:
@@ -164,7 +179,10 @@ class AdapterMapping:
     @cached_property
     def rows_per_adapter(self) -> tuple[int, ...]:
         """Rows of each adapter's input; the last one of an adapter may have a single word."""
-        return tuple(-(-len(words) // self.words_per_cycle) for words in self.adapter_words)
+        return tuple(self._rows(words) for words in self.adapter_words)
+
+    def _rows(self, words: tuple[Word, ...]) -> int:
+        return -(-len(words) // self.words_per_cycle)
 
     @property
     def adapter_rows(self) -> int:
@@ -172,9 +190,29 @@ class AdapterMapping:
         return sum(self.rows_per_adapter)
 
     @property
+    def record_row(self) -> int:
+        """First row in the batch memory of what a sample's record gives: behind the sample, where it is there."""
+        return self._rows(self.sample_words) if self.takes_sample else 0
+
+    @property
     def sample_rows(self) -> int:
-        """Rows of a sample in the batch memory: all adapters' inputs, then the base logits."""
-        return self.adapter_rows + len(self.record_words[-1])
+        """Rows of a sample in the batch memory: the adapters' inputs, each once, then the base logits."""
+        return self.record_row + sum(map(self._rows, self.batch_words))
+
+    @cached_property
+    def row_order(self) -> tuple[int, ...]:
+        """Row in the batch memory of each of the adapters' rows, then that of the base logits.
+
+        One behind the other but where an adapter does not read the outputs that lie behind the input of the one before.
+        """
+        begins = [self.record_row]
+        for words in self.batch_words:
+            begins.append(begins[-1] + self._rows(words))
+        order: list[int] = []
+        for tensor, rows in zip(self.tensors, self.rows_per_adapter, strict=True):
+            begin = 0 if tensor < 0 else begins[tensor - self.first_record]
+            order.extend(range(begin, begin + rows))
+        return (*order, self.sample_rows - 1)
 
     @property
     def shape(self) -> AdapterSizes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import ClassVar
 
 from ..errors import UserError
-from ..models.layers import Convolution, MaxPool, Relu
+from ..models.layers import Convolution, Layer, MaxPool, Relu
 from ..models.stages import Stage
-from .layer_block import LayerBlockSpec
+from .layer_block import LayerBlockSpec, expand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +23,16 @@ class ConvSpec(LayerBlockSpec):
         Of the input.
     outputs : int
         Output channels.
-    kernel : int
-        Height and width of the kernel; its stride is 1.
-    padding : int
-        Zeros on each side.
-    pool : int
-        Side of the max-pool, 1 for none.
+    kernel : tuple of int
+        Height and width, or one number for both.
+    stride : tuple of int
+        Rows and columns from a window to the next, or one number for both.
+    padding : tuple of int
+        Zeros above, below, left and right, or one number for all sides.
+    pool : tuple of int
+        Height and width of the max-pool's windows, or one number for both; 1 for none.
+    pool_stride : tuple of int
+        Rows and columns from one of them to the next, or one number for both; empty for those of `pool`.
     relu : bool
         Negative outputs become 0.
     lanes : int
@@ -39,33 +44,42 @@ class ConvSpec(LayerBlockSpec):
     name: ClassVar[str] = "conv"
     summary: ClassVar[str] = "convolution with max-pool and ReLU: Q8.16 x Q4.12, exact sums, one rounding"
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        "lenet5-1": {"channels": 1, "height": 28, "width": 28, "kernel": 5, "padding": 2},
-        "lenet5-2": {"channels": 6, "height": 14, "width": 14, "outputs": 16, "kernel": 5, "padding": 0},
+        "lenet5-1": {"channels": 1, "height": 28, "width": 28, "kernel": (5,), "padding": (2,)},
+        "lenet5-2": {"channels": 6, "height": 14, "width": 14, "outputs": 16, "kernel": (5,), "padding": (0,)},
     }
 
     channels: int = 3
     height: int = 10
     width: int = 10
     outputs: int = 6
-    kernel: int = 3
-    padding: int = 1
-    pool: int = 2
+    kernel: tuple[int, ...] = (3,)
+    stride: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (1,)
+    pool: tuple[int, ...] = (2,)
+    pool_stride: tuple[int, ...] = ()
     relu: bool = True
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            *((name, 1, 1024) for name in ("channels", "height", "width", "outputs")),
-            ("kernel", 1, 16),
-            ("padding", 0, 15),
-            ("pool", 1, 16),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise UserError(f"{name} = {getattr(self, name)} is not in {least} to {most}")
+        for name in ("channels", "height", "width", "outputs"):
+            if not 1 <= getattr(self, name) <= 1024:
+                raise UserError(f"{name} = {getattr(self, name)} is not in 1 to 1024")
+        for name in ("kernel", "stride", "pool"):
+            expand(name, getattr(self, name), 2, 1, 16)
+        expand("padding", self.padding, 4, 0, 15)
+        if self.pool_stride:
+            expand("pool_stride", self.pool_stride, 2, 1, 16)
         super().__post_init__()
 
     @cached_property
     def stage(self) -> Stage:
         """The layer and what follows it."""
-        behind = (*((MaxPool(self.pool),) if self.pool > 1 else ()), *((Relu(),) if self.relu else ()))
-        shape = (self.channels, self.height, self.width)
-        return self._stage(shape, Convolution(self.outputs, self.kernel, self.padding), *behind)
+        kernel, stride, pool = (expand(name, getattr(self, name), 2, 1, 16) for name in ("kernel", "stride", "pool"))
+        top, bottom, left, right = expand("padding", self.padding, 4, 0, 15)
+        layer = Convolution(self.outputs, (kernel[0], kernel[1]), (top, bottom, left, right), (stride[0], stride[1]))
+        behind: list[Layer] = []
+        if prod(pool) > 1:
+            step = expand("pool_stride", self.pool_stride or pool, 2, 1, 16)
+            behind.append(MaxPool((pool[0], pool[1]), (step[0], step[1])))
+        if self.relu:
+            behind.append(Relu())
+        return self._stage((self.channels, self.height, self.width), layer, *behind)

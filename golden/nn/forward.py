@@ -84,27 +84,33 @@ def forward(
     array of int64, (n, *stage.output_shape)
         Q8.16.
     """
-    pixels = _pixels(stage)
+    pixels = computed_pixels(stage)
     sums = _sums(stage, own, inputs, pixels, product) + (own.bias << Q8_16.fraction)
     if stage.residual is not None:
         assert residual is not None, "a stage with a residual is given it"
         added = residual.reshape(len(inputs), stage.biases, *stage.computed_shape[1:] or (1, 1))
         added = added[:, :, : pixels[0], : pixels[1]].transpose(0, 2, 3, 1)
         sums = sums + (added.reshape(sums.shape) << Q4_12.fraction)
+    overlapping = stage.pool is not None and stage.pool.stride != stage.pool.size
+    if overlapping:
+        sums = _pool_windows(sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2), stage)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
     if stage.activation is not None:
         limit = stage.activation.limit
         result = np.clip(result, 0, Q8_16.maximum if limit is None else Q8_16.from_float(limit))
     if len(stage.computed_shape) == 1:
         return result
-    maps = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(maps if stage.pool is None else _pooled(maps, stage))
+    if not overlapping:
+        result = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
+        result = result if stage.pool is None else _pool_windows(result, stage)
+    return np.ascontiguousarray(result if stage.pool is None else _pooled(result, stage))
 
 
-def _pixels(stage: Stage) -> Pair:
+def computed_pixels(stage: Stage) -> Pair:
     """Height and width of what is computed of each channel.
 
-    Pixels outside all windows of the pool are not computed, and so do not saturate.
+    Pixels outside all windows of the pool are not computed, and so do not saturate. One in several windows is computed
+    for each of them, and counts as often.
     """
     if len(stage.computed_shape) == 1:
         return 1, 1
@@ -142,10 +148,16 @@ def _windows(inputs: Integers, stage: Stage, pixels: Pair) -> Integers:
     return windows[:, :, ::down, ::across][:, :, :height, :width].transpose(0, 2, 3, 1, 4, 5)
 
 
-def _pooled(maps: Integers, stage: Stage) -> Integers:
+def _pool_windows(maps: Integers, stage: Stage) -> Integers:
+    """Windows of the pool: (n, channels, height, width, window height, window width)."""
     assert stage.pool is not None
     down, across = stage.pool.stride
-    windows = np.lib.stride_tricks.sliding_window_view(maps, stage.pool.size, axis=(2, 3))[:, :, ::down, ::across]
+    windows: Integers = np.lib.stride_tricks.sliding_window_view(maps, stage.pool.size, axis=(2, 3))
+    return windows[:, :, ::down, ::across]
+
+
+def _pooled(windows: Integers, stage: Stage) -> Integers:
+    assert stage.pool is not None
     if isinstance(stage.pool, AveragePool):
         return average(windows.sum(axis=(4, 5)), prod(stage.pool.size))
     result: Integers = windows.max(axis=(4, 5))

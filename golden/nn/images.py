@@ -31,11 +31,9 @@ def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
 def weight_positions(mapping: Mapping, at: int) -> Integers:
     """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one)."""
     stage = mapping.stages[at]
-    positions, taps = _taps(mapping, at)
     group, column = np.divmod(np.arange(stage.channels), mapping.columns)
     words = stage.weights + group * stage.words
-    found = np.empty((stage.channels, len(taps)), np.int64)
-    found[:, taps] = (words[:, None] * mapping.lanes + positions) * mapping.columns + column[:, None]
+    found: Integers = (words[:, None] * mapping.lanes + _positions(mapping, at)) * mapping.columns + column[:, None]
     return found
 
 
@@ -56,20 +54,18 @@ def parameter_bytes(values: Integers) -> Bytes:
     return np.ascontiguousarray(values, "<i2").view(np.uint8)
 
 
-def _taps(mapping: Mapping, at: int) -> tuple[Integers, Integers]:
-    """Position of each weight in a group's words, and its index in the network's own order."""
+def _positions(mapping: Mapping, at: int) -> Integers:
+    """Position in a group's words of each weight of an output, in the network's own order."""
     stage, own = mapping.network_stages[at], mapping.stages[at]
+    run, rows = own.loops[0].count * mapping.lanes, own.loops[1].count
+    layout = mapping.layout(stage.source)
     if isinstance(stage.layer, Convolution):
-        (kernel, _), (channels, *_) = stage.layer.kernel, stage.input_shape
-        channel, y, x = np.indices((channels, kernel, kernel)).reshape(3, -1)
-        run = own.loops[0].count * mapping.lanes
-        if own.loops[1].count == 1:
-            positions = (x * channels + channel) * kernel + y
-        else:
-            positions = y * run + x * channels + channel
-        return positions, np.arange(len(positions))
-    index = np.arange(stage.inputs)
-    if at == 0:
-        return index, index
-    pixels = stage.inputs // stage.channels
-    return index % pixels * stage.channels + index // pixels, index
+        channels, (height, width) = stage.input_shape[0], stage.layer.kernel
+        channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
+        return (x * channels + channel) * height + y if rows == 1 else y * run + x * channels + channel
+    if layout.rows == 1 and layout.column == 1:
+        return np.arange(stage.inputs)
+    # values of a map, pixel by pixel
+    channels, _, width = stage.input_shape
+    channel, y, x = np.indices(stage.input_shape).reshape(3, -1)
+    return y * (run if rows > 1 else width * channels) + x * channels + channel

@@ -35,6 +35,20 @@ def check_beats(beats: int) -> None:
         raise UserError(f"{beats} beats of parameters are more than {LARGEST_BEATS}: they are kept on the chip")
 
 
+def expand(name: str, values: tuple[int, ...], count: int, least: int, most: int) -> tuple[int, ...]:
+    """Repeat a single number as often as there are sides.
+
+    Raises
+    ------
+    UserError
+        If there are more or fewer numbers, or one is out of range.
+    """
+    if len(values) not in (1, count) or not all(least <= value <= most for value in values):
+        text = ",".join(map(str, values))
+        raise UserError(f"{name} = {text} is not one number of {least} to {most}, or {count} of them")
+    return values * count if len(values) == 1 else values
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerBlockSpec(Spec):
     """Parameters and model of a block that computes a stage.

@@ -2,8 +2,8 @@
 
 The memories are as wide as the array. A *word* is `lanes` values of one tensor, or, of parameters, `lanes` x `columns`
 values: for each of `columns` outputs the weights of those lanes. Activations of a map are stored pixel by pixel with
-the channels side by side, so that the window of a convolution is `kernel` runs of neighbours. Where that saves words,
-the first convolution's rows are stored `kernel` times side by side, and its window is a single run.
+the channels side by side, so that the window of a convolution is a run of neighbours for each row of its kernel; see
+`activation_layout`. Each tensor has a region of its own, which is not used for another one before the next sample.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from ..axi.bus import BEAT
 from ..errors import UserError
-from ..models.layers import AveragePool, Convolution, Depthwise, by
+from ..fixed import Q8_16
+from ..models.layers import AveragePool, Convolution, Depthwise
 from ..models.network import Network
 from ..models.stages import Stage
+from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,20 @@ class Loop:
     stride: int
 
 
-class InputLayout(NamedTuple):
-    """Layout of a stage's input in the activation memory: rows, and values to the next row and to the next column."""
+class Residual(NamedTuple):
+    """Outputs in the activation memory that are added to a stage's sums.
 
-    rows: int
-    pitch: int
-    column: int
+    Attributes
+    ----------
+    base : int
+        First value.
+    strides : tuple of int
+        Distance of a turn of each loop around a sum: columns and rows of the pool, columns and rows of the output,
+        groups.
+    """
+
+    base: int
+    strides: tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,8 @@ class StageMapping:
     weights, biases : int
         First word in the weight memory, in the bias memory.
     relu : bool
+    limit : int or None
+        Largest output in Q8.16, of a ReLU that has one.
     target : int
         Address of the first output in the activation memory.
     targets : tuple of int
@@ -58,6 +70,9 @@ class StageMapping:
         First address in the output memory.
     channels : int
         Output channels or features; the last group may have fewer than there are columns.
+    residual : Residual, optional
+        What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
+        of each column.
     """
 
     loops: tuple[Loop, ...]
@@ -65,10 +80,12 @@ class StageMapping:
     weights: int
     biases: int
     relu: bool
+    limit: int | None
     target: int
     targets: tuple[int, int, int]
     output: int
     channels: int
+    residual: Residual | None = None
 
     @property
     def cells(self) -> int:
@@ -86,9 +103,14 @@ class StageMapping:
         return self.loops[0].count * self.loops[1].count
 
     @property
+    def sum_words(self) -> int:
+        """Words of a sum: those of weights, and the residual."""
+        return self.words + (self.residual is not None)
+
+    @property
     def cycles(self) -> int:
         """Words that the array takes for one sample."""
-        return prod(loop.count for loop in self.loops)
+        return self.sum_words * prod(loop.count for loop in self.loops[2:])
 
 
 @dataclass(frozen=True)
@@ -123,7 +145,7 @@ class Mapping:
         for number, stage in enumerate(self.network_stages):
             if stage.batch_norm:
                 raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
-            if reason := _unmapped(number, stage):
+            if reason := _unmapped(self.network_stages, stage):
                 where = f"{self.name}, stage {number} ({type(stage.layer).__name__})"
                 raise UserError(f"{where} has {reason}, which the array does not map yet")
         for what, value in (("lanes", self.lanes), ("columns", self.columns)):
@@ -173,16 +195,20 @@ class Mapping:
 
     # -- memories on the chip --------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def row_replicas(self) -> int:
         """Number of copies of a sample's rows, stored side by side."""
-        layer, (channels, *_) = self.network_stages[0].layer, self.input_shape
-        if not isinstance(layer, Convolution):
-            return 1
-        kernel, _ = layer.kernel
-        apart = kernel * -(-kernel * channels // self.lanes)
-        beside = -(-(kernel**2) * channels // self.lanes)
-        return kernel if beside < apart else 1
+        return row_replicas(self.network_stages, self.lanes)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether a stage has a largest output."""
+        return any(_limit(stage) is not None for stage in self.network_stages)
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether a stage adds earlier outputs."""
+        return any(stage.residual is not None for stage in self.network_stages)
 
     @property
     def weight_words(self) -> int:
@@ -221,36 +247,24 @@ class Mapping:
     @property
     def activation_values(self) -> int:
         """Values of the activation memory; a window may reach `lanes` beyond the last region."""
-        return self._base(len(self.network_stages)) + (self.sides - 1) * self.side_values + self.lanes
+        return self._base(len(self.network_stages) - 1) + (self.sides - 1) * self.side_values + self.lanes
 
-    def _base(self, stage: int) -> int:
-        return self._regions[stage] + (self.sample_buffers - 1) * self.sample_values * (stage > 0)
+    def _base(self, tensor: int) -> int:
+        """First value of a tensor's region; behind all regions for the last stage's outputs, which no stage reads."""
+        return self._regions[tensor + 1] + (self.sample_buffers - 1) * self.sample_values * (tensor >= 0)
 
     @cached_property
     def _regions(self) -> tuple[int, ...]:
-        """End of the sample's region and of every stage's outputs, with room for one sample; 0 first."""
+        """End of the sample's region and of those of stages' outputs, with room for one sample; 0 first."""
         ends = [0]
-        for at, stage in enumerate(self.network_stages):
-            height, pitch, _ = self.layout(at)
-            size = height * pitch if isinstance(stage.layer, Convolution) else stage.inputs
-            ends.append(ends[-1] + -(-size // self.lanes) * self.lanes)
+        for tensor in range(-1, len(self.network_stages) - 1):
+            rows, pitch, _, _ = self.layout(tensor)
+            ends.append(ends[-1] + -(-rows * pitch // self.lanes) * self.lanes)
         return tuple(ends)
 
-    def layout(self, at: int) -> InputLayout:
-        """Layout in the activation memory of what stage number `at` reads."""
-        stage = self.network_stages[at]
-        layer = stage.layer
-        if not isinstance(layer, Convolution):
-            return InputLayout(1, stage.inputs, stage.channels if at else 1)
-        channels, height, width = stage.input_shape
-        replicas = self.row_replicas if at == 0 else 1
-        column = channels * replicas
-        top, bottom, left, right = layer.padding
-        pitch = (width + left + right) * column
-        if replicas > 1:
-            _, rows, _ = stage.output_shape
-            return InputLayout(rows * _pool(stage), -(-pitch // self.lanes) * self.lanes, column)
-        return InputLayout(height + top + bottom, pitch, column)
+    def layout(self, tensor: int) -> TensorLayout:
+        """Layout in the activation memory of the outputs of a stage, or of the sample, -1."""
+        return tensor_layout(self.network_stages, tensor, self.lanes)
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
@@ -260,18 +274,19 @@ class Mapping:
         mapped: list[StageMapping] = []
         weights = biases = output = 0
         for at, stage in enumerate(self.network_stages):
-            loops = self._loops(at, stage)
-            target, targets = self._target(at, stage)
+            target, targets = self._target(at)
             own = StageMapping(
-                loops,
-                self._base(at),
+                self._loops(at),
+                self._first(at),
                 weights,
                 biases,
                 stage.activation is not None,
+                _limit(stage),
                 target,
                 targets,
                 output,
                 stage.biases,
+                self._residual(stage),
             )
             mapped.append(own)
             weights += own.groups * own.words
@@ -281,62 +296,82 @@ class Mapping:
 
     def tail_lanes(self, at: int) -> int:
         """Lanes of the last word of each run of stage number `at` that have an input, from lane 0 up."""
-        stage, runs = self.network_stages[at], self.stages[at].loops[0].count
-        values = stage.inputs
-        if isinstance(stage.layer, Convolution):
-            values = stage.layer.kernel[1] * self.layout(at).column
-        return values - (runs - 1) * self.lanes
+        return self.run_values(at) - (self.stages[at].loops[0].count - 1) * self.lanes
 
-    def _loops(self, at: int, stage: Stage) -> tuple[Loop, ...]:
+    def run_values(self, at: int) -> int:
+        """Values of each run of stage number `at`: neighbours in the activation memory that take part in a sum."""
+        return self._window(at)[0]
+
+    def _window(self, at: int) -> tuple[int, int]:
+        """Values of a run, and runs of a window, one for each row."""
+        stage = self.network_stages[at]
+        layout = self.layout(stage.source)
+        if isinstance(stage.layer, Convolution):
+            height, width = stage.layer.kernel
+            single = stage.source < 0 and self.row_replicas > 1
+            return width * layout.column, 1 if single else height
+        # all of a tensor; of a map within zeros row by row
+        if layout.rows > 1 and layout.pitch > (values := stage.input_shape[2] * layout.column):
+            return values, stage.input_shape[1]
+        return stage.inputs, 1
+
+    def _first(self, at: int) -> int:
+        """First value of the first window: in the zeros before a map as far as the stage has padding."""
+        stage = self.network_stages[at]
+        _, pitch, column, origin = self.layout(stage.source)
+        first = self._base(stage.source) + origin
+        if isinstance(stage.layer, Convolution):
+            top, _, left, _ = stage.layer.padding
+            first -= top * pitch + left * column
+        return first
+
+    def _loops(self, at: int) -> tuple[Loop, ...]:
+        stage = self.network_stages[at]
+        values, rows = self._window(at)
+        _, pitch, column, _ = self.layout(stage.source)
+        window = Loop(-(-values // self.lanes), self.lanes), Loop(rows, pitch)
         groups = Loop(-(-stage.biases // self.columns), 0)
         if not isinstance(stage.layer, Convolution):
-            once = (Loop(1, 0),) * 5
-            return (Loop(-(-stage.inputs // self.lanes), self.lanes), *once, groups)
-        _, pitch, column = self.layout(at)
-        _, rows, columns = stage.output_shape
-        (kernel, _), pool = stage.layer.kernel, _pool(stage)
-        runs = Loop(-(-kernel * column // self.lanes), self.lanes)
-        taps = Loop(1 if at == 0 and self.row_replicas > 1 else kernel, pitch)
-        inner = Loop(pool, column), Loop(pool, pitch)
-        return (runs, taps, *inner, Loop(columns, pool * column), Loop(rows, pool * pitch), groups)
+            return (*window, *(Loop(1, 0),) * 4, groups)
+        _, down, across = stage.output_shape
+        # values to the next pixel that is computed, in a row and below, and pixels of a pool
+        beside, below = stage.layer.stride[1] * column, stage.layer.stride[0] * pitch
+        (height, width), (pool_down, pool_across) = (1, 1), (1, 1)
+        if stage.pool is not None:
+            (height, width), (pool_down, pool_across) = stage.pool.size, stage.pool.stride
+        pool = Loop(width, beside), Loop(height, below)
+        return (*window, *pool, Loop(across, pool_across * beside), Loop(down, pool_down * below), groups)
 
-    def _target(self, at: int, stage: Stage) -> tuple[int, tuple[int, int, int]]:
+    def _residual(self, stage: Stage) -> Residual | None:
+        if stage.residual is None:
+            return None
+        _, pitch, column, origin = self.layout(stage.residual)
+        across = 1 if stage.pool is None else stage.pool.stride[1]
+        down = 1 if stage.pool is None else stage.pool.stride[0]
+        strides = column, pitch, across * column, down * pitch, self.columns
+        return Residual(self._base(stage.residual) + origin, strides)
+
+    def _target(self, at: int) -> tuple[int, tuple[int, int, int]]:
         if at + 1 == len(self.network_stages):
-            return self._base(at + 1), (0, 0, 0)
-        following = self.network_stages[at + 1]
-        base, columns = self._base(at + 1), stage.output_shape[-1] if len(stage.output_shape) == 3 else 1
-        if isinstance(following.layer, Convolution):
-            _, pitch, column = self.layout(at + 1)
-            top, _, left, _ = following.layer.padding
-            return base + top * pitch + left * column, (column, pitch, self.columns)
-        return base, (stage.biases, columns * stage.biases, self.columns)
+            return self._base(at), (0, 0, 0)
+        _, pitch, column, origin = self.layout(at)
+        return self._base(at) + origin, (column, pitch, self.columns)
 
 
-def _pool(stage: Stage) -> int:
-    """Side of the max-pool, 1 for none."""
-    return 1 if stage.pool is None else stage.pool.size[0]
+def _limit(stage: Stage) -> int | None:
+    limit = None if stage.activation is None else stage.activation.limit
+    return None if limit is None else int(Q8_16.from_float(limit))
 
 
-def _unmapped(number: int, stage: Stage) -> str:
-    """What a stage has that the array does not map yet, or an empty text."""
-    layer, pool, activation = stage.layer, stage.pool, stage.activation
+def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
+    """What a stage has that the array does not map, or an empty text."""
+    layer, pool, added = stage.layer, stage.pool, stage.residual
     if isinstance(layer, Depthwise):
         return "one filter a channel"
-    if isinstance(layer, Convolution):
-        if layer.kernel[0] != layer.kernel[1]:
-            return f"a kernel of {by(layer.kernel)}"
-        if len(set(layer.padding)) > 1:
-            return f"a padding of {', '.join(map(str, layer.padding))} (top, bottom, left, right)"
-        if layer.stride != (1, 1):
-            return f"a stride of {by(layer.stride)}"
     if isinstance(pool, AveragePool):
         return "an average pool"
-    if pool is not None and (pool.size[0] != pool.size[1] or pool.stride != pool.size):
-        return f"a max-pool of {by(pool.size)} with a stride of {by(pool.stride)}"
-    if activation is not None and activation.limit is not None:
-        return f"a ReLU up to {activation.limit:g}"
-    if stage.residual is not None:
-        return "a residual"
-    if stage.source != number - 1:
-        return f"the outputs of stage {stage.source} as its input"
+    if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
+        shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
+        if prod(shape[1:]) > 1:
+            return f"flattened maps {shape} as its residual"
     return ""

@@ -1,6 +1,8 @@
 """Backward sequencer: walks a batch forward sample by sample, then backward row by row, and drains the gradients."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+import itertools
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -98,8 +100,8 @@ class BackwardSequencer(wiring.Component):
         """Make the state machine; longer than most, as its states share their counters."""
         m = Module()
         mapping, run = self.mapping, self.batch
-        rows = mapping.sample_rows
-        sample, row = Signal.like(run.count), Signal(range(rows))
+        rows, begin = mapping.sample_rows, mapping.row_order[0]
+        sample, row = Signal.like(run.count), Signal(range(len(mapping.row_order)))
         last_sample, last_row = Signal(), Signal()
         # from a row's last turn here until its gradients have left; B's entries are fetched meanwhile
         leave = ISSUE + FETCH + latency.within_latency() + HELD + self.slices - FETCH
@@ -113,17 +115,18 @@ class BackwardSequencer(wiring.Component):
         ending, single, nearly = Signal(), Signal(), Signal.like(run.count)
         forward, backward, column = Signal(), Signal(), Signal()
         final = Signal.like(run.count)
+        step = self._step(row)
         m.d.sync += [final.eq(run.count - 1), nearly.eq(final - 1), single.eq(final == 0)]
-        m.d.comb += [last_sample.eq(sample == final), last_row.eq(row == rows - 1)]
+        m.d.comb += [last_sample.eq(sample == final), last_row.eq(row == mapping.adapter_rows)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), row.eq(0), entry.eq(0)]
-                m.d.sync += [one.eq(Mux(run.half, self.most * rows, 0)) for one in (position, origin)]
+                m.d.sync += [one.eq(Mux(run.half, self.most * rows + begin, begin)) for one in (position, origin)]
                 with m.If(run.start):
                     m.next = "FORWARD"
             with m.State("FORWARD"):
                 m.d.comb += forward.eq(1)
-                m.d.sync += [position.eq(position + 1), row.eq(row + 1)]
+                m.d.sync += [position.eq(position + step), row.eq(row + 1)]
                 with m.If(last_row):
                     m.d.sync += [row.eq(0), sample.eq(sample + 1)]
                     with m.If(last_sample):
@@ -150,7 +153,7 @@ class BackwardSequencer(wiring.Component):
                 m.d.sync += [pace.eq(pace + 1), paced.eq(pace >= self.period - 2)]
                 with m.If(paced & (~more | ending)):
                     m.d.sync += [pace.eq(0), paced.eq(0), more.eq(1), ending.eq(single), sample.eq(0)]
-                    m.d.sync += [row.eq(row + 1), position.eq(origin + 1), origin.eq(origin + 1), hidden.eq(0)]
+                    m.d.sync += [row.eq(row + 1), position.eq(origin + step), origin.eq(origin + step), hidden.eq(0)]
                     self._next_adapter(m, row, hidden)
                     with m.If(row == mapping.adapter_rows - 1):
                         m.next = "LEAVE"
@@ -185,6 +188,15 @@ class BackwardSequencer(wiring.Component):
         ]
         m.d.comb += self.b.address.eq(entry)
         return m
+
+    def _step(self, row: Signal) -> Value:
+        """Distance in the batch memory from this row to the next one, that of the next sample behind the logits."""
+        order = [*self.mapping.row_order, self.mapping.sample_rows + self.mapping.row_order[0]]
+        step: Value = Const(1)
+        for number, (here, following) in enumerate(itertools.pairwise(order)):
+            if following != here + 1:
+                step = Mux(row == number, Const(following - here, signed(len(self.address) + 1)), step)
+        return step
 
     def _ends(self, m: Module, row: Signal) -> tuple[Signal, Signal]:
         """Whether a row is the first, the last of its adapter's input."""

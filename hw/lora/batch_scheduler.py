@@ -114,7 +114,7 @@ class BatchScheduler(wiring.Component):
         """Read an entry: its sample, its record's scales, its record's codes or words."""
         mapping, job, batch, number = self.mapping, self.job, self.batch, self.batch.number
         # outputs of stages that no adapter takes are not read
-        skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
+        skipped = sum(len(words) for words in mapping.record_words[: mapping.first_record])
         codes = mapping.code_beats - skipped
         skipped_raw = skipped * mapping.lanes // WORDS_PER_BEAT
         scales, values = (Signal.like(address.address, name=name) for name in ("scales", "values"))
@@ -134,10 +134,10 @@ class BatchScheduler(wiring.Component):
                 address.index.eq(batch.entry.index),
                 address.stride.eq(mapping.forward.sample_beats),
                 address.base.eq(beat_number(job.samples)),
-                address.start.eq(mapping.first == 0),
+                address.start.eq(mapping.takes_sample),
             ]
-            m.next = "SAMPLE" if mapping.first == 0 else "RECORD"
-        if mapping.first == 0:
+            m.next = "SAMPLE" if mapping.takes_sample else "RECORD"
+        if mapping.takes_sample:
             with m.State("SAMPLE"):
                 m.d.comb += self.sample_command.valid.eq(address.done)
                 with m.If(address.done & self.sample_command.ready):

@@ -69,14 +69,14 @@ class BatchUnpacker(wiring.Component):
         with m.If(self.load.start):
             m.d.sync += self._record_turn.eq(0)
 
-        sampling = self._samples(m) if mapping.first == 0 else Const(0, 1)
+        sampling = self._samples(m) if mapping.takes_sample else Const(0, 1)
         recording, in_flight = self._records(m, dequant)
         at_record, flags = self._row(
-            m, "record", self._record_flags(), decoded | (written & self._from_record), self._first_record_row
+            m, "record", self._record_flags(), decoded | (written & self._from_record), mapping.record_row
         )
         row = at_record
         own = decoded | self._from_record
-        if mapping.first == 0:
+        if mapping.takes_sample:
             sample_flags = _word_flags(mapping.sample_words, mapping.words_per_cycle)
             at_sample, sample = self._row(m, "sample", sample_flags, written & ~self._from_record, 0)
             row = Mux(own, at_record, at_sample)
@@ -93,11 +93,6 @@ class BatchUnpacker(wiring.Component):
                 if mapping.words_per_cycle == 2:
                     m.d.sync += self.rows.words[mapping.lanes + lane].eq(Mux(alone, 0, value))
         return m
-
-    @property
-    def _first_record_row(self) -> int:
-        """Rows of a sample before those that its record fills."""
-        return self.mapping.rows_per_adapter[0] if self.mapping.first == 0 else 0
 
     def _record_flags(self) -> list[tuple[bool, bool, bool]]:
         """Flags of a record's words, tensor by tensor."""
@@ -136,7 +131,7 @@ class BatchUnpacker(wiring.Component):
         number, word = Signal(range(max(mapping.scale_beats, 2))), Signal(range(words + 1))
         more, take, end, coding = Signal(), Signal(), Signal(), Signal()
         ended = Signal()
-        after_sample = self._record_turn if mapping.first == 0 else Const(1, 1)
+        after_sample = self._record_turn if mapping.takes_sample else Const(1, 1)
         m.d.comb += [
             self.records.ready.eq(more & (~load.raw | (self._room & after_sample))),
             take.eq(self.records.valid & self.records.ready),

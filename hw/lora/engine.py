@@ -64,7 +64,7 @@ class AdapterEngine(wiring.Component):
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
         self.mapping = mapping
         forward, words = mapping.forward, mapping.words_per_cycle
-        terms = max(max(stage.words for stage in forward.stages), mapping.adapter_rows * words) * mapping.lanes
+        terms = max(max(stage.sum_words for stage in forward.stages), mapping.adapter_rows * words) * mapping.lanes
         array = MacArray(mapping.lanes, mapping.columns, terms, batch, words)
         self.forward = ForwardEngine(forward, array)
         self.backward = BackwardEngine(mapping, batch, array)

@@ -98,7 +98,7 @@ class ActivationMemory(wiring.Component):
         begins, wrapped, turn = Signal(lanes), Signal(lanes), Signal(exact_log2(columns))
         values, write = Signal.like(given.values), Signal.like(given.write)
         replicate, value = Signal(), Signal(ACTIVATION)
-        rows_apart = self.mapping.layout(0).pitch // lanes
+        rows_apart = self.mapping.layout(-1).pitch // lanes
         rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(elements)]
         m.d.sync += [
             begins.eq(Cat(first == lane for lane in range(lanes))),

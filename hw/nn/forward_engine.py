@@ -9,10 +9,11 @@ It knows no adapters, no records and no host. To run inference with it:
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.fixed import Q4_12
 from ...golden.nn import latency
 from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
@@ -94,7 +95,7 @@ class ForwardEngine(wiring.Component):
         self.has_offsets, self.offset_of = offsets is not None, offsets.of_parameter if offsets else ()
         self.offset_latency = offsets.latency if offsets else 0
         self.cut_rows, self.cut_style = cut_rows, cut_style
-        terms = max(stage.words for stage in mapping.stages) * mapping.lanes
+        terms = max(stage.sum_words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
         super().__init__(
             {
@@ -171,8 +172,14 @@ class ForwardEngine(wiring.Component):
             bias.addr.eq(delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")),
         ]
         word, group = weights.word.as_value(), bias.data.as_value()
+        residual: Value = Const(0)
+        if mapping.has_residuals:
+            residual = delayed(m, sequencer.residual, read - 1, "residual")
         if self.has_offsets:
-            word, group = self._offset(m, weights, bias, delayed(m, sequencer.tail, read - 1, "tail"), sequencer)
+            tail = delayed(m, sequencer.tail, read - 1, "tail")
+            word, group = self._offset(m, weights, bias, tail, residual, sequencer)
+        if mapping.has_residuals:
+            word = self._identity(m, word, delayed(m, residual, 1, "identity"))
         x = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
             for lane in range(mapping.lanes)
@@ -192,15 +199,24 @@ class ForwardEngine(wiring.Component):
             m.d.comb += self.array.paired.eq(~running)
 
     def _offset(
-        self, m: Module, weights: WeightMemory, bias: memory.ReadPort, tail: Value, sequencer: Sequencer
+        self,
+        m: Module,
+        weights: WeightMemory,
+        bias: memory.ReadPort,
+        tail: Value,
+        residual: Value,
+        sequencer: Sequencer,
     ) -> tuple[Value, Value]:
-        """Weights and biases with their offsets, one cycle after their memories; 0 where a lane has no input."""
+        """Weights and biases with their offsets, one cycle after their memories; 0 where a lane has no weights."""
         mapping, offsets = self.mapping, self.offsets
         used, tail_lanes = Signal(mapping.lanes), Signal(mapping.lanes)
         # the next stage begins before the last words of the one before are read
         with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
             m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
-        m.d.sync += used.eq(~(tail.replicate(mapping.lanes) & ~tail_lanes))
+        none: Value = tail.replicate(mapping.lanes) & ~tail_lanes
+        if mapping.has_residuals:
+            none |= residual.replicate(mapping.lanes)
+        m.d.sync += used.eq(~none)
         ahead = ActivationMemory.LATENCY - latency.OFFSET
         bias_ahead = ahead - latency.PARAMETER_READ + self.array.bias_cycles
         m.d.comb += [
@@ -221,6 +237,13 @@ class ForwardEngine(wiring.Component):
             word.append(Mux(used[number // mapping.columns], value, 0))
         pairs = zip(bias.data, offsets.biases, strict=True)
         return Cat(word), Cat(added(*pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
+
+    def _identity(self, m: Module, word: Value, residual: Value) -> Value:
+        """The word's weights, or for a residual 1.0 for the lane of each column."""
+        columns, width = self.mapping.columns, PARAMETER.width
+        one = sum(1 << width * (columns + 1) * column + Q4_12.fraction for column in range(columns))
+        # with offsets no lane of such a word has weights
+        return word | Mux(residual, one, 0) if self.has_offsets else Mux(residual, Const(one, len(word)), word)
 
     def _parameters(self, m: Module) -> tuple[WeightMemory, memory.ReadPort]:
         """The weight memory and a read port of the bias memory, filled beat by beat: all weights, then all biases."""
@@ -283,6 +306,8 @@ class ForwardEngine(wiring.Component):
             outputs.column.eq(self.outputs.column),
             self.outputs.value.eq(outputs.value),
         ]
+        if mapping.has_limits:
+            m.d.comb += pooling.limit.eq(behind(sequencer.limit, "limit"))
         if self.has_offsets:
             side = behind(sequencer.side, "output_side")
             m.d.comb += [outputs.into.eq(side), outputs.side.eq(self.outputs.side)]

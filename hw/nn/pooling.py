@@ -1,6 +1,6 @@
 """Max-pool and ReLU: from a stage's sums, as they come, to its outputs."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,6 +26,8 @@ class Pooling(wiring.Component):
         Of these sums.
     relu : In, 1
         Negative outputs become 0; stays the same while a stage's sums come.
+    limit : In, Q8.16, only where a stage has one
+        Larger outputs become `limit`, as `relu`.
     write : Out, 1
         `o` has outputs: `LATENCY` cycles after the pool's last sums.
     mask : Out, a bit for each column
@@ -39,6 +41,7 @@ class Pooling(wiring.Component):
     LATENCY = latency.POOLING
 
     def __init__(self, mapping: Mapping) -> None:
+        self.has_limits = mapping.has_limits
         address, values = activation_address(mapping), data.ArrayLayout(ACTIVATION, mapping.columns)
         super().__init__(
             {
@@ -46,6 +49,7 @@ class Pooling(wiring.Component):
                 "sums": In(values),
                 "control": In(PoolControl(mapping)),
                 "relu": In(1),
+                **({"limit": In(ACTIVATION)} if self.has_limits else {}),
                 "write": Out(1),
                 "mask": Out(mapping.columns),
                 "address": Out(address),
@@ -67,5 +71,11 @@ class Pooling(wiring.Component):
             with m.If(self.valid & (self.control.first | (value > largest))):
                 m.d.sync += largest.eq(value)
         m.d.sync += [self.mask.eq(Mux(pooled, mask, 0)), self.write.eq(pooled), self.address.eq(target)]
-        m.d.sync += [into.eq(Mux(relu & value[-1], 0, value)) for into, value in zip(self.o, best, strict=True)]
+        kept: list[Value] = list(best)
+        if self.has_limits:
+            limit = Signal(ACTIVATION)
+            m.d.sync += limit.eq(self.limit)
+            kept = [Mux(value > limit, limit, value) for value in best]
+        zipped = zip(self.o, best, kept, strict=True)
+        m.d.sync += [into.eq(Mux(relu & value[-1], 0, upper)) for into, value, upper in zipped]
         return m

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.models.layers import Convolution
+from ...golden.nn.activation_layout import sample_is_map
 from ...golden.nn.mapping import Mapping
 from .interfaces import ACTIVATION, BEAT_BITS, BEATS, ActivationWrite
 
@@ -44,7 +44,7 @@ class SampleWriter(wiring.Component):
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
-        self.convolution = isinstance(mapping.network_stages[0].layer, Convolution)
+        self.has_map = sample_is_map(mapping.network_stages)
         super().__init__(
             {
                 "start": In(1),
@@ -60,12 +60,12 @@ class SampleWriter(wiring.Component):
         m = Module()
         mapping, write = self.mapping, self.write
         per_beat = BYTES_PER_BEAT if mapping.byte_inputs else WORDS_PER_BEAT
-        step = 1 if self.convolution else min(mapping.columns, per_beat)
+        step = 1 if self.has_map else min(mapping.columns, per_beat)
         part, beat = Signal(range(max(per_beat // step, 2))), Signal(BEAT_BITS)
         held, ended = Signal(), Signal()
         address = Signal.like(write.address)
         moves = Signal()
-        m.d.comb += [moves.eq(held & self.ready), write.address.eq(address), write.replicate.eq(self.convolution)]
+        m.d.comb += [moves.eq(held & self.ready), write.address.eq(address), write.replicate.eq(self.has_map)]
         width = BEAT_BITS // per_beat
         now = [beat[at * width : (at + 1) * width] for at in range(step)]
         values = [activation_of_byte(one) if mapping.byte_inputs else one[: ACTIVATION.width] for one in now]
@@ -87,21 +87,14 @@ class SampleWriter(wiring.Component):
 
     def _origin(self) -> Value:
         """Address of the sample's first value, behind the padding."""
-        layout = self.mapping.layout(0)
-        base = self._padding * (layout.pitch + layout.column)
-        return Mux(self.buffer, base + self.mapping.sample_values, base)
-
-    @property
-    def _padding(self) -> int:
-        """Zeros on each side."""
-        layer = self.mapping.network_stages[0].layer
-        return layer.padding[0] if isinstance(layer, Convolution) else 0
+        origin = self.mapping.layout(-1).origin
+        return Mux(self.buffer, origin + self.mapping.sample_values, origin)
 
     def _walk(self, m: Module, moves: Signal, address: Signal, ended: Signal, step: int) -> Signal:
         """The address after this one, the end, and which elements of the run are written."""
         mapping = self.mapping
-        mask = Signal(mapping.row_replicas if self.convolution else len(self.write.write))
-        if not self.convolution:
+        mask = Signal(mapping.row_replicas if self.has_map else len(self.write.write))
+        if not self.has_map:
             total = mapping.inputs
             left = Signal(range(total + step + 1))
             m.d.comb += [ended.eq(left <= step), mask.eq(Cat(left > at for at in range(step)))]
@@ -111,15 +104,15 @@ class SampleWriter(wiring.Component):
                 m.d.sync += [left.eq(left - step), address.eq(address + step)]
             return mask
         channels, height, width = mapping.input_shape
-        padding = self._padding
-        replicas, (rows, pitch, column) = mapping.row_replicas, mapping.layout(0)
+        replicas, (rows, pitch, column, origin) = mapping.row_replicas, mapping.layout(-1)
+        top = origin // pitch
         x, y, channel = Signal(range(width + 1)), Signal(range(height + 1)), Signal(range(channels + 1))
         # whether this is the last column, row, channel: registers, as much depends on them
         row_end, map_end, image_end = Signal(), Signal(), Signal()
         m.d.comb += ended.eq(row_end & map_end & image_end)
         if replicas > 1:
-            below = [Const(1, 1) if e <= padding else y >= e - padding for e in range(replicas)]
-            m.d.comb += mask.eq(Cat(one & (y + padding < rows + e) for e, one in enumerate(below)))
+            below = [Const(1, 1) if e <= top else y >= e - top for e in range(replicas)]
+            m.d.comb += mask.eq(Cat(one & (y + top < rows + e) for e, one in enumerate(below)))
         else:
             m.d.comb += mask.eq(1)
         with m.If(self.start):

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.fixed import Q8_16
 from ...golden.nn.mapping import Mapping, StageMapping
 from ..primitives.pipeline import delayed
-from .interfaces import PoolControl, activation_address
+from .interfaces import ACTIVATION, PoolControl, activation_address
 
 
 class Loops:
@@ -28,6 +29,10 @@ class Loops:
         Step of the activation memory's address when this loop is the innermost one that has not ended.
     moves : list of Signal
         Step of the output's address for the three outermost loops.
+    residual_jumps : list of Signal
+        Step of the residual's address for the loops around a sum; none where no stage has a residual.
+    adding : Value
+        This cycle's word is the residual, the first one of a sum; all loops stay.
     """
 
     COUNT = 7
@@ -45,6 +50,30 @@ class Loops:
         self.jumps = [Signal(address, name=f"jump{j}") for j in range(self.COUNT)]
         self.moves = [Signal(address, name=f"move{j}") for j in range(self.COUNT - self.POOL)]
         self._stages = mapping.stages
+        self.adding: Value = Const(0)
+        self._adds, self._added = Signal(name="adds"), Signal(name="added")
+        self.residual_jumps = []
+        self.has_residual = mapping.has_residuals
+        if self.has_residual:
+            self.residual_jumps = [Signal(address, name=f"residual_jump{j}") for j in range(self.INNER, self.COUNT)]
+            self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
+
+    @property
+    def over(self) -> Value:
+        """Last word of the stage."""
+        return self.ends.all() & ~self.adding if self.has_residual else self.ends.all()
+
+    @property
+    def first(self) -> Value:
+        """First word of a sum."""
+        begins = self.begins[: self.INNER].all()
+        return begins & ~self._added if self.has_residual else begins
+
+    @property
+    def last(self) -> Value:
+        """Last word of a sum."""
+        ends = self.ends[: self.INNER].all()
+        return ends & ~self.adding if self.has_residual else ends
 
     def load(self, m: Module, stage: StageMapping) -> None:
         """Set the registers for a stage, in the module's current condition.
@@ -59,6 +88,14 @@ class Loops:
                 m.d.sync += [self.limits[j].eq(used.loops[j].count - 1), self.jumps[j].eq(self._jump(used, j))]
                 if j >= self.POOL:
                     m.d.sync += self.moves[j - self.POOL].eq(self._move(used, j))
+
+        if self.has_residual:
+            m.d.sync += self._adds.eq(stage.residual is not None)
+        if stage.residual is not None:
+            strides = stage.residual.strides
+            for own, (jump, stride) in enumerate(zip(self.residual_jumps, strides, strict=True)):
+                within = zip(stage.loops[self.INNER :], strides[:own], strict=False)
+                m.d.sync += jump.eq(stride - sum((loop.count - 1) * inner for loop, inner in within))
 
     @staticmethod
     def _jump(stage: StageMapping, j: int) -> int:
@@ -78,6 +115,14 @@ class Loops:
 
     def step(self, m: Module) -> None:
         """Take the next turn, in the module's current condition: whether a loop begins or ends is a register."""
+        if self.has_residual:
+            m.d.sync += self._added.eq(self.adding)
+            with m.If(~self.adding):
+                self._turn(m)
+        else:
+            self._turn(m)
+
+    def _turn(self, m: Module) -> None:
         for j, counter in enumerate(self.counters):
             with m.If(self.ends[: j + 1].all()):
                 m.d.sync += [counter.eq(self.limits[j]), self.begins[j].eq(1), self.ends[j].eq(self.single[j])]
@@ -117,7 +162,7 @@ class Sequencer(wiring.Component):
     filled : Out, the same bits
         The stage is complete, for one cycle. With two sides only the last stage of a pass.
     consumed : Out, 1, only with two sides
-        All words of a side's first stage were issued, for one cycle.
+        All words of a side's last stage that reads what the pass begins with were issued, for one cycle.
     enable : Out, 1
         A word is issued.
     address : Out, `activation_address`
@@ -128,10 +173,14 @@ class Sequencer(wiring.Component):
         Of the biases, in the cycle of `enable`.
     first, last : Out, 1
         First, last word of a sum, in the cycle of `enable`.
+    residual : Out, 1, only where a stage has a residual
+        The word's weights are the identity, and not in the weight memory, in the cycle of `enable`.
     pool : Out, `PoolControl`
         Of the sum to which the word belongs, in the cycle of `enable`.
     relu : Out, 1
         Negative outputs of the stage become 0; stays the same while the stage runs.
+    limit : Out, Q8.16, only where a stage has one
+        Largest output of the stage, as `relu`.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
     final : Out, 1, only with two sides
@@ -150,6 +199,9 @@ class Sequencer(wiring.Component):
     def __init__(self, mapping: Mapping, drain: int) -> None:
         self.mapping, self.drain, self.paired = mapping, drain, mapping.sides == 2
         stages = len(mapping.stages)
+        # where a stage has a residual: addresses of the word of its window, and of what is added
+        self._adds = mapping.has_residuals
+        self._window, self._added = (Signal(activation_address(mapping), name=name) for name in ("window", "added"))
         super().__init__(
             {
                 "start": In(1),
@@ -165,8 +217,10 @@ class Sequencer(wiring.Component):
                 "last": Out(1),
                 "pool": Out(PoolControl(mapping)),
                 "relu": Out(1),
+                **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
+                **({"residual": Out(1)} if self._adds else {}),
                 **(
                     {
                         **dict.fromkeys(("first_stage", "last_stage"), In(range(stages))),
@@ -222,7 +276,7 @@ class Sequencer(wiring.Component):
             with m.State("RUN"):
                 m.d.comb += running.eq(1)
                 loops.step(m)
-                with m.If(loops.ends.all()):
+                with m.If(loops.over):
                     m.d.sync += pause.eq(self.drain)
                     m.next = "DRAIN"
             with m.State("DRAIN"):
@@ -276,7 +330,7 @@ class Sequencer(wiring.Component):
             with m.State("RUN"):
                 m.d.comb += running.eq(1)
                 loops.step(m)
-                with m.If(loops.ends.all()):
+                with m.If(loops.over):
                     m.d.comb += ended.eq(1)
                     m.next = "WAIT"
                     with m.If(self.both & ~side):
@@ -291,7 +345,7 @@ class Sequencer(wiring.Component):
             self.begin.eq(fsm.ongoing("BEGIN")),
             self.final.eq(final),
             self.issued.eq(over),
-            self.consumed.eq(ended & leading),
+            self.consumed.eq(ended & self._consuming(m, stage, leading)),
         ]
         m.d.comb += self.done.eq(delayed(m, over, 1 + self.drain, "over"))
         for own in range(2):
@@ -300,6 +354,21 @@ class Sequencer(wiring.Component):
                 for number in stages:
                     with m.Case(number):
                         m.d.comb += self.filled[2 * number + own].eq(filled)
+
+    def _consuming(self, m: Module, stage: Signal, leading: Value) -> Value:
+        """Whether the stage is the last one that reads what the pass begins with."""
+        numbered = list(enumerate(self.mapping.network_stages))
+        readers = {
+            n: max((at for at, own in numbered if n - 1 in (own.source, own.residual)), default=n) for n, _ in numbered
+        }
+        if all(first == last for first, last in readers.items()):
+            return leading
+        consuming = Signal()
+        with m.Switch(self.first_stage):
+            for first, last in readers.items():
+                with m.Case(first):
+                    m.d.comb += consuming.eq(stage == last)
+        return consuming
 
     def _begin(self, m: Module, loops: Loops, load: Callable[[], None]) -> None:
         """Add the states from the choice of a stage to its first word."""
@@ -316,24 +385,43 @@ class Sequencer(wiring.Component):
         """Set the addresses and the flags of a stage; a side's outputs have regions of their own."""
         own, columns = self.mapping.stages[number], self.mapping.columns
         idle = own.groups * columns - own.channels
-        base = Mux(self.buffer, own.base + self.mapping.sample_values, own.base) if number == 0 else own.base
+        stage = self.mapping.network_stages[number]
         into: Value | int = own.target
         if self.paired:
             apart = self.mapping.side_values
             into = Mux(side, own.target + apart, own.target)
-            if number > 0:
-                base = Mux(side, own.base + apart, own.base)
             m.d.sync += [self.side.eq(side), self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)]
+        if own.residual is not None and stage.residual is not None:
+            m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
+        if self.mapping.has_limits:
+            m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
         m.d.sync += [
             last_mask.eq(((1 << columns) - 1) >> idle),
             group.eq(own.weights),
             self.weight.eq(own.weights),
             self.bias.eq(own.biases),
-            self.address.eq(base),
+            (self._window if self._adds else self.address).eq(self._region(own.base, stage.source, side)),
             target.eq(into),
             self.output.eq(own.output),
             self.relu.eq(own.relu),
         ]
+
+    def _region(self, address: int, tensor: int, side: Value | int) -> Value | int:
+        """Address in the region of a tensor: a sample's is that of its buffer, outputs' that of their side."""
+        if tensor < 0:
+            return Mux(self.buffer, address + self.mapping.sample_values, address)
+        return Mux(side, address + self.mapping.side_values, address) if self.paired else address
+
+    def _issue_residual(self, m: Module, loops: Loops, chosen: Value) -> None:
+        """The residual's word, and its address, which follows with each sum."""
+        m.d.sync += self.residual.eq(loops.adding)
+        m.d.comb += self.address.eq(Mux(self.residual, self._added, self._window))
+        jump = Signal.like(self.address, name="residual_jump")
+        for j, own in enumerate(loops.residual_jumps, start=loops.INNER):
+            with m.If(chosen == j):
+                m.d.comb += jump.eq(own)
+        with m.If(self.enable & ~self.residual):
+            m.d.sync += self._added.eq(self._added + jump)
 
     def _issue(
         self,
@@ -351,25 +439,29 @@ class Sequencer(wiring.Component):
             with m.If(~loops.ends[j]):
                 m.d.comb += level.eq(j)
         chosen = delayed(m, level, 1, "level")
-        inner, pool = slice(loops.INNER), slice(loops.INNER, loops.POOL)
+        pool = slice(loops.INNER, loops.POOL)
         m.d.sync += [
             self.enable.eq(running),
-            self.first.eq(loops.begins[inner].all()),
-            self.last.eq(loops.ends[inner].all()),
+            self.first.eq(loops.first),
+            self.last.eq(loops.last),
             control["first"].eq(loops.begins[pool].all()),
             control["last"].eq(loops.ends[pool].all()),
             control["mask"].eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
         ]
         if self.paired:
             m.d.sync += self.tail.eq(loops.ends[0])
+        moves, address = self.enable, self.address
+        if loops.has_residual:
+            self._issue_residual(m, loops, chosen)
+            moves, address = self.enable & ~self.residual, self._window
         jump, move = Signal.like(self.address), Signal.like(self.address)
         for j in range(count):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(loops.jumps[j])
                 if j >= loops.POOL:
                     m.d.comb += move.eq(loops.moves[j - loops.POOL])
-        with m.If(self.enable):
-            m.d.sync += [self.address.eq(self.address + jump), control["target"].eq(control["target"] + move)]
+        with m.If(moves):
+            m.d.sync += [address.eq(address + jump), control["target"].eq(control["target"] + move)]
             with m.If((chosen < loops.INNER) | (chosen == outermost)):
                 m.d.sync += self.weight.eq(self.weight + 1)
             with m.Else():

@@ -6,7 +6,7 @@ from ...golden.nn.conv import ConvSpec
 from ..formal.checker import Checker
 from . import layer_rules
 
-SPEC = ConvSpec(channels=1, height=2, width=2, outputs=1, kernel=1, padding=0, pool=2, lanes=16, columns=2)
+SPEC = ConvSpec(channels=1, height=2, width=2, outputs=1, kernel=(1,), padding=(0,), pool=(2,), lanes=16, columns=2)
 CUT = layer_rules.CUT
 
 

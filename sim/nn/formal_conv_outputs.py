@@ -13,7 +13,7 @@ CUT = layer_rules.CUT
 def part() -> LayerBlock:
     """Make the block."""
     return LayerBlock(
-        ConvSpec(channels=1, height=1, width=1, outputs=1, kernel=1, padding=0, pool=1, lanes=16, columns=2)
+        ConvSpec(channels=1, height=1, width=1, outputs=1, kernel=(1,), padding=(0,), pool=(1,), lanes=16, columns=2)
     )
 
 

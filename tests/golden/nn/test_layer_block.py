@@ -15,8 +15,9 @@ from fabtune.sim.stimulus import random_activations
 
 SPECS = [
     ConvSpec(),
-    ConvSpec(kernel=2, padding=0, pool=1, relu=False, outputs=9, columns=2),
-    ConvSpec(channels=1, height=12, width=9, kernel=5, padding=2, pool=3),
+    ConvSpec(kernel=(2,), padding=(0,), pool=(1,), relu=False, outputs=9, columns=2),
+    ConvSpec(channels=1, height=12, width=9, kernel=(5,), padding=(2,), pool=(3,)),
+    ConvSpec(height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), pool=(3, 2), pool_stride=(1, 2)),
     FcSpec(),
     FcSpec(inputs=7, outputs=5, relu=False, lanes=16, columns=8),
 ]
@@ -29,10 +30,14 @@ def test_a_job_equals_pytorchs(spec):
     samples = random_activations(rng, (4, *spec.stage.input_shape))
     x, w, b = (torch.tensor(one, dtype=torch.float64) for one in (samples, own.weight, own.bias << Q8_16.fraction))
     convolution = isinstance(spec, ConvSpec)
-    sums = functional.conv2d(x, w, b, padding=spec.padding) if convolution else functional.linear(x, w, b)
+    if convolution:
+        top, bottom, left, right = spec.padding * (4 // len(spec.padding))
+        sums = functional.conv2d(functional.pad(x, (left, right, top, bottom)), w, b, stride=spec.stride)
+    else:
+        sums = functional.linear(x, w, b)
     exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
-    if convolution and spec.pool > 1:
-        exact = functional.max_pool2d(exact, spec.pool)
+    if convolution and spec.pool != (1,):
+        exact = functional.max_pool2d(exact, spec.pool, spec.pool_stride or spec.pool)
     if spec.relu:
         exact = exact.relu()
     found = spec.run(spec.load_words(own) | spec.sample_words(samples), 1 << 20)["o"]["activation"]
@@ -52,9 +57,12 @@ def test_a_sample_that_has_not_ended_gives_nothing():
     ("kind", "settings", "message"),
     [
         (ConvSpec, {"channels": 0}, "channels = 0"),
-        (ConvSpec, {"kernel": 17}, "kernel = 17"),
-        (ConvSpec, {"height": 2, "padding": 0}, "a kernel of 3 does not fit"),
-        (ConvSpec, {"pool": 11}, "windows of 11 x 11 do not fit"),
+        (ConvSpec, {"kernel": (17,)}, "kernel = 17 is not one number of 1 to 16, or 2 of them"),
+        (ConvSpec, {"padding": (1, 0)}, "padding = 1,0 is not one number of 0 to 15, or 4 of them"),
+        (ConvSpec, {"stride": ()}, "stride =  is not one number"),
+        (ConvSpec, {"height": 2, "padding": (0,)}, "a kernel of 3 does not fit"),
+        (ConvSpec, {"pool": (11,)}, "windows of 11 x 11 do not fit"),
+        (ConvSpec, {"pool_stride": (3,)}, "a stride of 3 x 3 is not 1 to the window's 2 x 2"),
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 16384, "outputs": 16384}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),

@@ -81,7 +81,7 @@ def test_a_run_begins_anywhere_and_stores_the_elements_of_its_mask(address, mask
 @pytest.mark.parametrize("mask", [0b111, 0b011, 0b110])
 def test_a_replicated_value_goes_to_the_same_column_of_several_rows(mask, simulate):
     dut = ActivationMemory(REPLICATED)
-    pitch = REPLICATED.layout(0).pitch
+    pitch = REPLICATED.layout(-1).pitch
     assert REPLICATED.row_replicas == 3
     address = 3 * pitch + 5
     wanted = {address + at - at * pitch: 77 if mask >> at & 1 else 0 for at in range(3)}

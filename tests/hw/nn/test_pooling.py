@@ -5,7 +5,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.models.layers import Convolution, MaxPool
+from fabtune.golden.models.layers import Convolution, MaxPool, Relu
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.pooling import Pooling
@@ -58,3 +58,23 @@ def test_largest_of_a_pool(size, relu, gap):
     assert [mask for _, _, mask, _ in found] == [1 + at for at in range(7)]
     ends = [(size * (at + 1) - 1) * (gap + 1) for at in range(7)]
     assert [cycle for cycle, *_ in found] == [end + Pooling.LATENCY for end in ends]
+
+
+def test_outputs_above_the_limit_become_it():
+    stages = stages_of("limited", (1, 12, 12), (Convolution(4, 3), Relu(1.5)))
+    pooling = Pooling(Mapping("limited", stages, columns=4))
+    limit = 3 << Q8_16.fraction - 1
+
+    async def bench(ctx):
+        ctx.set(pooling.relu, 1)
+        ctx.set(pooling.limit, limit)
+        ctx.set(pooling.valid, 1)
+        ctx.set(pooling.sums, [-1, limit - 1, limit, limit + 1])
+        ctx.set(pooling.control, {"first": 1, "last": 1})
+        await ctx.tick().repeat(Pooling.LATENCY)
+        assert list(ctx.get(pooling.o)) == [0, limit - 1, limit, limit]
+
+    simulator = Simulator(pooling)
+    simulator.add_clock(1e-9)
+    simulator.add_testbench(bench)
+    simulator.run()

@@ -40,7 +40,7 @@ def expected(one, sample, buffer):
         return {base + at: int(value) for at, value in enumerate(values.reshape(-1)) if value}
     padded = np.pad(values, ((0, 0), layer.padding[:2], layer.padding[2:]))
     channels, height, width = padded.shape
-    rows, pitch, column = one.layout(0)
+    rows, pitch, column, _ = one.layout(-1)
     content = {}
     for row, x, channel, replica in np.ndindex(rows, width, channels, one.row_replicas):
         if row + replica < height:
@@ -53,7 +53,7 @@ async def write_sample(ctx, dut, one, sample, buffer, stall, rng):
     """Give a sample's beats; the writes, applied to a dictionary, and the cycles until `done`."""
     image = samples_image(one, sample[None]).reshape(-1, 16)
     beats = [int.from_bytes(beat.tobytes(), "little") for beat in image]
-    pitch, content, valid = one.layout(0).pitch, {}, False
+    pitch, content, valid = one.layout(-1).pitch, {}, False
     ctx.set(dut.buffer, buffer)
     ctx.set(dut.start, 1)
     await ctx.tick()
@@ -98,7 +98,7 @@ def test_each_value_is_written_once_to_its_address(name, stall, simulate):
             content, cycles = await write_sample(ctx, dut, one, sample, buffer, stall, rng)
             assert {address: value for address, value in content.items() if value} == expected(one, sample, buffer)
             if not stall:
-                step = 1 if dut.convolution else min(one.columns, 16 if one.byte_inputs else 4)
+                step = 1 if dut.has_map else min(one.columns, 16 if one.byte_inputs else 4)
                 assert cycles == -(-sample.size // step) + one.sample_beats, "a write a cycle, and a cycle a beat"
             await ctx.tick()
 

@@ -1,0 +1,40 @@
+"""The forward engine on each kind of layer: outputs of every stage, at full speed and with stalls."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.fixed import Narrower, q8_16_of_bytes
+from fabtune.golden.models.text import network_from
+from fabtune.golden.nn.forward import run
+from fabtune.golden.nn.images import frozen_image, samples_image
+from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.products import product_of
+from fabtune.golden.nn.random_parameters import random_parameters
+
+from .inference import infer
+
+NETWORKS = {
+    "strides": "2x9x8 conv3k3x2p1s2x1 relu conv5k2p0,1,0,1s2 flatten fc3",
+    "replicated rows": "1x9x7 conv3k4x3p1,0,1,1s2 relu pool2x1 flatten fc3",
+    "residuals": "2x5x6 conv2k3p1 relu conv3k1@-1 conv3k3p0,2,1,1@1 add@3,2 relu pool2 conv3k2@-1 relu conv2k1@1 "
+    "add@9,-1 pool2x3 flatten@6 fc5 flatten@8 fc5 add@15,13 relu flatten@11 fc5 add@19,17 fc3",
+    "residuals of vectors": "9x1x1 flatten fc9 add@1,0 relu fc20 fc9 add@5,3 relu fc20 add@8,4 fc3",
+    "limits": "2x6x5 conv3k3 relu6 pool2 flatten fc6 relu fc5 relu1.25 fc4",
+    "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
+}
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_outputs_are_goldens(name: str, stall: float) -> None:
+    network = network_from(NETWORKS[name])
+    mapping = Mapping.of(network, lanes=16, columns=2)
+    rng = np.random.default_rng(7)
+    # large enough that sums are clipped
+    frozen = random_parameters(network, rng, gain=8)
+    samples = rng.integers(0, 256, (2, *network.input_shape))
+    outputs = run(network.stages, frozen, q8_16_of_bytes(samples), product_of("int64"), Narrower())
+    for stage, expected in enumerate(outputs):
+        flat = expected.reshape(-1).tolist()
+        image = frozen_image(mapping, frozen)
+        assert infer(mapping, image, samples_image(mapping, samples), len(flat), stage, stall)[0] == flat

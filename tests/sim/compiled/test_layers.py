@@ -1,0 +1,45 @@
+"""A whole job of each trainer on a network with every kind of layer: results and counters are golden's."""
+
+from functools import cache
+
+import pytest
+
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.zo.split import WHOLE, Split
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
+
+NETWORK = (
+    "1x9x8 conv5k4x3p1,0,1,1s2 relu conv8k3p1 relu conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 add@5,4 relu pool2s1 "
+    "conv18k1 relu flatten fc3"
+)
+# with the larger one sums are clipped, some of them in two windows of a pool
+GAINS = [1, 9]
+
+
+@cache
+def _device(spec: InstantftSpec | ZotrainSpec) -> SimulatedDevice:
+    return SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+
+
+@pytest.mark.parametrize("gain", GAINS)
+def test_adapters_are_tuned(gain: float) -> None:
+    spec = InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=16)
+    job, device = ShortTuning(spec, 3, TuningVariation(gain=gain)), _device(spec)
+    driver = job.driver(device)
+    job.load(driver)
+    assert job.differences(driver, device) == []
+    assert (job.counts["saturations"] > 0) == (gain > 1)
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("split", [WHOLE, Split(1, 1, 3), Split(4, 2, 2)])
+def test_all_weights_are_tuned(gain: float, split: Split) -> None:
+    spec = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=512)
+    job, device = ShortTraining(spec, 4, TrainingVariation(gain=gain, split=split)), _device(spec)
+    driver = job.driver(device)
+    job.load(driver)
+    assert job.differences(driver, device) == []
+    assert (job.counts["saturations"] > 0) == (gain > 1)
