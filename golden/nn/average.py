@@ -9,6 +9,9 @@ import numpy as np
 from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers
 
+NUMERATOR_PART, MULTIPLIER_PART = 26, 17
+"""Bits of the operands of one DSP slice where they are unsigned."""
+
 
 def average(sums: Integers, count: int) -> Integers:
     """Divide sums of `count` integers by their number, to the nearest integer, ties to even.
@@ -68,6 +71,22 @@ class Reciprocal:
         object.__setattr__(self, "numerator_bits", largest.bit_length())
         object.__setattr__(self, "shift", shift)
         object.__setattr__(self, "multiplier", -(-(1 << shift) // self.count))
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Parts of numerator and multiplier that one DSP slice multiplies, 26 and 17 bits; none where one only shifts.
+
+        Numerator and multiplier are unsigned, and the slice's operands, of 27 and 18 bits, signed.
+        """
+        if self.multiplier == 1:
+            return (0, 0)
+        return -(-self.numerator_bits // NUMERATOR_PART), -(-self.multiplier.bit_length() // MULTIPLIER_PART)
+
+    @property
+    def latency(self) -> int:
+        """Cycles of a division in hardware: operands, products, levels of their sum, quotient."""
+        count = self.parts[0] * self.parts[1]
+        return 3 + (count - 1).bit_length() if count else 1
 
     @property
     def offset(self) -> int:

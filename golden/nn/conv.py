@@ -1,14 +1,14 @@
-"""`conv`: a convolution of the frozen network on its own, with the max-pool and ReLU behind it."""
+"""`conv`: a convolution of the frozen network on its own, with the ReLU and pool behind it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ..errors import UserError
-from ..models.layers import Convolution, Layer, MaxPool, Relu
+from ..models.layers import AveragePool, Convolution, Layer, MaxPool, Relu
 from ..models.stages import Stage
 from .layer_block import LayerBlockSpec, expand
 
@@ -30,11 +30,14 @@ class ConvSpec(LayerBlockSpec):
     padding : tuple of int
         Zeros above, below, left and right, or one number for all sides.
     pool : tuple of int
-        Height and width of the max-pool's windows, or one number for both; 1 for none.
+        Height and width of the pool's windows, or one number for both; 1 for none.
+    pool_kind : "max" or "average"
     pool_stride : tuple of int
         Rows and columns from one of them to the next, or one number for both; empty for those of `pool`.
     relu : bool
         Negative outputs become 0.
+    limit : int
+        Largest output, 6 for ReLU6; 0 for none.
     lanes : int
         Inputs that are multiplied at once, a power of two.
     columns : int
@@ -42,7 +45,7 @@ class ConvSpec(LayerBlockSpec):
     """
 
     name: ClassVar[str] = "conv"
-    summary: ClassVar[str] = "convolution with max-pool and ReLU: Q8.16 x Q4.12, exact sums, one rounding"
+    summary: ClassVar[str] = "convolution with ReLU and pool: Q8.16 x Q4.12, exact sums, one rounding"
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "lenet5-1": {"channels": 1, "height": 28, "width": 28, "kernel": (5,), "padding": (2,)},
         "lenet5-2": {"channels": 6, "height": 14, "width": 14, "outputs": 16, "kernel": (5,), "padding": (0,)},
@@ -56,8 +59,10 @@ class ConvSpec(LayerBlockSpec):
     stride: tuple[int, ...] = (1,)
     padding: tuple[int, ...] = (1,)
     pool: tuple[int, ...] = (2,)
+    pool_kind: Literal["max", "average"] = "max"
     pool_stride: tuple[int, ...] = ()
     relu: bool = True
+    limit: int = 0
 
     def __post_init__(self) -> None:
         for name in ("channels", "height", "width", "outputs"):
@@ -68,6 +73,10 @@ class ConvSpec(LayerBlockSpec):
         expand("padding", self.padding, 4, 0, 15)
         if self.pool_stride:
             expand("pool_stride", self.pool_stride, 2, 1, 16)
+            if self.pool_kind == "average":
+                raise UserError("pool_stride is that of a max-pool: windows of an average do not overlap")
+        if not 0 <= self.limit <= 127 or (self.limit and not self.relu):
+            raise UserError(f"limit = {self.limit} is not in 0 to 127, or without a ReLU")
         super().__post_init__()
 
     @cached_property
@@ -77,9 +86,11 @@ class ConvSpec(LayerBlockSpec):
         top, bottom, left, right = expand("padding", self.padding, 4, 0, 15)
         layer = Convolution(self.outputs, (kernel[0], kernel[1]), (top, bottom, left, right), (stride[0], stride[1]))
         behind: list[Layer] = []
-        if prod(pool) > 1:
+        if self.relu:
+            behind.append(Relu(self.limit or None))
+        if prod(pool) > 1 and self.pool_kind == "average":
+            behind.append(AveragePool((pool[0], pool[1])))
+        elif prod(pool) > 1:
             step = expand("pool_stride", self.pool_stride or pool, 2, 1, 16)
             behind.append(MaxPool((pool[0], pool[1]), (step[0], step[1])))
-        if self.relu:
-            behind.append(Relu())
         return self._stage((self.channels, self.height, self.width), layer, *behind)

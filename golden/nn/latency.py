@@ -38,6 +38,8 @@ OFFSET = 1
 """Sum of a parameter and its offset, where the forward engine has offsets."""
 POOLING = 2
 """Largest of a pool, ReLU."""
+AVERAGING = 3
+"""Sum of a pool, registers of the sums and of the averages of all columns: where a network has an average pool."""
 OUTPUT_WRITE = 1
 """Write of the output memory."""
 OUTPUT_READ = 1
@@ -79,24 +81,26 @@ def within_latency() -> int:
     return OPERANDS + PRODUCT + ACCUMULATOR
 
 
-def output_latency(across: int) -> int:
+def output_latency(across: int, pooling: int) -> int:
     """Cycles from a sum's last word, as the sequencer counts it, to the first read of the output that finds it.
 
     Parameters
     ----------
     across : int
         Latency of the array: `across_latency`.
+    pooling : int
+        Cycles from sums to outputs, `Mapping.pooling_latency`.
     """
-    return ISSUE + ACTIVATION_READ + across + POOLING + OUTPUT_WRITE
+    return ISSUE + ACTIVATION_READ + across + pooling + OUTPUT_WRITE
 
 
-def drain_cycles(across: int) -> int:
+def drain_cycles(across: int, pooling: int) -> int:
     """Cycles that the sequencer counts down behind a stage's last word.
 
     It is the smallest number at which nothing reads an output too early: neither the reader of the output memory, which
-    may begin `READABLE` cycles after `filled`, nor the next stage.
+    may begin `READABLE` cycles after `filled`, nor the next stage. Parameters: see `output_latency`.
     """
-    outputs = output_latency(across) - (DRAIN + FILLED + READABLE)
-    written = ISSUE + ACTIVATION_READ + across + POOLING + ACTIVATION_WRITE
+    outputs = output_latency(across, pooling) - (DRAIN + FILLED + READABLE)
+    written = ISSUE + ACTIVATION_READ + across + pooling + ACTIVATION_WRITE
     activations = written - (DRAIN + STAGE_STATES + 1 + ISSUE + BANK_ADDRESS)
     return max(outputs, activations)

@@ -152,7 +152,7 @@ class LayerBlockSpec(Spec):
     def _word_to_outputs(self) -> int:
         """Cycles from the stage's first word to the first read of its outputs."""
         across = latency.across_latency(self.lanes)
-        return self.mapping.stages[0].cycles - 1 + latency.output_latency(across)
+        return self.mapping.stages[0].cycles - 1 + latency.output_latency(across, self.mapping.pooling_latency)
 
     def cycles(self, count: int) -> int | None:
         """Cycles of `count` samples at full speed, from the first activation to the last output.

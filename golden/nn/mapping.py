@@ -19,7 +19,9 @@ from ..fixed import Q8_16
 from ..models.layers import AveragePool, Convolution, Depthwise
 from ..models.network import Network
 from ..models.stages import Stage
+from . import latency
 from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
+from .average import Reciprocal
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class StageMapping:
     relu : bool
     limit : int or None
         Largest output in Q8.16, of a ReLU that has one.
+    average : int
+        Values of a window whose average is an output; 0 for their largest one.
     target : int
         Address of the first output in the activation memory.
     targets : tuple of int
@@ -81,6 +85,7 @@ class StageMapping:
     biases: int
     relu: bool
     limit: int | None
+    average: int
     target: int
     targets: tuple[int, int, int]
     output: int
@@ -205,6 +210,25 @@ class Mapping:
         """Whether a stage has a largest output."""
         return any(_limit(stage) is not None for stage in self.network_stages)
 
+    @cached_property
+    def averages(self) -> tuple[Reciprocal, ...]:
+        """Divisions of the average pools, one for each number of values of a window."""
+        return tuple(map(Reciprocal, sorted({_averaged(stage) for stage in self.network_stages} - {0})))
+
+    @cached_property
+    def average_turns(self) -> int:
+        """Columns whose sums take turns at one division: as many as there are cycles from a pool's end to the next."""
+        cycles = [stage.average * stage.sum_words for stage in self.stages if stage.average]
+        return min(self.columns, 1 << min(cycles).bit_length() - 1)
+
+    @property
+    def pooling_latency(self) -> int:
+        """Cycles from a pool's last sums to its outputs; with an average pool all stages' wait for a division."""
+        if not self.averages:
+            return latency.POOLING
+        division = max(own.latency for own in self.averages)
+        return latency.POOLING + latency.AVERAGING + self.average_turns + division
+
     @property
     def has_residuals(self) -> bool:
         """Whether a stage adds earlier outputs."""
@@ -282,6 +306,7 @@ class Mapping:
                 biases,
                 stage.activation is not None,
                 _limit(stage),
+                _averaged(stage),
                 target,
                 targets,
                 output,
@@ -363,13 +388,15 @@ def _limit(stage: Stage) -> int | None:
     return None if limit is None else int(Q8_16.from_float(limit))
 
 
+def _averaged(stage: Stage) -> int:
+    return prod(stage.pool.size) if isinstance(stage.pool, AveragePool) else 0
+
+
 def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
     """What a stage has that the array does not map, or an empty text."""
-    layer, pool, added = stage.layer, stage.pool, stage.residual
+    layer, added = stage.layer, stage.residual
     if isinstance(layer, Depthwise):
         return "one filter a channel"
-    if isinstance(pool, AveragePool):
-        return "an average pool"
     if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
         shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
         if prod(shape[1:]) > 1:

@@ -127,7 +127,9 @@ class ForwardEngine(wiring.Component):
         m.submodules.array = array
         m.submodules.activations = activations = ActivationMemory(mapping)
         offset = self.has_offsets
-        m.submodules.sequencer = sequencer = Sequencer(mapping, latency.drain_cycles(array.latency))
+        m.submodules.sequencer = sequencer = Sequencer(
+            mapping, latency.drain_cycles(array.latency, mapping.pooling_latency)
+        )
         m.submodules.buffers = buffers = SampleBuffers(mapping, restores=offset)
         if offset:
             m.d.comb += [
@@ -271,22 +273,27 @@ class ForwardEngine(wiring.Component):
         return weights, biases.read_port()
 
     @property
-    def _output_latency(self) -> int:
+    def _sum_latency(self) -> int:
         """Cycles from a word to the sum that it completes."""
         return ActivationMemory.LATENCY + self.array.latency
+
+    @property
+    def _output_latency(self) -> int:
+        """Cycles from a word to what is two registers ahead of the outputs that it completes."""
+        return self._sum_latency + self.mapping.pooling_latency - latency.POOLING
 
     def _results(self, m: Module, sequencer: Sequencer, running: Signal) -> tuple[Pooling, Value]:
         """Sums become outputs, which go into the output memory; also the beginning of a stage's sums."""
         mapping, port = self.mapping, self.array.port
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = outputs = OutputMemory(mapping, self.kept)
-        late = self._output_latency
+        late = self._sum_latency
 
-        def behind(value: Value, name: str) -> Value:
+        def behind(value: Value, name: str, cycles: int = late) -> Value:
             # with two sides a stage begins before the outputs of the one before are there
-            return delayed(m, value, late, name) if self.has_offsets else value
+            return delayed(m, value, cycles, name) if self.has_offsets else value
 
-        begin = behind(sequencer.begin, "output_begin")
+        begin = behind(sequencer.begin, "output_begin", self._output_latency)
 
         # field by field: a single stage's target and mask are not used, and their registers go
         m.d.comb += [
@@ -298,7 +305,7 @@ class ForwardEngine(wiring.Component):
             pooling.valid.eq(port.valid if self.has_offsets else port.valid & running),
             pooling.sums.eq(port.y),
             outputs.begin.eq(begin),
-            outputs.first.eq(behind(sequencer.output, "output_first")),
+            outputs.first.eq(behind(sequencer.output, "output_first", self._output_latency)),
             outputs.write.eq(pooling.write),
             outputs.values.eq(pooling.o),
             outputs.enable.eq(self.outputs.enable),
@@ -308,8 +315,10 @@ class ForwardEngine(wiring.Component):
         ]
         if mapping.has_limits:
             m.d.comb += pooling.limit.eq(behind(sequencer.limit, "limit"))
+        if mapping.averages:
+            m.d.comb += pooling.divisor.eq(behind(sequencer.divisor, "divisor"))
         if self.has_offsets:
-            side = behind(sequencer.side, "output_side")
+            side = behind(sequencer.side, "output_side", self._output_latency)
             m.d.comb += [outputs.into.eq(side), outputs.side.eq(self.outputs.side)]
         if self.has_port:
             m.d.comb += [

@@ -1,4 +1,4 @@
-"""Max-pool and ReLU: from a stage's sums, as they come, to its outputs."""
+"""Max-pool, average pool and ReLU: from a stage's sums, as they come, to its outputs."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -6,11 +6,16 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.nn import latency
 from ...golden.nn.mapping import Mapping
+from ..primitives.pipeline import delayed
+from ..primitives.reciprocal import ReciprocalDivider
 from .interfaces import ACTIVATION, PoolControl, activation_address
 
 
 class Pooling(wiring.Component):
     """Keep the largest sum of each pool, then apply ReLU. Without handshake; a pool may be a single sum.
+
+    For an average, ReLU comes first, then the exact sum, then a division; other outputs wait as long. There are as
+    many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`.
 
     Parameters
     ----------
@@ -28,8 +33,10 @@ class Pooling(wiring.Component):
         Negative outputs become 0; stays the same while a stage's sums come.
     limit : In, Q8.16, only where a stage has one
         Larger outputs become `limit`, as `relu`.
+    divisor : In, range(divisions + 1), only where a stage has an average pool
+        Division of the stage, counted from 1, 0 for a max-pool; as `relu`.
     write : Out, 1
-        `o` has outputs: `LATENCY` cycles after the pool's last sums.
+        `o` has outputs: `Mapping.pooling_latency` cycles after the pool's last sums.
     mask : Out, a bit for each column
         Columns that have an output; 0 without `write`.
     address : Out, `activation_address`
@@ -38,10 +45,8 @@ class Pooling(wiring.Component):
         Outputs, a channel a column.
     """
 
-    LATENCY = latency.POOLING
-
     def __init__(self, mapping: Mapping) -> None:
-        self.has_limits = mapping.has_limits
+        self.mapping, self.has_limits = mapping, mapping.has_limits
         address, values = activation_address(mapping), data.ArrayLayout(ACTIVATION, mapping.columns)
         super().__init__(
             {
@@ -50,6 +55,7 @@ class Pooling(wiring.Component):
                 "control": In(PoolControl(mapping)),
                 "relu": In(1),
                 **({"limit": In(ACTIVATION)} if self.has_limits else {}),
+                **({"divisor": In(range(len(mapping.averages) + 1))} if mapping.averages else {}),
                 "write": Out(1),
                 "mask": Out(mapping.columns),
                 "address": Out(address),
@@ -67,15 +73,80 @@ class Pooling(wiring.Component):
             mask.eq(self.control.mask),
             relu.eq(self.relu),
         ]
+        restarts = self.control.first | self.divisor.any() if self.mapping.averages else self.control.first
         for largest, value in zip(best, self.sums, strict=True):
-            with m.If(self.valid & (self.control.first | (value > largest))):
+            with m.If(self.valid & (restarts | (value > largest))):
                 m.d.sync += largest.eq(value)
-        m.d.sync += [self.mask.eq(Mux(pooled, mask, 0)), self.write.eq(pooled), self.address.eq(target)]
         kept: list[Value] = list(best)
         if self.has_limits:
             limit = Signal(ACTIVATION)
             m.d.sync += limit.eq(self.limit)
             kept = [Mux(value > limit, limit, value) for value in best]
-        zipped = zip(self.o, best, kept, strict=True)
-        m.d.sync += [into.eq(Mux(relu & value[-1], 0, upper)) for into, value, upper in zipped]
+        rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
+        mask = Mux(pooled, mask, 0)
+        if self.mapping.averages:
+            self._average(m, rectified, pooled, target, mask)
+        else:
+            m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), self.address.eq(target)]
+            m.d.sync += [into.eq(value) for into, value in zip(self.o, rectified, strict=True)]
         return m
+
+    def _average(self, m: Module, rectified: list[Value], pooled: Signal, target: Signal, mask: Value) -> None:
+        """Sums of pools and their divisions; other outputs wait in a delay line."""
+        reciprocals, turns = self.mapping.averages, self.mapping.average_turns
+        division = max(own.latency for own in reciprocals)
+        waits = latency.AVERAGING + turns + division
+        values = [Signal(ACTIVATION, name=f"value{column}") for column in range(len(rectified))]
+        m.d.sync += [into.eq(value) for into, value in zip(values, rectified, strict=True)]
+        # what belongs to the values
+        valid, first = (delayed(m, *pair) for pair in ((self.valid, 2, "valid"), (self.control.first, 2, "first")))
+        divisor = delayed(m, self.divisor, 2, "divisor")
+        last = delayed(m, pooled, 1, "last") & divisor.any()
+        offset, bits = Signal(range(reciprocals[-1].offset + 1)), reciprocals[-1].numerator_bits
+        with m.Switch(divisor):
+            for number, own in enumerate(reciprocals, start=1):
+                with m.Case(number):
+                    m.d.comb += offset.eq(own.offset)
+        totals = [Signal(bits, name=f"total{column}") for column in range(len(values))]
+        with m.If(valid):
+            m.d.sync += [
+                total.eq(Mux(first, offset, total) + value) for total, value in zip(totals, values, strict=True)
+            ]
+        # a pool's sums are held until each had its turn; the next stage may begin meanwhile
+        complete, chosen = delayed(m, last, 1, "complete"), Signal.like(self.divisor)
+        of_total = delayed(m, divisor, 1, "total_divisor")
+        with m.If(complete):
+            m.d.sync += chosen.eq(of_total)
+        quotients: list[Value] = []
+        for unit in range(0, len(values), turns):
+            held = [Signal(bits, name=f"held{unit + at}") for at in range(turns)]
+            found = [Signal(ACTIVATION, name=f"found{unit + at}") for at in range(turns)]
+            m.d.sync += found[-1].eq(self._divide(m, held[0], delayed(m, chosen, division, f"chosen{unit}"), unit))
+            for at in range(turns):
+                m.d.sync += held[at].eq(Mux(complete, totals[unit + at], held[min(at + 1, turns - 1)]))
+                if at + 1 < turns:
+                    m.d.sync += found[at].eq(found[at + 1])
+            quotients += found
+        averaged = delayed(m, divisor.any(), waits - 1, "averaged")
+        for into, value, quotient in zip(self.o, values, quotients, strict=True):
+            m.d.sync += into.eq(Mux(averaged, quotient, delayed(m, value, waits - 1, "waiting")))
+        m.d.sync += [
+            self.mask.eq(delayed(m, mask, waits, "mask")),
+            self.write.eq(delayed(m, pooled, waits, "write")),
+            self.address.eq(delayed(m, target, waits, "address")),
+        ]
+
+    def _divide(self, m: Module, numerator: Signal, chosen: Value, unit: int) -> Value:
+        """The chosen quotient of a numerator; all take as long as the slowest."""
+        reciprocals, quotient = self.mapping.averages, Signal(ACTIVATION, name=f"quotient{unit}")
+        slowest = max(own.latency for own in reciprocals)
+        found = []
+        for own in reciprocals:
+            m.submodules[f"divider{unit}_{own.count}"] = divider = ReciprocalDivider(own)
+            m.d.comb += divider.numerator.eq(numerator)
+            found.append(delayed(m, divider.quotient, slowest - own.latency, f"quotient{unit}_{own.count}"))
+        with m.Switch(chosen):
+            for number, value in enumerate(found, start=1):
+                with m.Case(number):
+                    m.d.comb += quotient.eq(value)
+        return quotient

@@ -181,6 +181,8 @@ class Sequencer(wiring.Component):
         Negative outputs of the stage become 0; stays the same while the stage runs.
     limit : Out, Q8.16, only where a stage has one
         Largest output of the stage, as `relu`.
+    divisor : Out, range(divisions + 1), only where a stage has an average pool
+        Number of the stage's division among `Mapping.averages`, counted from 1, as `relu`; 0 for none.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
     final : Out, 1, only with two sides
@@ -218,6 +220,7 @@ class Sequencer(wiring.Component):
                 "pool": Out(PoolControl(mapping)),
                 "relu": Out(1),
                 **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
+                **({"divisor": Out(range(len(mapping.averages) + 1))} if mapping.averages else {}),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
                 **({"residual": Out(1)} if self._adds else {}),
@@ -395,6 +398,9 @@ class Sequencer(wiring.Component):
             m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
         if self.mapping.has_limits:
             m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
+        if self.mapping.averages:
+            counts = [0, *(one.count for one in self.mapping.averages)]
+            m.d.sync += self.divisor.eq(counts.index(own.average))
         m.d.sync += [
             last_mask.eq(((1 << columns) - 1) >> idle),
             group.eq(own.weights),

@@ -18,6 +18,7 @@ SPECS = [
     ConvSpec(kernel=(2,), padding=(0,), pool=(1,), relu=False, outputs=9, columns=2),
     ConvSpec(channels=1, height=12, width=9, kernel=(5,), padding=(2,), pool=(3,)),
     ConvSpec(height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), pool=(3, 2), pool_stride=(1, 2)),
+    ConvSpec(pool=(3, 2), pool_kind="average", limit=6),
     FcSpec(),
     FcSpec(inputs=7, outputs=5, relu=False, lanes=16, columns=8),
 ]
@@ -36,10 +37,14 @@ def test_a_job_equals_pytorchs(spec):
     else:
         sums = functional.linear(x, w, b)
     exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
-    if convolution and spec.pool != (1,):
-        exact = functional.max_pool2d(exact, spec.pool, spec.pool_stride or spec.pool)
     if spec.relu:
-        exact = exact.relu()
+        limit = spec.limit << Q8_16.fraction if convolution and spec.limit else Q8_16.maximum
+        exact = exact.clip(0, limit)
+    if convolution and spec.pool_kind == "average":
+        # ties to even
+        exact = functional.avg_pool2d(exact, spec.pool).round()
+    elif convolution and spec.pool != (1,):
+        exact = functional.max_pool2d(exact, spec.pool, spec.pool_stride or spec.pool)
     found = spec.run(spec.load_words(own) | spec.sample_words(samples), 1 << 20)["o"]["activation"]
     assert np.array_equal(found[:, 0], exact.numpy().astype(np.int64).reshape(-1))
     assert len(found) == 4 * spec.sample_outputs
@@ -62,6 +67,8 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (ConvSpec, {"stride": ()}, "stride =  is not one number"),
         (ConvSpec, {"height": 2, "padding": (0,)}, "a kernel of 3 does not fit"),
         (ConvSpec, {"pool": (11,)}, "windows of 11 x 11 do not fit"),
+        (ConvSpec, {"pool_stride": (1,), "pool_kind": "average"}, "windows of an average do not overlap"),
+        (ConvSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
         (ConvSpec, {"pool_stride": (3,)}, "a stride of 3 x 3 is not 1 to the window's 2 x 2"),
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 16384, "outputs": 16384}, "they are kept on the chip"),

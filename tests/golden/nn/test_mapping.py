@@ -14,6 +14,7 @@ from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.stages import Stage, stages_of
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.activation_layout import sample_is_map
+from fabtune.golden.nn.average import average
 from fabtune.golden.nn.forward import PRODUCT_FRACTION, StageIntegers, run
 from fabtune.golden.nn.images import frozen_image
 from fabtune.golden.nn.mapping import Mapping
@@ -43,6 +44,8 @@ GRAPHS = {
     "conv2k2@3 flatten@4 fc6 add@10,7 flatten@8 fc6 add@13,11 fc2",
     "a vector with two readers": "21 fc9 relu fc8 relu fc9@3 add@4,1 relu fc21 add@7,-1 fc3",
     "limits": "2x6x5 conv5k3 relu0.5 pool2 flatten fc6 relu fc5 relu1.25 fc4",
+    "average pools": "2x7x8 conv5k3 relu avg2 conv6k1 avg2x3 flatten fc3",
+    "a global average": "3x6x6 conv5k3p1s2 relu6 avg3 conv4k1 flatten fc3",
     "a kernel as large as the map": "2x4x5 conv6k4x5 relu conv5k1 flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
@@ -83,7 +86,7 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
         counts = [loop.count for loop in stage.loops]
         strides = [loop.stride for loop in stage.loops]
         for group, y, x in itertools.product(*(range(count) for count in counts[:3:-1])):
-            best = np.full(mapping.columns, Q8_16.minimum)
+            pool = []
             for dy, dx in itertools.product(range(counts[3]), range(counts[2])):
                 total = biases[stage.biases + group, : mapping.columns] << Q8_16.fraction
                 if stage.residual:
@@ -93,9 +96,14 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
                     at = np.dot((at_run, row, dx, dy, x, y), strides[:6]) + stage.base
                     word = weights[stage.weights + group * stage.words + row * counts[0] + at_run]
                     total = total + memory[at : at + mapping.lanes] @ word
-                best = np.maximum(best, narrow(total, PRODUCT_FRACTION, Q8_16))
+                pool.append(narrow(total, PRODUCT_FRACTION, Q8_16))
             if stage.relu:
-                best = np.clip(best, 0, Q8_16.maximum if stage.limit is None else stage.limit)
+                pool = [one.clip(0, Q8_16.maximum if stage.limit is None else stage.limit) for one in pool]
+            if stage.average:
+                assert stage.average == len(pool)
+                best = average(np.sum(pool, axis=0), stage.average)
+            else:
+                best = np.max(pool, axis=0)
             kept = min(mapping.columns, stage.channels - group * mapping.columns)
             at = stage.target + x * stage.targets[0] + y * stage.targets[1] + group * stage.targets[2]
             memory[at : at + kept] = best[:kept]
@@ -139,7 +147,6 @@ def test_batch_norm_is_refused() -> None:
     ("text", "message"),
     [
         ("1x8x8 dw3 flatten fc2", "stage 0 (Depthwise) has one filter a channel"),
-        ("1x8x8 conv2k3 avg2 flatten fc2", "has an average pool"),
         (
             "1x4x4 conv2k3p1 flatten fc32 add@2,1 fc2",
             "stage 1 (Linear) has flattened maps (2, 4, 4) as its residual",

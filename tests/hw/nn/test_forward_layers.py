@@ -20,15 +20,21 @@ NETWORKS = {
     "add@9,-1 pool2x3 flatten@6 fc5 flatten@8 fc5 add@15,13 relu flatten@11 fc5 add@19,17 fc3",
     "residuals of vectors": "9x1x1 flatten fc9 add@1,0 relu fc20 fc9 add@5,3 relu fc20 add@8,4 fc3",
     "limits": "2x6x5 conv3k3 relu6 pool2 flatten fc6 relu fc5 relu1.25 fc4",
+    "averages": "1x8x9 conv3k3 relu avg2x1 conv3k1 avg3x7 conv5k1 relu flatten fc3",
+    "a global average, behind it a vector": "2x5x5 conv6k3 relu avg3 flatten fc3",
+    "an average of few sums": "1x4x4 conv3k1 avg1x2 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
 }
+
+
+COLUMNS = {"averages": 4, "an average of few sums": 8}
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_outputs_are_goldens(name: str, stall: float) -> None:
     network = network_from(NETWORKS[name])
-    mapping = Mapping.of(network, lanes=16, columns=2)
+    mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2))
     rng = np.random.default_rng(7)
     # large enough that sums are clipped
     frozen = random_parameters(network, rng, gain=8)

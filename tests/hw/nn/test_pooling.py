@@ -7,9 +7,11 @@ from amaranth.sim import Simulator
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.layers import Convolution, MaxPool, Relu
 from fabtune.golden.models.stages import stages_of
+from fabtune.golden.nn import latency
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.hw.nn.pooling import Pooling
 
+LATENCY = latency.POOLING
 MAPPING = Mapping("pooled", stages_of("pooled", (1, 12, 12), (Convolution(4, 3), MaxPool(2))), columns=4)
 
 
@@ -21,7 +23,7 @@ def pool(sums, size, relu, gap=0):
     async def bench(ctx):
         ctx.set(pooling.relu, relu)
         cycle, at, wait = 0, 0, 0
-        while cycle < len(sums) * (gap + 1) + Pooling.LATENCY + 1:
+        while cycle < len(sums) * (gap + 1) + LATENCY + 1:
             ctx.set(pooling.valid, wait == 0 and at < len(sums))
             if wait == 0 and at < len(sums):
                 ctx.set(pooling.sums, sums[at].tolist())
@@ -57,7 +59,7 @@ def test_largest_of_a_pool(size, relu, gap):
     assert [target for _, target, _, _ in found] == [8 * at for at in range(7)]
     assert [mask for _, _, mask, _ in found] == [1 + at for at in range(7)]
     ends = [(size * (at + 1) - 1) * (gap + 1) for at in range(7)]
-    assert [cycle for cycle, *_ in found] == [end + Pooling.LATENCY for end in ends]
+    assert [cycle for cycle, *_ in found] == [end + LATENCY for end in ends]
 
 
 def test_outputs_above_the_limit_become_it():
@@ -71,7 +73,7 @@ def test_outputs_above_the_limit_become_it():
         ctx.set(pooling.valid, 1)
         ctx.set(pooling.sums, [-1, limit - 1, limit, limit + 1])
         ctx.set(pooling.control, {"first": 1, "last": 1})
-        await ctx.tick().repeat(Pooling.LATENCY)
+        await ctx.tick().repeat(LATENCY)
         assert list(ctx.get(pooling.o)) == [0, limit - 1, limit, limit]
 
     simulator = Simulator(pooling)

@@ -13,7 +13,7 @@ from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVa
 
 NETWORK = (
     "1x9x8 conv5k4x3p1,0,1,1s2 relu conv8k3p1 relu conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 add@5,4 relu pool2s1 "
-    "conv18k1 relu flatten fc3"
+    "conv18k1 relu1.5 avg1x3 flatten fc3"
 )
 # with the larger one sums are clipped, some of them in two windows of a pool
 GAINS = [1, 9]

@@ -1,0 +1,71 @@
+"""Division by a constant: one multiplication by a reciprocal, rounded half to even. The RTL of `golden.nn.average`."""
+
+import itertools
+
+from amaranth.hdl import Const, Module, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.nn.average import MULTIPLIER_PART, NUMERATOR_PART, Reciprocal
+from .adder_tree import adder_tree
+from .pipeline import delayed
+
+
+class ReciprocalDivider(wiring.Component):
+    """Divide a number a cycle, without handshake. A product is that of parts, each in a DSP slice with its registers.
+
+    Parameters
+    ----------
+    reciprocal : Reciprocal
+        The constant.
+
+    Attributes
+    ----------
+    numerator : In(numerator_bits)
+        Sum of `Reciprocal.count` values, plus `Reciprocal.offset`. Sampled in every cycle.
+    quotient : Out(signed)
+        Their average, in their format, `Reciprocal.latency` cycles later.
+    """
+
+    def __init__(self, reciprocal: Reciprocal) -> None:
+        self.reciprocal = reciprocal
+        super().__init__(
+            {
+                "numerator": In(reciprocal.numerator_bits),
+                "quotient": Out(signed(reciprocal.activation.width)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        own = self.reciprocal
+        product = self._product(m)
+        low, high = product[: own.shift], product[own.shift : own.shift + own.activation.width]
+        # the quotient is ahead by half of its range, which is its highest bit
+        tie = low < own.multiplier if own.count % 2 == 0 else Const(0, 1)
+        quotient = [high[0] & ~tie, *high[1:-1], ~high[-1]]
+        m.d.sync += [into.eq(bit) for into, bit in zip(self.quotient, quotient, strict=True)]
+        return m
+
+    def _product(self, m: Module) -> Value:
+        """The product, unsigned; registers but for one that only shifts."""
+        own = self.reciprocal
+        across, down = own.parts
+        if not across:
+            return self.numerator
+        numerator = Signal.like(self.numerator)
+        m.d.sync += numerator.eq(self.numerator)
+        width = own.numerator_bits + own.multiplier.bit_length() + 1
+        products: list[Value] = []
+        for i, j in itertools.product(range(across), range(down)):
+            part = numerator[i * NUMERATOR_PART : (i + 1) * NUMERATOR_PART]
+            factor = own.multiplier >> j * MULTIPLIER_PART & (1 << MULTIPLIER_PART) - 1
+            product = Signal(NUMERATOR_PART + MULTIPLIER_PART, name=f"product{i}_{j}")
+            m.d.sync += product.eq(part * factor)
+            shifted = Signal(signed(width), name=f"shifted{i}_{j}")
+            m.d.comb += shifted.eq(product << i * NUMERATOR_PART + j * MULTIPLIER_PART)
+            products.append(shifted)
+        products += [Const(0, signed(width))] * ((1 << (len(products) - 1).bit_length()) - len(products))
+        total = adder_tree(m, products, "sum")
+        # behind one product there is no sum, and its register is the last one
+        return delayed(m, total, own.latency - 3 - (len(products) - 1).bit_length(), "product").as_unsigned()
