@@ -50,6 +50,7 @@ def checks() -> list[ToolCheck]:
         _package("amaranth", "emit, verify, estimate: the RTL"),
         _package("pyosys", "emit, estimate: Yosys"),
         _package("cocotb", "verify: the benches"),
+        _package("onnx", "networks from files of ONNX", required=False),
         _package("transformers", "tune and tables on text", required=False),
         _verilator(),
         _program("g++", ["g++", "--version"], "verify with Verilator", "apt install g++", required=True),

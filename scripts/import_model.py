@@ -11,7 +11,7 @@ import numpy as np
 
 from ..boards.board import BOARDS, Board
 from ..boards.estimate.estimate import estimate_spec
-from ..golden.cores.fit import CoreFit, fits
+from ..golden.cores.fit import CORES, CoreFit, fits
 from ..golden.datasets.npz import inputs_of
 from ..golden.errors import UserError
 from ..golden.fixed import Q4_12, Q8_16
@@ -20,6 +20,7 @@ from ..golden.models.folding import described, folded
 from ..golden.models.layers import MaxPool, Shape, Weighted, by
 from ..golden.models.module import NetworkModule, module_of
 from ..golden.models.network import Network
+from ..golden.models.onnx_file import is_onnx
 from ..golden.models.presets import NETWORKS
 from ..golden.models.stages import Stage
 from ..golden.models.text import text_of
@@ -37,20 +38,20 @@ class ImportRequest:
     Parameters
     ----------
     model : str
-        ``file.py:build`` or a preset.
+        ``file.py:build``, ``file.onnx`` or a preset.
     input_shape : tuple of int or None
         Shape of a sample, where the model does not say it.
     weights, samples : Path or None
         State of the model; NPZ file for the dynamic range.
-    estimate : bool
-        Synthesise each core that it fits on.
+    estimate : tuple of str
+        Cores to synthesise: ``instantft:small``.
     """
 
     model: str
     input_shape: Shape | None
     weights: Path | None
     samples: Path | None
-    estimate: bool
+    estimate: tuple[str, ...]
 
 
 def run(request: ImportRequest) -> dict[str, Any]:
@@ -61,6 +62,9 @@ def run(request: ImportRequest) -> dict[str, Any]:
     dict
         ``network``, ``text``, ``input``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores`` and ``advice``.
     """
+    known = [f"{kind.name}:{preset}" for kind in CORES for preset in kind.presets]
+    if unknown := set(request.estimate).difference(known):
+        raise UserError(f"--estimate {min(unknown)}: there is no such core; there are: {', '.join(known)}")
     samples = inputs_of(request.samples) if request.samples else None
     network, module = _loaded(request)
     if samples is not None and samples.shape != network.input_shape:
@@ -68,7 +72,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
     parameters = folded(network, module)
     clipped, ranges = dynamic_range(network, module, parameters, samples)
     byte_inputs = len(network.input_shape) == 3 if samples is None else samples.inputs.dtype == np.uint8
-    cores = [_core(network, fit, request.estimate) for fit in fits(network, byte_inputs)]
+    cores = [_core(network, fit, f"{fit.core}:{fit.preset}" in request.estimate) for fit in fits(network, byte_inputs)]
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     stages = [
         _stage(number, module.titles[at], stage, span)
@@ -95,8 +99,10 @@ def _loaded(request: ImportRequest) -> tuple[Network, NetworkModule]:
             raise UserError(f"--input has no meaning with the preset {request.model}: leave it out")
         network = NETWORKS[request.model]
         module: Any = module_of(network)
-    elif ":" not in request.model:
-        raise UserError(f"{request.model} is neither file.py:build nor a preset: {', '.join(NETWORKS)}")
+    elif is_onnx(request.model) and request.input_shape is not None:
+        raise UserError(f"--input has no meaning with {request.model}, which says it itself: leave it out")
+    elif not is_onnx(request.model) and ":" not in request.model:
+        raise UserError(f"{request.model} is neither file.py:build, file.onnx nor a preset: {', '.join(NETWORKS)}")
     else:
         network, module = user_network(request.model, request.input_shape)
     if request.weights:
@@ -214,7 +220,7 @@ def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
     return [
         f"{result['parameters']:,} parameters, {result['macs']:,} multiply-accumulates; {formats}",
         "cycles: words of the array, forward; memory: parameters, activations and outputs, which is the least; "
-        "--estimate synthesises the cores",
+        "--estimate CORE:PRESET synthesises a core",
         *result["advice"],
     ]
 

@@ -112,7 +112,7 @@ data_dir = option("--data-dir", type=PATH, help="Folder with the data's files.")
 
 start = together(
     option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
-    option("--model", metavar="FILE.py:BUILD", help="Your own torch.nn.Module; FILE.py is run."),
+    option("--model", metavar="FILE.py:BUILD|FILE.onnx", help="Your own torch.nn.Module, FILE.py is run; or ONNX."),
     option("--weights", type=FILE, help="Its state dict; by default the network is pre-trained, and cached."),
     option(
         "--as-built", is_flag=True, help="Take the weights that BUILD made; by default they are pre-trained further."

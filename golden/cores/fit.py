@@ -13,6 +13,8 @@ from ..nn.mapping import Mapping
 from .instantft import InstantftSpec
 from .zotrain import ZotrainSpec
 
+CORES = (InstantftSpec, ZotrainSpec)
+
 
 @dataclass(frozen=True)
 class CoreFit:
@@ -35,7 +37,7 @@ class CoreFit:
     @property
     def forward(self) -> Mapping | None:
         """Network on the core's array."""
-        if isinstance(self.spec, InstantftSpec | ZotrainSpec):
+        if isinstance(self.spec, CORES):
             return self.spec.mapping.forward
         return None
 
@@ -67,7 +69,7 @@ def fits(network: Network, byte_inputs: bool) -> list[CoreFit]:
         A sample's values are bytes that stand for 0 to 1.
     """
     found: list[CoreFit] = []
-    for kind in (InstantftSpec, ZotrainSpec):
+    for kind in CORES:
         for preset, given in kind.presets.items():
             settings: dict[str, Any] = {name: value for name, value in given.items() if name != "network"}
             try:

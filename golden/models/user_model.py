@@ -16,6 +16,7 @@ from ..errors import UserError
 from .exported import network_of
 from .layers import Shape
 from .network import Network
+from .onnx_file import is_onnx, onnx_network
 
 _NAME = "fabtune_user_model"
 
@@ -76,9 +77,9 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, see `user_module`.
+        ``path/to/file.py:function``, see `user_module`; or ``path/to/file.onnx``.
     input_shape : tuple of int, optional
-        Shape of a sample.
+        Shape of a sample; an ONNX file says it itself.
 
     Returns
     -------
@@ -91,6 +92,8 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
     UserError
         If a file is wrong, or the network has no hardware.
     """
+    if is_onnx(reference):
+        return onnx_network(Path(reference))
     if input_shape is None:
         raise UserError(f"{reference} does not say which samples it takes: give --input, such as 3x32x32 or 640")
     module = user_module(reference)

@@ -9,7 +9,19 @@ import pytest
 
 from fabtune.scripts import doctor
 
-NAMES = ["python", "amaranth", "pyosys", "cocotb", "transformers", "verilator", "g++", "make", "icarus", "vivado"]
+NAMES = [
+    "python",
+    "amaranth",
+    "pyosys",
+    "cocotb",
+    "onnx",
+    "transformers",
+    "verilator",
+    "g++",
+    "make",
+    "icarus",
+    "vivado",
+]
 
 
 @pytest.fixture
@@ -41,8 +53,8 @@ def test_a_remedy_exactly_where_one_is_needed(no_programs):
 
 def test_packages_of_this_python(no_programs):
     found = by_name()
-    for name in ("amaranth", "pyosys", "cocotb", "transformers", "verilator"):
-        needed = name != "transformers"  # for text alone
+    for name in ("amaranth", "pyosys", "cocotb", "onnx", "transformers", "verilator"):
+        needed = name not in ("onnx", "transformers")  # for some networks alone
         assert (found[name].found, found[name].version, found[name].required) == (True, version(name), needed)
     assert found["python"].version == ".".join(map(str, sys.version_info[:3]))
 

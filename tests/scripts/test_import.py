@@ -1,10 +1,12 @@
 """`fabtune import`: what a model became, where it fits, what saturates, and mistakes in one line."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from onnx import helper, numpy_helper
 
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
@@ -59,6 +61,7 @@ def _folder(fabtune, tmp_path):
     np.savez("maps.npz", x_test=rng.integers(0, 256, (60, 1, 8, 8)).astype(np.uint8))
     np.savez("vectors.npz", x_tune=rng.normal(0, 60, (30, 6)).astype(np.float32))
     np.savez("other.npz", y_test=np.zeros(3, np.int64))
+    Path("maps.onnx").write_bytes(Path("maps.npz").read_bytes())
 
 
 def imported(fabtune, *arguments):
@@ -129,6 +132,56 @@ def test_a_preset_that_is_too_small_is_named(fabtune):
     assert [one["preset"] for one in result["cores"] if not one["refusal"]] == ["tiny", "small", "fast"]
 
 
+@pytest.fixture
+def onnx_file():
+    """A file with a chain of two layers."""
+    names = ("w1", "b1", "w2", "b2")
+    arrays = {name: np.full(shape, 0.25, np.float32) for name, shape in zip(names, ((8, 6), 8, (3, 8), 3), strict=True)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "w1", "b1"], ["h"], name="hidden", transB=1),
+        helper.make_node("Relu", ["h"], ["r"], name="act"),
+        helper.make_node("Gemm", ["r", "w2", "b2"], ["y"], name="out", transB=1),
+    ]
+    ends = [helper.make_tensor_value_info(*one) for one in (("x", 1, ("n", 6)), ("y", 1, ("n", 3)))]
+    tensors = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
+    opsets = [helper.make_opsetid("", 20)]
+    Path("net.onnx").write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+
+
+def test_an_onnx_file_is_described_by_its_own_names(fabtune, onnx_file):
+    result = imported(fabtune, "net.onnx", "--samples", "vectors.npz")
+    assert (result["input"], result["text"]) == ([6], "6 fc8 relu fc3")
+    assert [stage["name"] for stage in result["stages"]] == ["hidden", "out"]
+    assert [stage["weight"] for stage in result["stages"]] == [0.25, 0.25]
+    assert any(core["core"] == "instantft" and not core["refusal"] for core in result["cores"])
+
+
+def test_an_onnx_file_is_tuned(fabtune, onnx_file, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {f"x_{part}": rng.normal(0, 1, (40, 6)).astype(np.float32) for part in ("tune", "test")}
+    arrays |= {f"y_{part}": np.arange(40) % 3 for part in ("tune", "test")}
+    np.savez("task.npz", **arrays)
+    asked = ("--data", "npz:task.npz", "--model", "net.onnx", "--as-built", "--epochs", "2", "--json")
+    status, out, err = fabtune("tune", *asked)
+    assert (status, err.count("Traceback")) == (0, 0)
+    report = json.loads(out)
+    assert (report["network"], report["start"]) == ("net.onnx", "net.onnx")
+    assert report["trained_parameters"] == 4 * (6 + 3) + 4 * (8 + 3)
+
+
+@pytest.mark.slow
+def test_a_core_is_estimated_on_both_boards(fabtune):
+    result = imported(fabtune, "digits", "--estimate", "instantft:tiny")
+    (core,) = (one for one in result["cores"] if "utilisation" in one)
+    assert (core["core"], core["preset"], set(core["utilisation"])) == ("instantft", "tiny", {"zcu102", "kv260"})
+    for shares in core["utilisation"].values():
+        assert 0 < shares["lut"] < 100
+        assert 0 < shares["dsp"] < 100
+    for board, shares in core["utilisation"].items():
+        assert core["least_memory_percent"][board] < shares["bram36"] + (shares["uram"] or 0)
+
+
 def test_tables_for_people(fabtune):
     status, out, err = fabtune("import", "mine.py:build", "--input", "1x8x8", "--samples", "maps.npz")
     assert (status, err) == (0, "")
@@ -137,11 +190,15 @@ def test_tables_for_people(fabtune):
 
 
 MISTAKES = {
-    "import lenet6": "lenet6 is neither file.py:build nor a preset: lenet5-mnist",
+    "import lenet6": "lenet6 is neither file.py:build, file.onnx nor a preset: lenet5-mnist",
     "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",
     "import mine.py:build --input 8x8": "--input '8x8' is not CHANNELSxHEIGHTxWIDTH or FEATURES",
     "import mine.py:build --input 0x8x8": "--input '0x8x8' is not",
     "import mine.py:build --input 3x8x8": "mine.py:13: fails on samples of 3 x 8 x 8",
+    "import digits --estimate instantft:huge": "instantft:huge: there is no such core; there are: instantft:tiny",
+    "import gone.onnx": "there is no file gone.onnx",
+    "import maps.onnx": "maps.onnx is not an ONNX file, or is damaged",
+    "import maps.onnx --input 1x8x8": "--input has no meaning with maps.onnx, which says it itself: leave it out",
     "import lenet5-mnist --input 1x28x28": "--input has no meaning with the preset lenet5-mnist",
     "import mine.py:sigmoid --input 6": "mine.py:sigmoid, layer 1: aten.sigmoid has no hardware; supported: ",
     "import mine.py:half --input 1x8x8": "mine.py:half: stem.weight is float16: convert the module with .float()",

@@ -22,15 +22,15 @@ from ...options import FILE, SectionedCommand, as_json, option, section
 )
 @section(
     "Output",
-    option("--estimate", is_flag=True, help="Synthesise every core that it fits on, for both boards; takes minutes."),
+    option("--estimate", multiple=True, metavar="CORE:PRESET", help="Synthesise a core, for both boards; repeatable."),
     as_json,
 )
 def command(
-    model: str, shape: str | None, weights: Path | None, samples: Path | None, estimate: bool, as_json: bool
+    model: str, shape: str | None, weights: Path | None, samples: Path | None, estimate: tuple[str, ...], as_json: bool
 ) -> None:
     """Show what a MODEL becomes: its stages, where it fits, what saturates.
 
-    MODEL is a preset, or file.py:build, a function that returns a torch.nn.Module; file.py is run.
+    MODEL is a preset, a file of ONNX, or file.py:build, a function that returns a torch.nn.Module; file.py is run.
     """
     from ... import import_model
 
