@@ -318,7 +318,7 @@ def _pool(stage: Stage) -> int:
 
 
 def _unmapped(number: int, stage: Stage) -> str:
-    """What a stage has that the array does not map yet, or an empty text."""
+    """Part of a stage that the array does not map yet, or an empty text."""
     layer, pool, activation = stage.layer, stage.pool, stage.activation
     if isinstance(layer, Depthwise):
         return "one filter a channel"
