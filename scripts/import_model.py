@@ -127,7 +127,7 @@ def _stage(number: int, title: str, stage: Stage, span: StageRange) -> dict[str,
 
 
 def _behind(stage: Stage) -> Iterator[str]:
-    """What a stage has behind its layer, in order."""
+    """Parts of a stage behind its layer, in order."""
     if stage.residual is not None:
         yield f"+ {'sample' if stage.residual < 0 else stage.residual}"
     if stage.activation is not None:

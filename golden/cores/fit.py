@@ -1,4 +1,4 @@
-"""What a network takes on each preset of both cores: cycles and memories, or why it does not fit."""
+"""Fit of a network on each preset of both cores: cycles and memories, or why it does not fit."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Job:
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
 
     def _inputs_of_adapters(self, inputs: Integers, outputs: Sequence[Integers]) -> list[Integers]:
-        """What the adapters read, (n, values) each: the inputs of their stages."""
+        """Inputs of the adapters, (n, values) each: those of their stages."""
         seen = [inputs.reshape(len(inputs), -1), *outputs]
         return [seen[self.network.stages[at].source + 1] for at in self._read]
 

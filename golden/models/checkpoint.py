@@ -121,7 +121,12 @@ def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, st
     """Load tensors and metadata of a file written by `save_state`."""
     try:
         with safe_open(path, "numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no dict
+            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+            metadata = file.metadata() or {}
+        # where ml_dtypes was imported, as onnx does, NumPy has bfloat16, too
+        if foreign := [one.dtype for one in found.values() if one.dtype.isbuiltin != 1]:
+            raise TypeError(f"data type {foreign[0]}")
+        return found, metadata
     except (SafetensorError, OSError, TypeError) as error:  # TypeError: a type that NumPy lacks, such as bfloat16
         raise UserError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from error
 

@@ -327,7 +327,7 @@ class _Grouping:
 
 
 def _behind(stage: Stage) -> str:
-    """What a stage has behind its batch norm, if anything."""
+    """Last part of a stage behind its batch norm, or an empty text."""
     parts = {"pool": stage.pool, "ReLU": stage.activation, "residual": stage.residual}
     return next((name for name, part in parts.items() if part is not None), "")
 
