@@ -31,6 +31,12 @@ def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
 def weight_positions(mapping: Mapping, at: int) -> Integers:
     """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one)."""
     stage = mapping.stages[at]
+    if stage.parts > 1:
+        # each channel has a lane, in the first column
+        group, lane = np.divmod(np.arange(stage.channels), mapping.lanes)
+        words = (stage.weights + group * stage.words)[:, None] + np.arange(stage.words)
+        of_lanes: Integers = (words * mapping.lanes + lane[:, None]) * mapping.columns
+        return of_lanes
     group, column = np.divmod(np.arange(stage.channels), mapping.columns)
     words = stage.weights + group * stage.words
     found: Integers = (words[:, None] * mapping.lanes + _positions(mapping, at)) * mapping.columns + column[:, None]

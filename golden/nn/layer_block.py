@@ -152,7 +152,8 @@ class LayerBlockSpec(Spec):
     def _word_to_outputs(self) -> int:
         """Cycles from the stage's first word to the first read of its outputs."""
         across = latency.across_latency(self.lanes)
-        return self.mapping.stages[0].cycles - 1 + latency.output_latency(across, self.mapping.pooling_latency)
+        words = self.mapping.stages[0].cycles + self.mapping.most_parts - 2
+        return words + latency.output_latency(across, self.mapping.pooling_latency)
 
     def cycles(self, count: int) -> int | None:
         """Cycles of `count` samples at full speed, from the first activation to the last output.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..fixed import Q8_16
-from ..models.layers import AveragePool, Convolution, Depthwise
+from ..models.layers import AveragePool, Convolution, Depthwise, Linear
 from ..models.network import Network
 from ..models.stages import Stage
 from . import latency
@@ -24,8 +24,7 @@ from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor
 from .average import Reciprocal
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """One loop of a stage: its number of turns, and the distance of a turn in the activation memory."""
 
     count: int
@@ -74,6 +73,11 @@ class StageMapping:
         First address in the output memory.
     channels : int
         Output channels or features; the last group may have fewer than there are columns.
+    groups : int
+        Groups of `columns` output channels.
+    parts : int
+        Groups whose sums are complete at once: 1, or lanes / columns where each lane has a channel of its own.
+        Those of the lanes are then rounded one part after the other.
     residual : Residual, optional
         What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
         of each column.
@@ -90,6 +94,8 @@ class StageMapping:
     targets: tuple[int, int, int]
     output: int
     channels: int
+    groups: int
+    parts: int = 1
     residual: Residual | None = None
 
     @property
@@ -98,8 +104,8 @@ class StageMapping:
         return self.loops[4].count * self.loops[5].count
 
     @property
-    def groups(self) -> int:
-        """Groups of output channels."""
+    def weight_groups(self) -> int:
+        """Groups of output channels with words of weights: of `columns` channels, or of as many as there are lanes."""
         return self.loops[6].count
 
     @property
@@ -113,9 +119,14 @@ class StageMapping:
         return self.words + (self.residual is not None)
 
     @property
+    def sums(self) -> int:
+        """Sums of a sample, each of all columns or lanes."""
+        return prod(loop.count for loop in self.loops[2:])
+
+    @property
     def cycles(self) -> int:
-        """Words that the array takes for one sample."""
-        return self.sum_words * prod(loop.count for loop in self.loops[2:])
+        """Cycles from the first word of a sample to behind the last one: one a word, and waits for parts of sums."""
+        return (self.sums - 1) * max(self.sum_words, self.parts) + self.sum_words
 
 
 @dataclass(frozen=True)
@@ -230,6 +241,16 @@ class Mapping:
         return latency.POOLING + latency.AVERAGING + self.average_turns + division
 
     @property
+    def most_parts(self) -> int:
+        """Parts of lanes' sums, `StageMapping.parts`; 1 where no stage has any."""
+        return max(stage.parts for stage in self.stages)
+
+    @property
+    def most_lane_terms(self) -> int:
+        """Most products of a lane's sum; 1 where no stage has any."""
+        return max(stage.words if stage.parts > 1 else 1 for stage in self.stages)
+
+    @property
     def has_residuals(self) -> bool:
         """Whether a stage adds earlier outputs."""
         return any(stage.residual is not None for stage in self.network_stages)
@@ -237,7 +258,7 @@ class Mapping:
     @property
     def weight_words(self) -> int:
         """Words of the weight memory."""
-        return sum(stage.groups * stage.words for stage in self.stages)
+        return sum(stage.weight_groups * stage.words for stage in self.stages)
 
     @property
     def groups(self) -> int:
@@ -311,10 +332,12 @@ class Mapping:
                 targets,
                 output,
                 stage.biases,
+                -(-stage.biases // self.columns),
+                self.lanes // self.columns if isinstance(stage.layer, Depthwise) else 1,
                 self._residual(stage),
             )
             mapped.append(own)
-            weights += own.groups * own.words
+            weights += own.weight_groups * own.words
             biases += own.groups
             output += own.groups * own.cells
         return tuple(mapped)
@@ -331,6 +354,10 @@ class Mapping:
         """Values of a run, and runs of a window, one for each row."""
         stage = self.network_stages[at]
         layout = self.layout(stage.source)
+        if isinstance(stage.layer, Depthwise):
+            # a word for each pixel
+            height, width = stage.layer.kernel
+            return self.lanes * width, height
         if isinstance(stage.layer, Convolution):
             height, width = stage.layer.kernel
             single = stage.source < 0 and self.row_replicas > 1
@@ -345,7 +372,7 @@ class Mapping:
         stage = self.network_stages[at]
         _, pitch, column, origin = self.layout(stage.source)
         first = self._base(stage.source) + origin
-        if isinstance(stage.layer, Convolution):
+        if not isinstance(stage.layer, Linear):
             top, _, left, _ = stage.layer.padding
             first -= top * pitch + left * column
         return first
@@ -356,7 +383,10 @@ class Mapping:
         _, pitch, column, _ = self.layout(stage.source)
         window = Loop(-(-values // self.lanes), self.lanes), Loop(rows, pitch)
         groups = Loop(-(-stage.biases // self.columns), 0)
-        if not isinstance(stage.layer, Convolution):
+        if isinstance(stage.layer, Depthwise):
+            window = window[0]._replace(stride=column), window[1]
+            groups = Loop(-(-stage.biases // self.lanes), self.lanes)
+        if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
             return (*window, *(Loop(1, 0),) * 4, groups)
         _, down, across = stage.output_shape
         # values to the next pixel that is computed, in a row and below, and pixels of a pool
@@ -380,7 +410,8 @@ class Mapping:
         if at + 1 == len(self.network_stages):
             return self._base(at), (0, 0, 0)
         _, pitch, column, origin = self.layout(at)
-        return self._base(at) + origin, (column, pitch, self.columns)
+        wide = self.lanes if isinstance(self.network_stages[at].layer, Depthwise) else self.columns
+        return self._base(at) + origin, (column, pitch, wide)
 
 
 def _limit(stage: Stage) -> int | None:
@@ -396,7 +427,12 @@ def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
     """What a stage has that the array does not map, or an empty text."""
     layer, added = stage.layer, stage.residual
     if isinstance(layer, Depthwise):
-        return "one filter a channel"
+        if stage.pool is not None:
+            return "a pool behind one filter a channel"
+        if added is not None:
+            return "a residual of one filter a channel"
+        if len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
+            return f"flattened maps {stage.input_shape} as its inputs"
     if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
         shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
         if prod(shape[1:]) > 1:

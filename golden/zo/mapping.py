@@ -147,9 +147,9 @@ class PerturbationMapping:
             return self.times
         lead, start = 1, 0
         for stage in self.forward.stages[self.stages.start : self.stages.stop]:
-            for group in range(stage.groups):
+            for group in range(stage.weight_groups):
                 first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
-                used = start + group * (stage.cycles // stage.groups)
+                used = start + group * (stage.cycles // stage.weight_groups)
                 # the first word of a group is the most urgent, or the last where words are made more slowly than used
                 for word in (0, stage.words - 1):
                     lead = max(lead, (first + word + 1) * self.cycles - (used + word) // cycles)

@@ -65,7 +65,8 @@ class AdapterEngine(wiring.Component):
         self.mapping = mapping
         forward, words = mapping.forward, mapping.words_per_cycle
         terms = max(max(stage.sum_words for stage in forward.stages), mapping.adapter_rows * words) * mapping.lanes
-        array = MacArray(mapping.lanes, mapping.columns, terms, batch, words)
+        batch_terms = max(batch, forward.most_lane_terms)
+        array = MacArray(mapping.lanes, mapping.columns, terms, batch_terms, words, forward.most_parts)
         self.forward = ForwardEngine(forward, array)
         self.backward = BackwardEngine(mapping, batch, array)
         super().__init__(

@@ -96,7 +96,12 @@ class ForwardEngine(wiring.Component):
         self.offset_latency = offsets.latency if offsets else 0
         self.cut_rows, self.cut_style = cut_rows, cut_style
         terms = max(stage.sum_words for stage in mapping.stages) * mapping.lanes
-        self.array = array or MacArray(mapping.lanes, mapping.columns, terms, batch=1)
+        self.array = array or MacArray(
+            mapping.lanes, mapping.columns, terms, mapping.most_lane_terms, parts=mapping.most_parts
+        )
+        drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency)
+        # parts of lanes' sums come one after the other
+        self._drain = drain + mapping.most_parts - 1
         super().__init__(
             {
                 "load": In(BEATS),
@@ -171,8 +176,11 @@ class ForwardEngine(wiring.Component):
         m.d.comb += [
             activations.address.eq(sequencer.address),
             weights.address.eq(delayed(m, sequencer.weight, ahead, "weight")),
-            bias.addr.eq(delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")),
         ]
+        group_number = delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")
+        if self._has_parts:
+            group_number = self._next_part(m, group_number, mapping.groups)
+        m.d.comb += bias.addr.eq(group_number)
         word, group = weights.word.as_value(), bias.data.as_value()
         residual: Value = Const(0)
         if mapping.has_residuals:
@@ -191,8 +199,10 @@ class ForwardEngine(wiring.Component):
             "x": Cat(x).replicate(self.array.words_per_cycle),
             "w": word,
             **flags,
-            "within": 0,
+            "within": delayed(m, sequencer.within, read, "within") if self._has_parts else 0,
         }
+        if self._has_parts:
+            m.d.comb += self.array.rounds.eq(running)
         for name, value in own.items():
             into = Value.cast(getattr(port, name))
             m.d.comb += into.eq(Mux(running, value, Value.cast(getattr(self.shared, name))) if self.has_port else value)
@@ -239,6 +249,20 @@ class ForwardEngine(wiring.Component):
             word.append(Mux(used[number // mapping.columns], value, 0))
         pairs = zip(bias.data, offsets.biases, strict=True)
         return Cat(word), Cat(added(*pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
+
+    @property
+    def _has_parts(self) -> bool:
+        """Whether a stage has sums of lanes, which come in parts."""
+        return self.mapping.most_parts > 1
+
+    def _next_part(self, m: Module, group: Value, groups: int) -> Value:
+        """Group of the biases that are read: with further lanes the one behind that of the cycle before."""
+        following, number = Signal(range(groups)), Signal(range(groups), name="group_number")
+        begins = self.array.bias_cycles - 1 - latency.within_latency()
+        ahead = latency.PARAMETER_READ + (latency.OFFSET if self.has_offsets else 0)
+        m.d.comb += number.eq(Mux(delayed(m, self.array.further, begins - ahead, "further"), following, group))
+        m.d.sync += following.eq(number + 1)
+        return number
 
     def _identity(self, m: Module, word: Value, residual: Value) -> Value:
         """The word's weights, or for a residual 1.0 for the lane of each column."""
@@ -296,13 +320,19 @@ class ForwardEngine(wiring.Component):
         begin = behind(sequencer.begin, "output_begin", self._output_latency)
 
         # field by field: a single stage's target and mask are not used, and their registers go
+        control = {
+            name: delayed(m, sequencer.pool[name], late, f"pool_{name}") for name in pooling.control.shape().members
+        }
+        valid = port.valid if self.has_offsets else port.valid & running
+        if self._has_parts:
+            self._part(m, control, behind(sequencer.cells, "cells"))
+            # lanes without a channel have no outputs
+            valid &= control["mask"].any()
+            m.d.comb += outputs.position.eq(pooling.position)
         m.d.comb += [
-            *(
-                pooling.control[name].eq(delayed(m, sequencer.pool[name], late, f"pool_{name}"))
-                for name in pooling.control.shape().members
-            ),
+            *(pooling.control[name].eq(value) for name, value in control.items()),
             pooling.relu.eq(behind(sequencer.relu, "relu")),
-            pooling.valid.eq(port.valid if self.has_offsets else port.valid & running),
+            pooling.valid.eq(valid),
             pooling.sums.eq(port.y),
             outputs.begin.eq(begin),
             outputs.first.eq(behind(sequencer.output, "output_first", self._output_latency)),
@@ -325,13 +355,33 @@ class ForwardEngine(wiring.Component):
                 self.shared.operands.eq(port.operands),
                 self.shared.valid.eq(port.valid & ~running),
                 self.shared.y.eq(port.y),
-                self.shared.complete.eq(port.complete),
+                self.shared.complete.eq(port.complete & ~running if self._has_parts else port.complete),
                 self.shared.sums.eq(port.sums),
             ]
         # with offsets, columns without an output channel have parameters, too
         clipped = self.array.clipped & pooling.control.mask if self.has_offsets else self.array.clipped
         m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in clipped), Value.cast(0)))
         return pooling, begin
+
+    def _part(self, m: Module, control: dict[str, Value], cells: Value) -> None:
+        """Control of sums of further lanes: the channels behind those of the sums before."""
+        columns, rest = self.mapping.columns, self.array.rest
+        target, position = (Signal.like(control[name], name=f"next_{name}") for name in ("target", "position"))
+        mask = Signal(self.mapping.lanes, name="next_mask")
+        now = Mux(rest, mask, Cat(control["mask"], control["more"]))
+        control |= {
+            "first": control["first"] | rest,
+            "last": control["last"] | rest,
+            "target": Mux(rest, target, control["target"]),
+            "position": Mux(rest, position, control["position"]),
+            "mask": now[:columns],
+            "more": now[columns:],
+        }
+        m.d.sync += [
+            target.eq(control["target"] + columns),
+            position.eq(control["position"] + cells),
+            mask.eq(now >> columns),
+        ]
 
     def _cut(
         self, m: Module, sequencer: Sequencer, buffers: SampleBuffers, pooling: Pooling, begin: Value

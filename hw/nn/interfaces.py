@@ -313,9 +313,20 @@ class PoolControl(data.StructLayout):
         Address of the output in the activation memory.
     mask : a bit for each column
         Columns that have an output channel.
+    more : a bit for each lane but as many as there are columns, only where a stage has sums of lanes
+        Further lanes that have one, for such a stage.
+    position : range(output_depth), only where a stage has sums of lanes
+        Address of the output in the output memory.
     """
 
     def __init__(self, mapping: Mapping) -> None:
+        lanes = {"more": unsigned(mapping.lanes - mapping.columns), "position": range(mapping.output_depth)}
         super().__init__(
-            {"first": 1, "last": 1, "target": activation_address(mapping), "mask": unsigned(mapping.columns)}
+            {
+                "first": 1,
+                "last": 1,
+                "target": activation_address(mapping),
+                "mask": unsigned(mapping.columns),
+                **(lanes if mapping.most_parts > 1 else {}),
+            }
         )

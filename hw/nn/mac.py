@@ -32,6 +32,8 @@ class MacArray(wiring.Component):
         Most products of a sum within a multiplier.
     words_per_cycle : int
         Words of `x`, 1 or 2; with two the first half of the columns multiplies one, the second half the other.
+    parts : int
+        1, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
 
     Attributes
     ----------
@@ -42,11 +44,21 @@ class MacArray(wiring.Component):
     paired : In, 1
         Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
         the second half; those of the second half are then their biases alone.
+    rounds : In, 1, only with parts
+        With a word of a sum within: its lanes' sums are rounded. They come in `parts` cycles as sums across, the first
+        ones as late as a sum across, with a bias for each; no other sums come in these cycles.
+    further : Out, 1, only with parts
+        Lanes behind the first ones are on their way, `bias_cycles` - 1 - `within_latency` cycles before their biases.
+    rest : Out, 1, only with parts
+        The sums are of lanes behind the first ones, in the cycle of `port.valid`.
     clipped : Out, a bit for each column
         The sum in `port.y` was clipped, in the cycle of `port.valid`.
     """
 
-    def __init__(self, lanes: int, columns: int, terms: int, batch: int, words_per_cycle: int = 1) -> None:
+    def __init__(
+        self, lanes: int, columns: int, terms: int, batch: int, words_per_cycle: int = 1, parts: int = 1
+    ) -> None:
+        self.parts = parts
         self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
         self.half = columns // words_per_cycle
         self.width = accumulator_width(Q8_16, Q4_12, terms) + 1
@@ -59,6 +71,7 @@ class MacArray(wiring.Component):
                 "port": In(self.interface),
                 **({"paired": In(1)} if words_per_cycle == 2 else {}),
                 "bias": In(data.ArrayLayout(PARAMETER, columns)),
+                **({"rounds": In(1), "further": Out(1), "rest": Out(1)} if parts > 1 else {}),
                 "clipped": Out(columns),
             }
         )
@@ -90,8 +103,33 @@ class MacArray(wiring.Component):
         before_sum = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.OPERANDS
         if self.words_per_cycle == 2:
             trees = self._paired(m, trees, before_sum - latency.PAIR)
-        self._sums(m, trees, (enable & ~within, first, last), before_sum)
+        used = enable & ~within
+        names = {"sum_first": first, "step": used, "sum_last": used & last}
+        first, used, last = (delayed(m, flag, before_sum, name) for name, flag in names.items())
+        if self.parts > 1:
+            lanes, rounded = self._lanes(m)
+            trees = [Mux(rounded, lane, tree) for lane, tree in zip(lanes, trees, strict=True)]
+            used, first, last = used | rounded, first | rounded, last | rounded
+        self._sums(m, trees, (used, first, last))
         return m
+
+    def _lanes(self, m: Module) -> tuple[list[Value], Value]:
+        """Sums of the first column's multipliers, `columns` lanes a cycle, when a tree's would come."""
+        begins = latency.within_latency()
+        start = self.port.complete & delayed(m, self.rounds, begins, "rounds")
+        held = [Signal(signed(self.within_width), name=f"held{lane}") for lane in range(self.lanes)]
+        left = Signal(range(self.parts + 1))
+        with m.If(start):
+            m.d.sync += [into.eq(self.port.sums[lane * self.columns]) for lane, into in enumerate(held)]
+            m.d.sync += left.eq(self.parts)
+        with m.Else():
+            m.d.sync += [into.eq(other) for into, other in zip(held, held[self.columns :], strict=False)]
+            m.d.sync += left.eq(left - left.any())
+        m.d.comb += self.further.eq(left.any() & (left != self.parts))
+        wait = latency.tree_latency(self.lanes, self.words_per_cycle) - begins - 1
+        m.d.comb += self.rest.eq(delayed(m, self.further, wait + latency.SUM + latency.ROUNDING, "further"))
+        sums = [delayed(m, held[column], wait, f"lane{column}").as_signed() for column in range(self.columns)]
+        return sums, delayed(m, left.any(), wait, "rounded")
 
     def _operand(self, m: Module, value: Value, name: str) -> Signal:
         """An operand register; a reset would only cost routing, as `enable` has one."""
@@ -111,11 +149,9 @@ class MacArray(wiring.Component):
             upper.append(rest)
         return lower + upper
 
-    def _sums(self, m: Module, trees: list[Value], flags: tuple[Value, Value, Value], before: int) -> None:
-        """Add the words of a sum across, bias first, and round it; `flags` (used, first, last) go with operands."""
-        used, first, last = flags
-        first = delayed(m, first, before, "sum_first")
-        step, last = delayed(m, used, before, "step"), delayed(m, used & last, before, "sum_last")
+    def _sums(self, m: Module, trees: list[Value], flags: tuple[Value, Value, Value]) -> None:
+        """Add the words of a sum across, bias first, and round it; `flags` (used, first, last) go with the trees."""
+        step, first, last = flags
         bias = delayed(m, self.bias, latency.BIAS, "bias")
         summed = Signal()
         m.d.sync += summed.eq(last)

@@ -32,6 +32,8 @@ class OutputMemory(wiring.Component):
         Side of the stage's outputs, in the cycle of `begin`.
     write : In, 1
         Outputs of all columns.
+    position : In, range(output_depth), only where a stage has sums of lanes
+        Their address, which otherwise follows the one before.
     values : In, array of columns Q8.16
     enable : In, 1
         Read.
@@ -44,12 +46,13 @@ class OutputMemory(wiring.Component):
 
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
-        self.has_sides = mapping.sides == 2
+        self.has_sides, self.has_positions = mapping.sides == 2, mapping.most_parts > 1
         super().__init__(
             {
                 "begin": In(1),
                 "first": In(range(self.depth)),
                 "write": In(1),
+                **({"position": In(range(self.depth))} if self.has_positions else {}),
                 "values": In(data.ArrayLayout(ACTIVATION, mapping.columns)),
                 "enable": In(1),
                 "address": In(range(self.depth)),
@@ -74,10 +77,13 @@ class OutputMemory(wiring.Component):
                 m.d.sync += keeping.eq(self.first >= self.dropped)
         style = "distributed" if self.dropped and depth <= _SMALL else "block"
         position: Value = Signal(range(depth), name="position")
-        with m.If(self.begin):
-            m.d.sync += position.eq(first)
-        with m.Elif(self.write):
-            m.d.sync += position.eq(position + 1)
+        if self.has_positions:
+            m.d.comb += position.eq(self.position - self.dropped)
+        else:
+            with m.If(self.begin):
+                m.d.sync += position.eq(first)
+            with m.Elif(self.write):
+                m.d.sync += position.eq(position + 1)
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
         if self.has_sides:

@@ -41,6 +41,8 @@ class Pooling(wiring.Component):
         Columns that have an output; 0 without `write`.
     address : Out, `activation_address`
         Where the first column's output goes in the activation memory.
+    position : Out, range(output_depth), only where a stage has sums of lanes
+        Where they go in the output memory.
     o : Out, array of columns Q8.16
         Outputs, a channel a column.
     """
@@ -59,6 +61,7 @@ class Pooling(wiring.Component):
                 "write": Out(1),
                 "mask": Out(mapping.columns),
                 "address": Out(address),
+                **({"position": Out(range(mapping.output_depth))} if mapping.most_parts > 1 else {}),
                 "o": Out(values),
             }
         )
@@ -84,6 +87,9 @@ class Pooling(wiring.Component):
             kept = [Mux(value > limit, limit, value) for value in best]
         rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
         mask = Mux(pooled, mask, 0)
+        if self.mapping.most_parts > 1:
+            waits = self.mapping.pooling_latency
+            m.d.comb += self.position.eq(delayed(m, self.control.position, waits, "position"))
         if self.mapping.averages:
             self._average(m, rectified, pooled, target, mask)
         else:

@@ -33,6 +33,10 @@ class Loops:
         Step of the residual's address for the loops around a sum; none where no stage has a residual.
     adding : Value
         This cycle's word is the residual, the first one of a sum; all loops stay.
+    within : Signal
+        Sums of the stage are those of lanes.
+    waiting : Value
+        No word is issued: parts of the sum before are still to be rounded; all loops stay.
     """
 
     COUNT = 7
@@ -57,11 +61,16 @@ class Loops:
         if self.has_residual:
             self.residual_jumps = [Signal(address, name=f"residual_jump{j}") for j in range(self.INNER, self.COUNT)]
             self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
+        self.parts, self.within, self.waiting = mapping.most_parts, Signal(name="within"), Const(0)
+        self._left = Signal(range(self.parts), name="parts_left")
+        if self.parts > 1:
+            self.waiting = self.within & self.begins[: self.INNER].all() & self._left.any()
 
     @property
     def over(self) -> Value:
         """Last word of the stage."""
-        return self.ends.all() & ~self.adding if self.has_residual else self.ends.all()
+        over = self.ends.all() & ~self.adding if self.has_residual else self.ends.all()
+        return over & ~self.waiting if self.parts > 1 else over
 
     @property
     def first(self) -> Value:
@@ -89,6 +98,8 @@ class Loops:
                 if j >= self.POOL:
                     m.d.sync += self.moves[j - self.POOL].eq(self._move(used, j))
 
+        if self.parts > 1:
+            m.d.sync += [self.within.eq(stage.parts > 1), self._left.eq(0)]
         if self.has_residual:
             m.d.sync += self._adds.eq(stage.residual is not None)
         if stage.residual is not None:
@@ -117,7 +128,12 @@ class Loops:
         """Take the next turn, in the module's current condition: whether a loop begins or ends is a register."""
         if self.has_residual:
             m.d.sync += self._added.eq(self.adding)
-            with m.If(~self.adding):
+        if self.parts > 1:
+            # from a sum's first word to that of the next there are as many cycles as parts
+            begins = self.begins[: self.INNER].all() & ~self.waiting
+            m.d.sync += self._left.eq(Mux(begins, self.parts - 1, self._left - self._left.any()))
+        if self.has_residual or self.parts > 1:
+            with m.If(~(self.adding | self.waiting)):
                 self._turn(m)
         else:
             self._turn(m)
@@ -173,6 +189,10 @@ class Sequencer(wiring.Component):
         Of the biases, in the cycle of `enable`.
     first, last : Out, 1
         First, last word of a sum, in the cycle of `enable`.
+    within : Out, 1, only where a stage has sums of lanes
+        The word is of such a stage, in the cycle of `enable`.
+    cells : Out, range(output_depth), only where a stage has sums of lanes
+        Outputs of a channel, as `relu`.
     residual : Out, 1, only where a stage has a residual
         The word's weights are the identity, and not in the weight memory, in the cycle of `enable`.
     pool : Out, `PoolControl`
@@ -201,6 +221,11 @@ class Sequencer(wiring.Component):
     def __init__(self, mapping: Mapping, drain: int) -> None:
         self.mapping, self.drain, self.paired = mapping, drain, mapping.sides == 2
         stages = len(mapping.stages)
+        self._has_parts = mapping.most_parts > 1
+        # groups of a turn of the outermost loop, and what its outputs lie apart; parts still to be rounded
+        self._groups = Signal(range(mapping.most_parts + 1), name="turn_groups")
+        self._skip = Signal(range(mapping.output_depth + 1), name="skip")
+        self._parts_left = Signal(range(mapping.most_parts + 1), name="stage_parts_left")
         # where a stage has a residual: addresses of the word of its window, and of what is added
         self._adds = mapping.has_residuals
         self._window, self._added = (Signal(activation_address(mapping), name=name) for name in ("window", "added"))
@@ -223,6 +248,7 @@ class Sequencer(wiring.Component):
                 **({"divisor": Out(range(len(mapping.averages) + 1))} if mapping.averages else {}),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
+                **({"within": Out(1), "cells": Out(range(mapping.output_depth + 1))} if mapping.most_parts > 1 else {}),
                 **({"residual": Out(1)} if self._adds else {}),
                 **(
                     {
@@ -239,7 +265,8 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loops, group, last_mask = Loops(self.mapping), Signal.like(self.weight), Signal.like(self.pool.mask)
+        loops, group = Loops(self.mapping), Signal.like(self.weight)
+        last_mask = Signal(self.mapping.lanes if self._has_parts else self.mapping.columns)
         running = Signal()
         # a register for each field: those that a single stage does not use go
         control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
@@ -250,7 +277,7 @@ class Sequencer(wiring.Component):
                 for number, own in enumerate(self.mapping.stages):
                     with m.Case(number):
                         loops.load(m, own)
-                        self._load(m, number, side, group, last_mask, control["target"])
+                        self._load(m, number, side, group, last_mask, control)
 
         if self.paired:
             self._alternate(m, loops, load, running)
@@ -327,7 +354,12 @@ class Sequencer(wiring.Component):
                 m.d.sync += [stage.eq(self.first_stage), side.eq(0), leading.eq(1)]
                 with m.If(self.start):
                     m.next = "WAIT"
-            with m.State("WAIT"), m.If(room & Mux(leading, several | readable, written)):
+            settled: Value = Mux(leading, several | readable, written)
+            if self._has_parts:
+                left = self._parts_left
+                m.d.sync += left.eq(Mux(ended & loops.within, loops.parts, left - left.any()))
+                settled &= ~left.any()
+            with m.State("WAIT"), m.If(room & settled):
                 m.next = "BEGIN"
             self._begin(m, loops, lambda: load(m, stage, side))
             with m.State("RUN"):
@@ -383,11 +415,12 @@ class Sequencer(wiring.Component):
             m.next = "RUN"
 
     def _load(
-        self, m: Module, number: int, side: Value | int, group: Signal, last_mask: Signal, target: Signal
+        self, m: Module, number: int, side: Value | int, group: Signal, last_mask: Signal, control: dict[str, Signal]
     ) -> None:
         """Set the addresses and the flags of a stage; a side's outputs have regions of their own."""
         own, columns = self.mapping.stages[number], self.mapping.columns
-        idle = own.groups * columns - own.channels
+        wide = own.parts * columns
+        idle = own.weight_groups * wide - own.channels
         stage = self.mapping.network_stages[number]
         into: Value | int = own.target
         if self.paired:
@@ -396,18 +429,22 @@ class Sequencer(wiring.Component):
             m.d.sync += [self.side.eq(side), self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)]
         if own.residual is not None and stage.residual is not None:
             m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
+        if self._has_parts:
+            skip = 1 + (own.parts - 1) * own.cells
+            m.d.sync += [self._groups.eq(own.parts), self._skip.eq(skip), self.cells.eq(own.cells)]
+            m.d.sync += control["position"].eq(own.output)
         if self.mapping.has_limits:
             m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
         if self.mapping.averages:
             counts = [0, *(one.count for one in self.mapping.averages)]
             m.d.sync += self.divisor.eq(counts.index(own.average))
         m.d.sync += [
-            last_mask.eq(((1 << columns) - 1) >> idle),
+            last_mask.eq(((1 << wide) - 1) >> idle),
             group.eq(own.weights),
             self.weight.eq(own.weights),
             self.bias.eq(own.biases),
             (self._window if self._adds else self.address).eq(self._region(own.base, stage.source, side)),
-            target.eq(into),
+            control["target"].eq(into),
             self.output.eq(own.output),
             self.relu.eq(own.relu),
         ]
@@ -447,13 +484,16 @@ class Sequencer(wiring.Component):
         chosen = delayed(m, level, 1, "level")
         pool = slice(loops.INNER, loops.POOL)
         m.d.sync += [
-            self.enable.eq(running),
+            self.enable.eq(running & ~loops.waiting if self._has_parts else running),
             self.first.eq(loops.first),
             self.last.eq(loops.last),
             control["first"].eq(loops.begins[pool].all()),
             control["last"].eq(loops.ends[pool].all()),
-            control["mask"].eq(Mux(loops.ends[outermost], last_mask, (1 << self.mapping.columns) - 1)),
         ]
+        mask = Mux(loops.ends[outermost], last_mask, (1 << len(last_mask)) - 1)
+        m.d.sync += control["mask"].eq(mask)
+        if self._has_parts:
+            m.d.sync += [control["more"].eq(mask >> self.mapping.columns), self.within.eq(loops.within)]
         if self.paired:
             m.d.sync += self.tail.eq(loops.ends[0])
         moves, address = self.enable, self.address
@@ -473,4 +513,9 @@ class Sequencer(wiring.Component):
             with m.Else():
                 m.d.sync += self.weight.eq(group)
             with m.If(chosen == outermost):
-                m.d.sync += [group.eq(self.weight + 1), self.bias.eq(self.bias + 1)]
+                following = self.bias + (self._groups if self._has_parts else 1)
+                m.d.sync += [group.eq(self.weight + 1), self.bias.eq(following)]
+            if self._has_parts:
+                with m.If(chosen >= loops.POOL):
+                    skip = Mux(chosen == outermost, self._skip, 1)
+                    m.d.sync += control["position"].eq(control["position"] + skip)

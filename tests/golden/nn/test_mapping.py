@@ -46,6 +46,7 @@ GRAPHS = {
     "limits": "2x6x5 conv5k3 relu0.5 pool2 flatten fc6 relu fc5 relu1.25 fc4",
     "average pools": "2x7x8 conv5k3 relu avg2 conv6k1 avg2x3 flatten fc3",
     "a global average": "3x6x6 conv5k3p1s2 relu6 avg3 conv4k1 flatten fc3",
+    "one filter a channel": "3x7x6 dw3x2p1,0,1,1s1x2 relu conv19k1 relu dw3p1 relu6 conv4k1 flatten fc20 dw1 relu fc3",
     "a kernel as large as the map": "2x4x5 conv6k4x5 relu conv5k1 flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
@@ -83,19 +84,23 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
     outputs = []
     for stage in mapping.stages:
         found = np.zeros((stage.groups * mapping.columns, stage.cells), np.int64)
+        wide = stage.parts * mapping.columns
         counts = [loop.count for loop in stage.loops]
         strides = [loop.stride for loop in stage.loops]
         for group, y, x in itertools.product(*(range(count) for count in counts[:3:-1])):
             pool = []
             for dy, dx in itertools.product(range(counts[3]), range(counts[2])):
-                total = biases[stage.biases + group, : mapping.columns] << Q8_16.fraction
+                first = stage.biases + group * stage.parts
+                own = biases[first : min(first + stage.parts, stage.biases + stage.groups), : mapping.columns]
+                total = np.pad(own.reshape(-1), (0, wide - own.size)) << Q8_16.fraction
                 if stage.residual:
                     at = stage.residual.base + np.dot((dx, dy, x, y, group), stage.residual.strides)
                     total = total + (memory[at : at + mapping.columns] << Q4_12.fraction)
                 for row, at_run in itertools.product(range(counts[1]), range(counts[0])):
-                    at = np.dot((at_run, row, dx, dy, x, y), strides[:6]) + stage.base
+                    at = np.dot((at_run, row, dx, dy, x, y, group), strides) + stage.base
                     word = weights[stage.weights + group * stage.words + row * counts[0] + at_run]
-                    total = total + memory[at : at + mapping.lanes] @ word
+                    values = memory[at : at + mapping.lanes]
+                    total = total + (values * word[:, 0] if stage.parts > 1 else values @ word)
                 pool.append(narrow(total, PRODUCT_FRACTION, Q8_16))
             if stage.relu:
                 pool = [one.clip(0, Q8_16.maximum if stage.limit is None else stage.limit) for one in pool]
@@ -104,10 +109,10 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
                 best = average(np.sum(pool, axis=0), stage.average)
             else:
                 best = np.max(pool, axis=0)
-            kept = min(mapping.columns, stage.channels - group * mapping.columns)
+            kept = min(wide, stage.channels - group * wide)
             at = stage.target + x * stage.targets[0] + y * stage.targets[1] + group * stage.targets[2]
             memory[at : at + kept] = best[:kept]
-            found[group * mapping.columns : (group + 1) * mapping.columns, y * counts[4] + x] = best
+            found[group * wide : group * wide + kept, y * counts[4] + x] = best[:kept]
         outputs.append(found[: stage.channels].reshape(-1))
     return outputs
 
@@ -146,7 +151,9 @@ def test_batch_norm_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1x8x8 dw3 flatten fc2", "stage 0 (Depthwise) has one filter a channel"),
+        ("1x8x8 dw3 pool2 flatten fc2", "stage 0 (Depthwise) has a pool behind one filter a channel"),
+        ("2x8x8 dw3p1 add@0,-1 flatten fc2", "has a residual of one filter a channel"),
+        ("2x8x8 flatten dw1 fc2", "has flattened maps (2, 8, 8) as its inputs"),
         (
             "1x4x4 conv2k3p1 flatten fc32 add@2,1 fc2",
             "stage 1 (Linear) has flattened maps (2, 4, 4) as its residual",

@@ -23,11 +23,13 @@ NETWORKS = {
     "averages": "1x8x9 conv3k3 relu avg2x1 conv3k1 avg3x7 conv5k1 relu flatten fc3",
     "a global average, behind it a vector": "2x5x5 conv6k3 relu avg3 flatten fc3",
     "an average of few sums": "1x4x4 conv3k1 avg1x2 flatten fc3",
+    "one filter a channel": "3x6x5 dw3x2p1,0,1,1s1x2 relu conv19k1 relu dw3p1 relu6 conv4k1 dw1 "
+    "flatten fc20 dw1 relu fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
 }
 
 
-COLUMNS = {"averages": 4, "an average of few sums": 8}
+COLUMNS = {"averages": 4, "an average of few sums": 8, "one filter a channel": 4}
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.4])

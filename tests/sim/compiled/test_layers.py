@@ -12,8 +12,8 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
 
 NETWORK = (
-    "1x9x8 conv5k4x3p1,0,1,1s2 relu conv8k3p1 relu conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 add@5,4 relu pool2s1 "
-    "conv18k1 relu1.5 avg1x3 flatten fc3"
+    "1x9x8 conv5k4x3p1,0,1,1s2 relu conv18k3p1 relu dw3p1 relu conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 add@7,6 relu "
+    "pool2s1 conv18k1 relu1.5 avg1x3 flatten fc3"
 )
 # with the larger one sums are clipped, some of them in two windows of a pool
 GAINS = [1, 9]
@@ -35,7 +35,7 @@ def test_adapters_are_tuned(gain: float) -> None:
 
 
 @pytest.mark.parametrize("gain", GAINS)
-@pytest.mark.parametrize("split", [WHOLE, Split(1, 1, 3), Split(4, 2, 2)])
+@pytest.mark.parametrize("split", [WHOLE, Split(1, 1, 3), Split(5, 2, 2)])
 def test_all_weights_are_tuned(gain: float, split: Split) -> None:
     spec = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=512)
     job, device = ShortTraining(spec, 4, TrainingVariation(gain=gain, split=split)), _device(spec)
