@@ -20,7 +20,7 @@ from ..golden.errors import UserError
 
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
-    "Size, time and power": ("estimate", "utilisation", "compare", "activity"),
+    "Size, time and power": ("estimate", "utilisation", "compare", "activity", "sweep"),
     "Fine-tuning": ("import", "tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),

@@ -1,8 +1,10 @@
-"""Plots of a fine-tuning and of federations."""
+"""Plots of a fine-tuning and of federations, and pictures inside reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -91,6 +94,17 @@ def draw_federations(
     accuracy.set(xlabel="forward operations of all clients (10^9)", ylabel="held-out samples right (%)")
     loss.legend()
     _save(figure, "{network} on {data} ({drift}), {sampled} of {clients} clients a round".format(**described), path)
+
+
+def inline_picture(draw: Callable[[Axes], None], size: tuple[float, float] = (6.4, 3.6)) -> str:
+    """Draw one pair of axes as PNG in base64, for a page that has its pictures inside."""
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    draw(axes)
+    axes.grid(alpha=0.3)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    plt.close(figure)
+    return base64.b64encode(picture.getvalue()).decode()
 
 
 def _save(figure: Figure, title: str, path: Path) -> None:

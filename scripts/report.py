@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 from jinja2 import Environment
 from matplotlib.axes import Axes
@@ -27,6 +19,7 @@ from ..golden.rng.statistics import autocorrelation, modulus
 from ..golden.train.adapters.methods import METHODS
 from ..sim.compiled.comparison import MEGAHERTZ
 from ..sim.verify import Verdict
+from .curve import inline_picture
 from .demo_adapters import AdapterRuns
 from .demo_zeroth import CORE, ZerothOrderRun, generators
 from .tables.options import Rows
@@ -106,9 +99,9 @@ def render(found: DemoResult) -> str:
         for name, spec in generators().items()
     }
     plots = {
-        "Distribution of the scaled numbers": _plot(lambda axes: _distribution(axes, drawn)),
-        "Autocorrelation of a lane": _plot(lambda axes: _correlation(axes, drawn)),
-        "Modulus of a cycle's 31 numbers over a Gaussian's": _plot(_modulus),
+        "Distribution of the scaled numbers": inline_picture(lambda axes: _distribution(axes, drawn)),
+        "Autocorrelation of a lane": inline_picture(lambda axes: _correlation(axes, drawn)),
+        "Modulus of a cycle's 31 numbers over a Gaussian's": inline_picture(_modulus),
     }
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         files(__package__).joinpath("report.html.j2").read_text()
@@ -117,7 +110,7 @@ def render(found: DemoResult) -> str:
         version=__version__,
         facts=found.facts(),
         trainers=_trainers(found),
-        accuracy_plot=_plot(lambda axes: _accuracy(axes, found), (9, 4)),
+        accuracy_plot=inline_picture(lambda axes: _accuracy(axes, found), (9, 4)),
         methods=found.adapters.rows(),
         comparisons=_comparisons(found),
         table=found.table,
@@ -174,16 +167,6 @@ def _comparisons(found: DemoResult) -> list[tuple[str, int, str, int, str, bool]
     for name, one in found.verdicts.items():
         rows.append((name, one.cycles, f"{one.compared:,} numbers", one.mismatches, one.simulator, one.passed))
     return rows
-
-
-def _plot(draw: Callable[[Axes], None], size: tuple[float, float] = (6.4, 3.6)) -> str:
-    figure, axes = plt.subplots(figsize=size, layout="constrained")
-    draw(axes)
-    axes.grid(alpha=0.3)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110)
-    plt.close(figure)
-    return base64.b64encode(picture.getvalue()).decode()
 
 
 def _accuracy(axes: Axes, found: DemoResult) -> None:

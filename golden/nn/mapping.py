@@ -424,7 +424,7 @@ def _averaged(stage: Stage) -> int:
 
 
 def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
-    """What a stage has that the array does not map, or an empty text."""
+    """Part of a stage that the array does not map, or an empty text."""
     layer, added = stage.layer, stage.residual
     if isinstance(layer, Depthwise):
         if stage.pool is not None:

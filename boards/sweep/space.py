@@ -1,0 +1,392 @@
+"""Description of a sweep, read from a TOML file and checked before anything is computed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from ... import __version__
+from ...golden.cache import digest_of
+from ...golden.errors import UserError
+from ...golden.registry import BLOCKS
+from ...golden.settings import fields_of
+from ..board import BOARDS, RESOURCES
+
+Value = int | float | str | bool
+"""Value of a setting of the block or of training."""
+Values = Mapping[str, Value]
+
+CORES = ("instantft", "zotrain")
+GENERATORS = ("pezo", "scale", "urng")
+OF_ALL = ("accuracy", *RESOURCES)
+OF_CORES = ("cycles", "dram_bytes")
+OBJECTIVES = (*OF_ALL, *OF_CORES)
+"""Objectives: accuracy is maximised, all others are minimised. Those of cores have no meaning for a generator."""
+SAMPLERS = ("grid", "random", "tpe")
+MOST_TRIALS = 100_000
+MOST_CORNERS = 512
+"""Most combinations that are checked before work begins; of larger spaces it is the ends of each parameter."""
+
+_KEYS = {
+    **dict.fromkeys(("block", "preset", "board", "sampler"), str),
+    **dict.fromkeys(("trials", "seed", "seeds"), int),
+    **dict.fromkeys(("settings", "training", "sweep"), dict),
+    "objectives": list,
+}
+_START: dict[str, type] = {
+    **dict.fromkeys(("data", "data_dir", "drift", "network", "model", "weights"), str),
+    "as_built": bool,
+}
+"""Settings of a training's start, as the options of `fabtune tune`; they are not swept."""
+_COMMON: dict[str, type] = {"method": str, "batch": int, "rate": float}
+_ADAPTERS: dict[str, type] = _COMMON | {"epochs": int}
+_ZEROTH: dict[str, type] = _COMMON | {"steps": int, "eps": float}
+TAKEN = {
+    "network": "training's network, model or data say it",
+    "byte_inputs": "training's data say it",
+    "batch": "it is training's batch",
+    "last_only": "the methods of the core have an adapter beside each stage",
+    "generator.strategy": "it is training's method: pezo-otf or pezo-pool",
+    "gaussian": "a baseline, which fabtune table pezo-core measures",
+    "cut_rows": "a sweep's steps have one perturbation of all parameters",
+}
+"""Settings of the cores that are no sweep's, with the reason."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Parameter that takes one of several values.
+
+    Parameters
+    ----------
+    values : tuple
+        At least one, all different.
+    """
+
+    values: tuple[Value, ...]
+
+    @property
+    def corners(self) -> tuple[Value, ...]:
+        """First and last value."""
+        return tuple(dict.fromkeys((self.values[0], self.values[-1])))
+
+
+@dataclass(frozen=True)
+class Range:
+    """Parameter that takes any number of a range, both ends included.
+
+    Parameters
+    ----------
+    low, high : int or float
+    step : int or float, optional
+        Distance of two values; 1 for integers where there is none.
+    log : bool
+        Values are drawn evenly on a logarithmic scale.
+    """
+
+    low: int | float
+    high: int | float
+    step: int | float | None = None
+    log: bool = False
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All values of a range of integers; empty for a range of floats."""
+        if isinstance(self.low, float):
+            return ()
+        return tuple(range(int(self.low), int(self.high) + 1, int(self.step or 1)))
+
+    @property
+    def corners(self) -> tuple[Value, ...]:
+        """First and last value."""
+        values = self.values or (self.low, self.high)
+        return tuple(dict.fromkeys((values[0], values[-1])))
+
+
+Parameter = Choices | Range
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice of all parameters, with what is fixed.
+
+    Parameters
+    ----------
+    settings : dict
+        Settings of the block.
+    training : dict
+        Settings of training.
+    """
+
+    settings: dict[str, Value]
+    training: dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Space:
+    """A checked description of a sweep.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, without suffix.
+    block : str
+        A core or a part of the generator: one of `CORES` and `GENERATORS`.
+    objectives : tuple of str
+    preset : str, optional
+    settings, training : dict
+        What is fixed.
+    parameters : dict of str to Parameter
+        What is swept, by name: ``settings.NAME`` or ``training.NAME``.
+    sampler : str
+        One of `SAMPLERS`.
+    trials : int, optional
+        Points to evaluate; None for all of a grid.
+    seed : int
+        Seed of the sampler.
+    seeds : int
+        Trainings of each point, with seeds from 0; the accuracy is their mean.
+    board : str
+        Board whose fabric the estimates are for.
+    """
+
+    name: str
+    block: str
+    objectives: tuple[str, ...]
+    preset: str | None = None
+    settings: dict[str, Value] = field(default_factory=dict)
+    training: dict[str, Value] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    sampler: str = "grid"
+    trials: int | None = None
+    seed: int = 0
+    seeds: int = 1
+    board: str = "zcu102"
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that decides what a point's values mean; more trials of a space are the same space."""
+        return digest_of(replace(self, trials=None, name=""), __version__)
+
+    @property
+    def trains(self) -> bool:
+        """Whether points are trained."""
+        return "accuracy" in self.objectives
+
+    @property
+    def directions(self) -> list[Literal["maximize", "minimize"]]:
+        """Direction of each objective, as Optuna names it."""
+        return ["maximize" if name == "accuracy" else "minimize" for name in self.objectives]
+
+    @property
+    def total(self) -> int:
+        """Points to evaluate."""
+        return self.trials or math.prod(len(one.values) for one in self.parameters.values())
+
+    def grid(self) -> Iterator[dict[str, Value]]:
+        """All combinations, the last parameter changing fastest."""
+        return combinations({name: one.values for name, one in self.parameters.items()})
+
+    def point(self, values: Values) -> Point:
+        """Put values of the parameters beside what is fixed."""
+        parts: dict[str, dict[str, Value]] = {"settings": dict(self.settings), "training": dict(self.training)}
+        for name, value in values.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = value
+        return Point(parts["settings"], parts["training"])
+
+
+def combinations(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
+    """All combinations of values by name, the last name changing fastest."""
+    for combination in itertools.product(*values.values()):
+        yield dict(zip(values, combination, strict=True))
+
+
+def read(file: Path) -> Space:
+    """Read a description.
+
+    Raises
+    ------
+    UserError
+        If the file is no TOML, or a key or value in it is wrong; the text names the key and what is allowed.
+    """
+    try:
+        with file.open("rb") as stream:
+            table = tomllib.load(stream)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is no TOML: {error}") from None
+    try:
+        return _space(file.stem, table)
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+
+
+def _space(name: str, table: dict[str, Any]) -> Space:
+    _known(table, _KEYS, "")
+    for key, kind in _KEYS.items():
+        if key in table:
+            _typed(key, table[key], kind)
+    block = table.get("block")
+    if block not in (*CORES, *GENERATORS):
+        raise UserError(f"block = {block!r} is not one of {', '.join((*CORES, *GENERATORS))}")
+    preset, presets = table.get("preset"), BLOCKS[block].presets
+    if preset is not None and preset not in presets:
+        raise UserError(f"preset = {preset!r}: {block} has {', '.join(presets) or 'none'}")
+    if table.get("board", "zcu102") not in BOARDS:
+        raise UserError(f"board = {table['board']!r} is not one of {', '.join(BOARDS)}")
+    objectives = _objectives(table.get("objectives", []), block)
+    sweep = table.get("sweep", {})
+    _known(sweep, ("settings", "training"), "sweep.")
+    allowed = _allowed(block, "accuracy" in objectives)
+    fixed, parameters = {}, dict[str, Parameter]()
+    for part in ("settings", "training"):
+        given, swept = table.get(part, {}), _typed(f"sweep.{part}", sweep.get(part, {}), dict)
+        names = {key: _resolve(part, key, allowed[part], block) for key in (*given, *swept)}
+        fixed[part] = {names[key]: _value(f"{part}.{key}", given[key], allowed[part][names[key]]) for key in given}
+        for key, wish in swept.items():
+            where = f"sweep.{part}.{key}"
+            if names[key] in fixed[part] or f"{part}.{names[key]}" in parameters:
+                raise UserError(f"{where}: {names[key]} is given twice")
+            if part == "training" and key in (*_START, "core"):
+                raise UserError(f"{where} is not swept: give it in [training]")
+            parameters[f"{part}.{names[key]}"] = _parameter(where, wish, allowed[part][names[key]])
+    if not parameters:
+        raise UserError("there is nothing to sweep: give lists or ranges in [sweep.settings] or [sweep.training]")
+    if (fixed["training"] or sweep.get("training")) and block in GENERATORS and "accuracy" not in objectives:
+        raise UserError("training has no meaning for a generator without the objective accuracy: leave it out")
+    space = Space(
+        name,
+        block,
+        objectives,
+        preset,
+        fixed["settings"],
+        fixed["training"],
+        parameters,
+        **{key: table[key] for key in ("sampler", "trials", "seed", "seeds", "board") if key in table},
+    )
+    _check_sampling(space, "seeds" in table)
+    if block in GENERATORS and space.trains and "core" not in space.training:
+        raise UserError("training.core is missing: name the preset of zotrain whose array the network is tuned on")
+    return space
+
+
+def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
+    allowed = OBJECTIVES if block in CORES else OF_ALL
+    if not names:
+        raise UserError(f"objectives is empty or missing: give some of {', '.join(allowed)}")
+    for at, name in enumerate(names):
+        if name not in allowed:
+            raise UserError(f"objectives: {name!r} is not one of {block}'s: {', '.join(allowed)}")
+        if name in names[:at]:
+            raise UserError(f"objectives: {name} is there twice")
+    return tuple(names)
+
+
+def _allowed(block: str, trains: bool) -> dict[str, dict[str, Any]]:
+    """Types of the settings of block and training by name."""
+    settings = fields_of(BLOCKS[block])
+    if block == "instantft":
+        return {"settings": settings, "training": _START | _ADAPTERS}
+    training = _START | _ZEROTH
+    if block == "zotrain":
+        return {"settings": settings, "training": training}
+    return {"settings": settings, "training": training | {"core": str} if trains else {}}
+
+
+def _check_sampling(space: Space, seeds_given: bool) -> None:
+    if space.sampler not in SAMPLERS:
+        raise UserError(f"sampler = {space.sampler!r} is not one of {', '.join(SAMPLERS)}")
+    if space.sampler == "grid":
+        if space.trials is not None:
+            raise UserError("trials has no meaning with sampler = 'grid', which takes all points: leave it out")
+        for name, one in space.parameters.items():
+            if not one.values:
+                raise UserError(f"sweep.{name}: a grid takes a list, or a range of integers")
+        if space.total > MOST_TRIALS:
+            raise UserError(f"a grid of {space.total} points: at most {MOST_TRIALS}, or another sampler")
+    elif space.trials is None or not 1 <= space.trials <= MOST_TRIALS:
+        given = "missing" if space.trials is None else f"= {space.trials}"
+        raise UserError(f"trials {given}: sampler = {space.sampler!r} takes 1 to {MOST_TRIALS}")
+    if not 0 <= space.seed < 1 << 31:
+        raise UserError(f"seed = {space.seed} is not in 0 to 2**31 - 1")
+    if not 1 <= space.seeds <= 1000:
+        raise UserError(f"seeds = {space.seeds} is not in 1 to 1000")
+    if seeds_given and not space.trains:
+        raise UserError("seeds has no meaning without the objective accuracy: leave it out")
+
+
+def _known(table: Mapping[str, Any], allowed: Mapping[str, Any] | Sequence[str], prefix: str) -> None:
+    for key in table:
+        if key not in allowed:
+            raise UserError(f"there is no {prefix}{key}; there are: {', '.join(allowed)}")
+
+
+def _resolve(part: str, key: str, allowed: Mapping[str, Any], block: str) -> str:
+    """Full name of a setting, of which the last part suffices where it is unique."""
+    ends = [name for name in allowed if name == key or name.endswith(f".{key}")]
+    found = key if key in allowed else ends[0] if len(ends) == 1 else None
+    if found is None:
+        what = f"is ambiguous: say {' or '.join(ends)}" if ends else f"is unknown; there are: {', '.join(allowed)}"
+        raise UserError(f"{part}.{key} {what}")
+    if part == "settings" and block in CORES and found in TAKEN:
+        raise UserError(f"{part}.{key} is not for a sweep: {TAKEN[found]}")
+    return found
+
+
+def _value(where: str, value: Any, hint: Any) -> Value:
+    """Check the type of a value; a tuple becomes text, as ``--set`` has it."""
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise UserError(f"{where} = {value!r} is not one of {', '.join(get_args(hint))}")
+        return str(value)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list) or not all(type(one) is int for one in value):
+            raise UserError(f"{where} = {value!r} is no list of integers")
+        return ",".join(map(str, value))
+    checked: Value = _typed(where, value, hint)
+    return checked
+
+
+def _typed(where: str, value: Any, kind: Any) -> Any:
+    names = {int: "an integer", float: "a number", str: "a text", bool: "true or false", list: "a list"}
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if type(value) is not kind or kind is float:
+        raise UserError(f"{where} = {value!r} is not {names.get(kind, 'a table')}")
+    return value
+
+
+def _parameter(where: str, wish: Any, hint: Any) -> Parameter:
+    if isinstance(wish, list):
+        if not wish:
+            raise UserError(f"{where} is an empty list: give its values")
+        values = tuple(_value(where, one, hint) for one in wish)
+        if twice := next((one for at, one in enumerate(values) if one in values[:at]), None):
+            raise UserError(f"{where}: {twice!r} is there twice")
+        return Choices(values)
+    if not isinstance(wish, dict):
+        raise UserError(f"{where} = {wish!r} is neither a list nor a range such as {{ from = 1, to = 8, step = 1 }}")
+    if hint not in (int, float):
+        raise UserError(f"{where}: a range is of numbers; give a list")
+    _known(wish, ("from", "to", "step", "log"), f"{where}.")
+    if missing := next((key for key in ("from", "to") if key not in wish), None):
+        raise UserError(f"{where}.{missing} is missing: a range has from and to")
+    low, high = (_typed(f"{where}.{key}", wish[key], hint) for key in ("from", "to"))
+    step = _typed(f"{where}.step", wish["step"], hint) if "step" in wish else None
+    log = _typed(f"{where}.log", wish.get("log", False), bool)
+    if low > high:
+        raise UserError(f"{where}: from = {low} is above to = {high}")
+    if step is not None and (step <= 0 or log):
+        raise UserError(f"{where}.step = {step} is above 0, and not with log = true")
+    if step is not None and not math.isclose((high - low) / step, round((high - low) / step), abs_tol=1e-9):
+        raise UserError(f"{where}: to = {high} is no whole number of steps of {step} from {low}")
+    if log and low <= 0:
+        raise UserError(f"{where}.from = {low}: a logarithmic range begins above 0")
+    if hint is int and (high - low) // (step or 1) >= MOST_TRIALS:
+        raise UserError(f"{where}: a range of more than {MOST_TRIALS} integers; give a step, or from and to nearer")
+    return Range(low, high, step, log)

@@ -1,0 +1,46 @@
+"""`fabtune sweep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ....golden.errors import UserError
+from ...display import show_json, show_table
+from ...options import FILE, PATH, SectionedCommand, as_json, option, section
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("file", metavar="SPACE.toml", type=FILE)
+@section(
+    "Work",
+    option("--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="Points at the same time."),
+    option("--journal", type=FILE, help="Journal to begin or to continue, by default journal.log in the folder."),
+)
+@section(
+    "Output",
+    option("--output", "-o", type=PATH, help="Folder for points.csv and report.html, by default build/sweep/SPACE."),
+    option("--force", is_flag=True, help="Replace these two; the journal is continued in any case."),
+    as_json,
+)
+def command(file: Path, processes: int, journal: Path | None, output: Path | None, force: bool, as_json: bool) -> None:
+    """Find the right core: accuracy, time and resources of every point of a space, and the Pareto front.
+
+    The journal has all finished points: a sweep that was stopped, or killed, goes on where it was, and the same command
+    in several terminals, or on machines with a common file system, shares the points out.
+    """
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        raise UserError("a sweep needs Optuna: pip install 'fabtune[sweep]'") from None
+    from rich.console import Console
+
+    from ...sweep import run as sweep
+
+    result = sweep.run(sweep.SweepRequest(file, output, journal, processes, force), Console(stderr=True))
+    if as_json:
+        show_json(result)
+        return
+    for line in sweep.summary(result, lambda columns, rows: show_table(columns, rows, piped_width=400)):
+        click.echo(line)

@@ -1,0 +1,1 @@
+"""`fabtune sweep`: a sweep in one process or several, and its report."""

@@ -1,0 +1,216 @@
+"""`fabtune sweep`: check a space, evaluate its points in one process or several, report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from ...boards.sweep.design import Design, Start, check, design_of
+from ...boards.sweep.objectives import evaluate
+from ...boards.sweep.space import GENERATORS, Space, read
+from ...boards.sweep.study import Evaluated, Study
+from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.errors import UserError
+from ...golden.train.adapters.tune import Settings
+from ...golden.train.pretrain import pretraining_defaults
+from ...golden.train.zo.finetune import ZoSettings
+from .. import start
+from ..outputs import OutputFolder
+from ..tables.options import Options
+from ..tables.trials import run_trials
+from .report import render
+
+JOURNAL, POINTS, REPORT = "journal.log", "points.csv", "report.html"
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """Options of the command.
+
+    Parameters
+    ----------
+    file : Path
+        Description of the space.
+    output : Path, optional
+        Folder for journal, points and report; by default ``build/sweep/NAME``.
+    journal : Path, optional
+        Another place for the journal.
+    processes : int
+    force : bool
+        Replace points and report in `output`.
+    """
+
+    file: Path
+    output: Path | None
+    journal: Path | None
+    processes: int
+    force: bool
+
+
+def run(request: SweepRequest, console: Console) -> dict[str, Any]:
+    """Evaluate what the journal does not have yet, and write points and report.
+
+    Returns
+    -------
+    dict
+        ``space``, ``points`` (finished), ``of`` (in all), ``infeasible``, ``front`` (``values``, ``objectives`` and
+        ``commands`` of each point that no other one dominates), ``journal`` and ``files``.
+    """
+    space = read(request.file)
+    folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
+    folder.refuse((POINTS, REPORT))
+    journal = request.journal or folder.path / JOURNAL
+    torch.set_num_threads(1)
+    starts = starts_of(space, console)
+    check(space, starts[0] if starts else None)
+    with console.status(space.name) as status:
+        study = Study(space, journal)
+        study.close()
+        watch = status.update if request.processes == 1 else None
+        workers = {f"process {at + 1}": (request.file, journal, watch) for at in range(request.processes)}
+        run_trials(_work, workers, Options(processes=request.processes))
+    study = Study(space, journal)
+    points, front = study.points(), study.front()
+    study.close()
+    best = [_described(space, one, starts) for one in front]
+    # that nothing of the user's is here was checked; another process on this journal may have written the same since
+    written = OutputFolder(folder.path, force=True, default=folder.default).write(
+        {POINTS: _table(space, points), REPORT: render(space, points, front, best)}
+    )
+    return {
+        "space": space.name,
+        "points": len(points),
+        "of": space.total,
+        "infeasible": sum(bool(one.reason) for one in points),
+        "front": best,
+        "journal": str(journal),
+        "files": [str(folder.path / name) for name in written],
+    }
+
+
+def starts_of(space: Space, console: Console) -> list[Start]:
+    """Load samples and networks of all seeds, pre-trained where points are trained; none where nothing needs them."""
+    if space.block in GENERATORS and not space.trains:
+        return []
+    given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
+    for name in ("data_dir", "weights"):
+        given[name] = Path(str(space.training[name])) if name in space.training else None
+    given |= {"data": space.training.get("data", "digits"), "as_built": space.training.get("as_built", False)}
+    found = []
+    for seed in range(space.seeds):
+        options = start.Start(**given, seed=seed)
+        task = options.task()
+        network, module = options.network_for(task)
+        if space.trains:
+            module, _ = options.ready(network, module, task, pretraining_defaults(network.name, seed), console)
+        found.append(Start(task, network, module))
+    return found
+
+
+def _work(file: Path, journal: Path, watch: Callable[[str], None] | None) -> None:
+    """Evaluate points until none is left."""
+    space = read(file)
+    starts = starts_of(space, Console(quiet=True))
+    study = Study(space, journal)
+    try:
+        while (values := study.claim()) is not None:
+            if watch:
+                done, shown = len(study.points()), ", ".join(f"{_short(name)}={one}" for name, one in values.items())
+                watch(f"{space.name}: {done} of {space.total} done; {shown}")
+            objectives, reason = _evaluate(space, values, starts)
+            study.tell(objectives, reason)
+    finally:
+        study.close()
+
+
+def _evaluate(space: Space, values: dict[str, Any], starts: list[Start]) -> tuple[tuple[float, ...], str]:
+    """Objectives of a point, or the reason why it is infeasible."""
+    try:
+        design = design_of(space, space.point(values), starts[0] if starts else None)
+        return evaluate(space, design, starts), ""
+    except UserError as error:
+        return (), str(error)
+
+
+def _described(space: Space, point: Evaluated, starts: list[Start]) -> dict[str, Any]:
+    design = design_of(space, space.point(point.values), starts[0] if starts else None)
+    return {
+        "values": {_short(name): one for name, one in point.values.items()},
+        "objectives": dict(zip(space.objectives, point.objectives, strict=True)),
+        "commands": [shlex.join(words) for words in (_emit(space, design), _tune(space, design)) if words],
+    }
+
+
+def _short(name: str) -> str:
+    """Name of a parameter without ``settings.``."""
+    return name.removeprefix("settings.")
+
+
+def _emit(space: Space, design: Design) -> list[str]:
+    words = ["fabtune", "emit", space.block]
+    if space.preset:
+        words += ["--preset", space.preset]
+    return [*words, *(word for text in design.texts for word in ("--set", text)), "--board", space.board]
+
+
+def _tune(space: Space, design: Design) -> list[str]:
+    """Command of a point's training with seed 0; none where `fabtune tune` has no core with the array."""
+    training = design.training
+    if training is None or not space.trains:
+        return []
+    words = ["fabtune", "tune", "--method", training.method, "--rate", repr(training.rate)]
+    for name in ("data", "data_dir", "drift", "network", "model", "weights"):
+        if name in space.training:
+            words += [f"--{name.replace('_', '-')}", str(space.training[name])]
+    words += ["--as-built"] if space.training.get("as_built") else []
+    if isinstance(training, Settings):
+        return [*words, "--epochs", str(training.epochs), "--batch", str(training.batch), "--rank", str(training.rank)]
+    arrays = {name: (one.get("lanes", 32), one["columns"]) for name, one in _cores().items()}
+    core = next((name for name, array in arrays.items() if array == (design.lanes, design.columns)), None)
+    if core is None:
+        return []
+    assert isinstance(training, ZoSettings), "the other kind of training"
+    words += ["--steps", str(training.schedule.steps), "--batch", str(training.schedule.batch)]
+    words += ["--eps", repr(training.eps), "--generator", training.generator_name, "--core", core]
+    return [*words, *(word for text in training.parameters for word in ("--set", text))]
+
+
+def _cores() -> dict[str, dict[str, object]]:
+    """Presets of `zotrain` that `fabtune tune` takes for any network."""
+    return {name: one for name, one in ZotrainSpec.presets.items() if "columns" in one}
+
+
+def _table(space: Space, points: list[Evaluated]) -> str:
+    """Write all points as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["point", *map(_short, space.parameters), *space.objectives, "infeasible"])
+    for one in points:
+        objectives = one.objectives or [""] * len(space.objectives)
+        writer.writerow([one.number, *one.values.values(), *objectives, one.reason])
+    return text.getvalue()
+
+
+def summary(result: dict[str, Any], show: Callable[[list[str], list[list[str]]], None]) -> list[str]:
+    """Show the front as a table, and describe the rest in lines."""
+    front = result["front"]
+    if front:
+        columns = ["", *front[0]["values"], *front[0]["objectives"]]
+        rows = []
+        for at, one in enumerate(front, start=1):
+            numbers = [
+                f"{value:.4g}" if name == "accuracy" else f"{value:,g}" for name, value in one["objectives"].items()
+            ]
+            rows.append([str(at), *map(str, one["values"].values()), *numbers])
+        show(columns, rows)
+    lines = [f"{at}: {line}" for at, one in enumerate(front, start=1) for line in one["commands"]]
+    counted = f"{result['points']} of {result['of']} points, {result['infeasible']} of them infeasible"
+    return [*lines, counted, *result["files"]]
