@@ -64,7 +64,7 @@ class BackwardEngine(wiring.Component):
     ) -> None:
         self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
         self.sequencer = BackwardSequencer(mapping, batch, array.within_width)
-        self.head = LogitHead(mapping, batch)
+        self.head = LogitHead(mapping, batch, array.within_width)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
         super().__init__(
             {

@@ -5,7 +5,7 @@ from amaranth.lib import fifo, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.fixed import Q4_12, Q8_16, accumulator_width
+from ...golden.fixed import Q4_12, Q8_16
 from ...golden.lora.mapping import AdapterMapping
 from ...golden.nn.celoss import CelossSpec
 from ...golden.nn.forward import PRODUCT_FRACTION
@@ -37,6 +37,8 @@ class LogitHead(wiring.Component):
     mapping : AdapterMapping
     batch : int
         Most samples of a batch.
+    sum_width : int
+        Bits of a gradient of B, at least those of a sum of so many products.
 
     Attributes
     ----------
@@ -64,10 +66,9 @@ class LogitHead(wiring.Component):
         Logits and gradients that were clipped in the cycle before.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
-        self.mapping, self.batch = mapping, batch
+    def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
+        self.mapping, self.batch, self.sum_width = mapping, batch, sum_width
         self.entries = mapping.classes * mapping.adapters
-        self.sum_width = accumulator_width(Q8_16, Q4_12, batch)
         super().__init__(
             {
                 **dict.fromkeys(("start", "half", "show"), In(1)),

@@ -355,7 +355,7 @@ class ForwardEngine(wiring.Component):
                 self.shared.operands.eq(port.operands),
                 self.shared.valid.eq(port.valid & ~running),
                 self.shared.y.eq(port.y),
-                self.shared.complete.eq(port.complete & ~running if self._has_parts else port.complete),
+                self.shared.complete.eq(port.complete),
                 self.shared.sums.eq(port.sums),
             ]
         # with offsets, columns without an output channel have parameters, too

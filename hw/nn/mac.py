@@ -1,6 +1,6 @@
 """The array of multipliers: one a lane and column. Across the lanes they give sums, within a lane they accumulate."""
 
-from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,8 +45,8 @@ class MacArray(wiring.Component):
         Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
         the second half; those of the second half are then their biases alone.
     rounds : In, 1, only with parts
-        With a word of a sum within: its lanes' sums are rounded. They come in `parts` cycles as sums across, the first
-        ones as late as a sum across, with a bias for each; no other sums come in these cycles.
+        With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in `parts` cycles as sums
+        across, the first ones as late as a sum across, with a bias for each; no other sums come in these cycles.
     further : Out, 1, only with parts
         Lanes behind the first ones are on their way, `bias_cycles` - 1 - `within_latency` cycles before their biases.
     rest : Out, 1, only with parts
@@ -86,9 +86,9 @@ class MacArray(wiring.Component):
         enable, within, first, last = (delayed(m, flag, latency.OPERANDS, name) for name, flag in flags.items())
         restart = delayed(m, ~within | first, latency.PRODUCT, "restart")
         move = delayed(m, enable, latency.PRODUCT, "move")
-        m.d.comb += port.complete.eq(
-            delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete")
-        )
+        complete = delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete")
+        rounds = delayed(m, self.rounds, latency.within_latency(), "rounds") if self.parts > 1 else Const(0)
+        m.d.comb += port.complete.eq(complete & ~rounds if self.parts > 1 else complete)
         products: list[Value] = []
         for number in range(self.lanes * self.columns):
             lane, column = divmod(number, self.columns)
@@ -107,16 +107,14 @@ class MacArray(wiring.Component):
         names = {"sum_first": first, "step": used, "sum_last": used & last}
         first, used, last = (delayed(m, flag, before_sum, name) for name, flag in names.items())
         if self.parts > 1:
-            lanes, rounded = self._lanes(m)
+            lanes, rounded = self._lanes(m, complete & rounds)
             trees = [Mux(rounded, lane, tree) for lane, tree in zip(lanes, trees, strict=True)]
             used, first, last = used | rounded, first | rounded, last | rounded
         self._sums(m, trees, (used, first, last))
         return m
 
-    def _lanes(self, m: Module) -> tuple[list[Value], Value]:
+    def _lanes(self, m: Module, start: Value) -> tuple[list[Value], Value]:
         """Sums of the first column's multipliers, `columns` lanes a cycle, when a tree's would come."""
-        begins = latency.within_latency()
-        start = self.port.complete & delayed(m, self.rounds, begins, "rounds")
         held = [Signal(signed(self.within_width), name=f"held{lane}") for lane in range(self.lanes)]
         left = Signal(range(self.parts + 1))
         with m.If(start):
@@ -126,7 +124,7 @@ class MacArray(wiring.Component):
             m.d.sync += [into.eq(other) for into, other in zip(held, held[self.columns :], strict=False)]
             m.d.sync += left.eq(left - left.any())
         m.d.comb += self.further.eq(left.any() & (left != self.parts))
-        wait = latency.tree_latency(self.lanes, self.words_per_cycle) - begins - 1
+        wait = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.within_latency() - 1
         m.d.comb += self.rest.eq(delayed(m, self.further, wait + latency.SUM + latency.ROUNDING, "further"))
         sums = [delayed(m, held[column], wait, f"lane{column}").as_signed() for column in range(self.columns)]
         return sums, delayed(m, left.any(), wait, "rounded")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fabtune.golden.models.layers import Depthwise
+
 BEAT = 16
 
 
@@ -16,12 +18,16 @@ class Stage(NamedTuple):
 
     inputs: tuple  # (channels, height, width) or (features,)
     outputs: tuple  # behind ReLU and pooling
-    kernel: int = 0  # 0: fully connected
+    kernel: tuple = ()  # height, width; none: fully connected
+    depthwise: bool = False
 
 
 def stages_of(network):
     """Stages of a description."""
-    return [Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", (0,))[0]) for one in network.stages]
+    return [
+        Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", ()), isinstance(one.layer, Depthwise))
+        for one in network.stages
+    ]
 
 
 def beats(data):
@@ -38,21 +44,29 @@ def place_in_group(stages, at, lanes):
             channels, pixels = stage.inputs[0], prod(stage.inputs[1:])
             index = index % pixels * channels + index // pixels
         return index, ceil(len(index) / lanes)
-    channels, kernel = stage.inputs[0], stage.kernel
-    channel, y, x = np.indices((channels, kernel, kernel)).reshape(3, -1)
-    row_words = ceil(kernel * channels / lanes)
-    together = ceil(kernel * kernel * channels / lanes)
-    if at == 0 and together < kernel * row_words:
-        return (x * channels + channel) * kernel + y, together
-    return y * row_words * lanes + x * channels + channel, kernel * row_words
+    channels, (height, width) = stage.inputs[0], stage.kernel
+    channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
+    row_words = ceil(width * channels / lanes)
+    together = ceil(height * width * channels / lanes)
+    if at == 0 and together < height * row_words:
+        return (x * channels + channel) * height + y, together
+    return y * row_words * lanes + x * channels + channel, height * row_words
 
 
 def write_parameters(stages, weights, biases, lanes, columns):
     """Image of all weights, each (outputs, inputs...), then all biases."""
     words, ends = [], []
     for at, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        place, count = place_in_group(stages, at, lanes)
         flat = weight.reshape(len(weight), -1)
+        if stages[at].depthwise:
+            for first in range(0, len(flat), lanes):
+                group = np.zeros((flat.shape[1], lanes, columns), "<i2")
+                own = flat[first : first + lanes]
+                group[:, : len(own), 0] = own.T
+                words.append(group.tobytes())
+            ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
+            continue
+        place, count = place_in_group(stages, at, lanes)
         for first in range(0, len(flat), columns):
             group = np.zeros((count * lanes, columns), "<i2")
             own = flat[first : first + columns]
@@ -218,7 +232,13 @@ def delta_rows(stages, lanes, columns):
 
     def rows(parts):
         groups = [ceil(one.outputs[0] / columns) for one in stages]
-        words = sum(place_in_group(stages, at, lanes)[1] * count for at, count in enumerate(groups))
+        words = 0
+        for at, count in enumerate(groups):
+            one = stages[at]
+            if one.depthwise:
+                words += ceil(one.outputs[0] / lanes) * prod(one.kernel)
+            else:
+                words += place_in_group(stages, at, lanes)[1] * count
         return sum(ceil(count * parts / lanes) for count in groups) + words * parts
 
     parts = 1

@@ -8,7 +8,7 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, narrow
-from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.layers import Convolution, Depthwise, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.stages import Stage, stages_of
@@ -163,3 +163,30 @@ def test_batch_norm_is_refused() -> None:
 def test_what_the_array_does_not_map_is_refused(text, message):
     with pytest.raises(UserError, match=re.escape(message) + ", which the array does not map yet"):
         Mapping.of(network_from(text))
+
+
+RESNET = (
+    "3x32x32 conv16k3p1 relu conv16k3p1 relu conv16k3p1 add@4,1 relu conv32k1s2 conv32k3p0,1,0,1s2@6 relu conv32k3p1 "
+    "add@10,7 relu conv64k1s2 conv64k3p0,1,0,1s2@12 relu conv64k3p1 add@16,13 relu avg8 flatten fc10"
+)
+KEYWORDS = "1x49x10 conv64k10x4p4,5,1,1s2 relu " + 4 * "dw3p1 relu conv64k1 relu " + "avg25x5 flatten fc12"
+PUBLISHED = {"resnet": RESNET, "keywords": KEYWORDS}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_cycles_are_close_to_the_ideal(name: str) -> None:
+    """Shapes of MLPerf Tiny's networks: 16 channels and more fill the lanes, and a channel a lane uses one column."""
+    mapping = Mapping.of(network_from(PUBLISHED[name]), lanes=16, columns=4)
+    for own, stage in zip(mapping.network_stages, mapping.stages, strict=True):
+        ideal = own.macs / (mapping.lanes * mapping.columns)
+        if isinstance(own.layer, Depthwise):
+            assert stage.cycles <= mapping.columns * ideal
+        elif isinstance(own.layer, Convolution) and own.input_shape[0] >= 16:
+            assert stage.cycles <= 1.15 * ideal
+
+
+def test_a_short_sum_of_lanes_waits_for_its_parts() -> None:
+    mapping = Mapping.of(network_from("40x3x2 dw1 conv20k1 flatten fc3"), lanes=16, columns=2)
+    first = mapping.stages[0]
+    assert (first.sums, first.sum_words, first.parts, first.groups) == (3 * 6, 1, 8, 20)
+    assert first.cycles == 17 * 8 + 1

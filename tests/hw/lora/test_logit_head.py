@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
+from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, accumulator_width
 from fabtune.golden.lora.mapping import AdapterMapping
 from fabtune.golden.models.layers import Linear
 from fabtune.golden.models.network import Network
@@ -54,7 +54,7 @@ class Batch:
 
 def play_batches(play, one, batches, stall=0.0):
     """Play batches one after the other; of each its logits, dh, db and number of clipped values."""
-    dut, found, rng = LogitHead(one, BATCH), [], np.random.default_rng(9)
+    dut, found, rng = LogitHead(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH)), [], np.random.default_rng(9)
     seen = {"logits": [], "clipped": 0}
 
     async def gaps(ctx):
