@@ -1,0 +1,48 @@
+"""Networks of MLPerf Tiny in the RTL of both trainers: results and counters are golden's."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.models.exported import network_of
+from fabtune.golden.models.network import deployed
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
+
+EXAMPLE = Path(__file__).parents[3] / "docs/examples/mlperf_tiny.py"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Descriptions as imported from the example's modules."""
+    found = importlib.util.spec_from_file_location("mlperf_tiny", EXAMPLE)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return {name: deployed(network_of(build().eval(), shape, name)) for name, (build, shape) in module.NETWORKS.items()}
+
+
+def check(job, device):
+    driver = job.driver(device)
+    job.load(driver)
+    assert job.differences(driver, device) == []
+
+
+# the adapters give as many outputs as there are lanes, at most: the autoencoder has 640
+@pytest.mark.parametrize("name", ["resnet8", "ds_cnn"])
+def test_adapters_are_tuned_for_a_batch(name, networks):
+    spec = InstantftSpec.of(networks[name], lanes=32, batch=2, cache_entries=16)
+    job = ShortTuning(spec, 3, TuningVariation(samples=2, epochs=1))
+    check(job, SimulatedDevice(compiled_core(spec, spec.ports)))
+
+
+@pytest.mark.parametrize("name", ["resnet8", "ds_cnn", "autoencoder"])
+def test_all_weights_are_tuned_for_a_step(name, networks):
+    spec = ZotrainSpec.of(networks[name], byte_inputs=name != "autoencoder", lanes=32)
+    job = ShortTraining(spec, 4, TrainingVariation(samples=2, sizes=(2,)))
+    check(job, SimulatedDevice(compiled_core(spec, 1)))
