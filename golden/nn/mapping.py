@@ -8,7 +8,7 @@ the channels side by side, so that the window of a convolution is a run of neigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -24,7 +24,8 @@ from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor
 from .average import Reciprocal
 
 
-class Loop(NamedTuple):
+@dataclass(frozen=True)
+class Loop:
     """One loop of a stage: its number of turns, and the distance of a turn in the activation memory."""
 
     count: int
@@ -384,7 +385,7 @@ class Mapping:
         window = Loop(-(-values // self.lanes), self.lanes), Loop(rows, pitch)
         groups = Loop(-(-stage.biases // self.columns), 0)
         if isinstance(stage.layer, Depthwise):
-            window = window[0]._replace(stride=column), window[1]
+            window = replace(window[0], stride=column), window[1]
             groups = Loop(-(-stage.biases // self.lanes), self.lanes)
         if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
             return (*window, *(Loop(1, 0),) * 4, groups)
