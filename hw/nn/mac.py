@@ -45,8 +45,8 @@ class MacArray(wiring.Component):
         Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
         the second half; those of the second half are then their biases alone.
     rounds : In, 1, only with parts
-        With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in `parts` cycles as sums
-        across, the first ones as late as a sum across, with a bias for each; no other sums come in these cycles.
+        With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in `parts` cycles as
+        sums across, the first ones as late as one, with a bias for each; no other sums come in these cycles.
     further : Out, 1, only with parts
         Lanes behind the first ones are on their way, `bias_cycles` - 1 - `within_latency` cycles before their biases.
     rest : Out, 1, only with parts

@@ -7,7 +7,7 @@ from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.layers import Linear
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.mapping import Mapping
-from fabtune.hw.nn.beat_packer import BeatPacker
+from fabtune.hw.nn.layer_block import BeatPacker
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])

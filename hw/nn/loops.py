@@ -1,0 +1,140 @@
+"""Loops of the running stage: turns, steps of addresses, and where a sum begins and ends."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+
+from ...golden.nn.mapping import Mapping, StageMapping
+from .interfaces import activation_address
+
+
+class Loops:
+    """Registers of the running stage: turns, steps and flags of its loops, innermost first.
+
+    Parameters
+    ----------
+    mapping : Mapping
+
+    Attributes
+    ----------
+    counters, limits : list of Signal
+        Turns left of each loop; turns of each loop less one.
+    begins, ends, single : Signal
+        A bit for each loop: it is in its first turn, in its last turn; it has a single turn.
+    jumps : list of Signal
+        Step of the activation memory's address when this loop is the innermost one that has not ended.
+    moves : list of Signal
+        Step of the output's address for the three outermost loops.
+    residual_jumps : list of Signal
+        Step of the residual's address for the loops around a sum; none where no stage has a residual.
+    adding : Value
+        This cycle's word is the residual, the first one of a sum; all loops stay.
+    within : Signal
+        Sums of the stage are those of lanes.
+    waiting : Value
+        No word is issued: parts of the sum before are still to be rounded; all loops stay.
+    """
+
+    COUNT = 7
+    INNER = 2
+    """Loops within a sum: runs of lanes, rows of the kernel."""
+    POOL = 4
+    """Loops within a pool: those of a sum, and the pool's columns and rows."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        address = activation_address(mapping)
+        turns = [max(stage.loops[j].count for stage in mapping.stages) for j in range(self.COUNT)]
+        self.counters = [Signal(range(most), name=f"counter{j}") for j, most in enumerate(turns)]
+        self.limits = [Signal(range(most), name=f"limit{j}") for j, most in enumerate(turns)]
+        self.begins, self.ends, self.single = (Signal(self.COUNT, name=name) for name in ("begins", "ends", "single"))
+        self.jumps = [Signal(address, name=f"jump{j}") for j in range(self.COUNT)]
+        self.moves = [Signal(address, name=f"move{j}") for j in range(self.COUNT - self.POOL)]
+        self._stages = mapping.stages
+        self.adding: Value = Const(0)
+        self._adds, self._added = Signal(name="adds"), Signal(name="added")
+        self.residual_jumps = []
+        self.has_residual = mapping.has_residuals
+        if self.has_residual:
+            self.residual_jumps = [Signal(address, name=f"residual_jump{j}") for j in range(self.INNER, self.COUNT)]
+            self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
+        self.parts, self.within, self.waiting = mapping.most_parts, Signal(name="within"), Const(0)
+        self._left = Signal(range(self.parts), name="parts_left")
+        if self.parts > 1:
+            self.waiting = self.within & self.begins[: self.INNER].all() & self._left.any()
+
+    @property
+    def over(self) -> Value:
+        """Last word of the stage."""
+        over = self.ends.all() & ~self.adding if self.has_residual else self.ends.all()
+        return over & ~self.waiting if self.parts > 1 else over
+
+    @property
+    def first(self) -> Value:
+        """First word of a sum."""
+        begins = self.begins[: self.INNER].all()
+        return begins & ~self._added if self.has_residual else begins
+
+    @property
+    def last(self) -> Value:
+        """Last word of a sum."""
+        ends = self.ends[: self.INNER].all()
+        return ends & ~self.adding if self.has_residual else ends
+
+    def load(self, m: Module, stage: StageMapping) -> None:
+        """Set the registers for a stage, in the module's current condition.
+
+        Limit and steps of a loop with a single turn have no effect: they stay what another stage needs.
+        """
+        single = [loop.count == 1 for loop in stage.loops]
+        m.d.sync += self.single.eq(sum(one << j for j, one in enumerate(single)))
+        for j in range(self.COUNT):
+            used = next((one for one in (stage, *self._stages) if one.loops[j].count > 1), None)
+            if used is not None:
+                m.d.sync += [self.limits[j].eq(used.loops[j].count - 1), self.jumps[j].eq(self._jump(used, j))]
+                if j >= self.POOL:
+                    m.d.sync += self.moves[j - self.POOL].eq(self._move(used, j))
+
+        if self.parts > 1:
+            m.d.sync += [self.within.eq(stage.parts > 1), self._left.eq(0)]
+        if self.has_residual:
+            m.d.sync += self._adds.eq(stage.residual is not None)
+        if stage.residual is not None:
+            strides = stage.residual.strides
+            for own, (jump, stride) in enumerate(zip(self.residual_jumps, strides, strict=True)):
+                within = zip(stage.loops[self.INNER :], strides[:own], strict=False)
+                m.d.sync += jump.eq(stride - sum((loop.count - 1) * inner for loop, inner in within))
+
+    @staticmethod
+    def _jump(stage: StageMapping, j: int) -> int:
+        """Step of the address for a loop: all loops within it go back to their beginning."""
+        return stage.loops[j].stride - sum((loop.count - 1) * loop.stride for loop in stage.loops[:j])
+
+    @classmethod
+    def _move(cls, stage: StageMapping, j: int) -> int:
+        """Step of the output's address for one of the outermost loops."""
+        within = zip(stage.loops[cls.POOL : j], stage.targets, strict=False)
+        return stage.targets[j - cls.POOL] - sum((loop.count - 1) * target for loop, target in within)
+
+    def restart(self, m: Module) -> None:
+        """Begin all loops, in the module's current condition."""
+        m.d.sync += [counter.eq(limit) for counter, limit in zip(self.counters, self.limits, strict=True)]
+        m.d.sync += [self.begins.eq(~0), self.ends.eq(self.single)]
+
+    def step(self, m: Module) -> None:
+        """Take the next turn, in the module's current condition: whether a loop begins or ends is a register."""
+        if self.has_residual:
+            m.d.sync += self._added.eq(self.adding)
+        if self.parts > 1:
+            # from a sum's first word to that of the next there are as many cycles as parts
+            begins = self.begins[: self.INNER].all() & ~self.waiting
+            m.d.sync += self._left.eq(Mux(begins, self.parts - 1, self._left - self._left.any()))
+        if self.has_residual or self.parts > 1:
+            with m.If(~(self.adding | self.waiting)):
+                self._turn(m)
+        else:
+            self._turn(m)
+
+    def _turn(self, m: Module) -> None:
+        for j, counter in enumerate(self.counters):
+            with m.If(self.ends[: j + 1].all()):
+                m.d.sync += [counter.eq(self.limits[j]), self.begins[j].eq(1), self.ends[j].eq(self.single[j])]
+            with m.Elif(self.ends[:j].all()):
+                m.d.sync += [counter.eq(counter - 1), self.begins[j].eq(0), self.ends[j].eq(counter == 1)]
