@@ -51,6 +51,7 @@ def checks() -> list[ToolCheck]:
         _package("pyosys", "emit, estimate: Yosys"),
         _package("cocotb", "verify: the benches"),
         _package("transformers", "tune and tables on text", required=False),
+        _package("optuna", "sweep", required=False),
         _verilator(),
         _program("g++", ["g++", "--version"], "verify with Verilator", "apt install g++", required=True),
         _program("make", ["make", "--version"], "verify with Verilator", "apt install make", required=True),
