@@ -52,6 +52,7 @@ def checks() -> list[ToolCheck]:
         _package("cocotb", "verify: the benches"),
         _package("onnx", "networks from files of ONNX", required=False),
         _package("transformers", "tune and tables on text", required=False),
+        _package("optuna", "sweep", required=False),
         _verilator(),
         _program("g++", ["g++", "--version"], "verify with Verilator", "apt install g++", required=True),
         _program("make", ["make", "--version"], "verify with Verilator", "apt install make", required=True),

@@ -24,6 +24,7 @@ from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.zo.finetune import ZoSettings
 from .. import start
 from ..outputs import OutputFolder
+from ..results import refuse_outputs
 from ..tables.options import Options
 from ..tables.trials import run_trials
 from .report import render
@@ -68,9 +69,11 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
     folder.refuse((POINTS, REPORT))
     journal = request.journal or folder.path / JOURNAL
+    # may be there: the folders have to be such, and writable
+    refuse_outputs([journal, folder.path / POINTS, folder.path / REPORT], None, force=True)
     torch.set_num_threads(1)
+    check(space, next(iter(starts_of(space, console, trained=False)), None))
     starts = starts_of(space, console)
-    check(space, starts[0] if starts else None)
     with console.status(space.name) as status:
         study = Study(space, journal)
         study.close()
@@ -96,8 +99,17 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     }
 
 
-def starts_of(space: Space, console: Console) -> list[Start]:
-    """Load samples and networks of all seeds, pre-trained where points are trained; none where nothing needs them."""
+def starts_of(space: Space, console: Console, trained: bool = True) -> list[Start]:
+    """Load samples and networks of all seeds; none where nothing needs them.
+
+    Parameters
+    ----------
+    space : Space
+    console : Console
+        For the progress of pre-training.
+    trained : bool
+        Pre-train the networks, where points are trained.
+    """
     if space.block in GENERATORS and not space.trains:
         return []
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
@@ -109,7 +121,7 @@ def starts_of(space: Space, console: Console) -> list[Start]:
         options = start.Start(**given, seed=seed)
         task = options.task()
         network, module = options.network_for(task)
-        if space.trains:
+        if space.trains and trained:
             module, _ = options.ready(network, module, task, pretraining_defaults(network.name, seed), console)
         found.append(Start(task, network, module))
     return found

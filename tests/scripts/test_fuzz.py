@@ -23,6 +23,12 @@ from torch import nn
 def build():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
 """
+SPACE = """
+block = "zotrain"
+objectives = ["cycles"]
+[sweep.settings]
+lanes = [16, 32]
+"""
 ANYTHING = (
     *("", " ", "-1", "0", "1", "2", "3", "0.5", "nan", "inf", "-inf", "1e309", "1e-320", "99999999999999999999999"),
     *("é✓", "a=b", "=", ":", "true", "none", "gone", "gone/file", "folder", "random.bin", "random.npz", "mine.py"),
@@ -59,7 +65,8 @@ VALUES = {
     "waves": ("new.fst", "gone/new.fst"),
     "capture": ("random.bin",),
     "report": ("random.bin",),
-    "file": ("random.safetensors", "precious.safetensors"),
+    "file": ("random.safetensors", "precious.safetensors", "space.toml"),
+    "journal": ("new.log", "gone/new.log", "precious.png"),
 }
 """Values that may be right, by name of the parameter."""
 CHOICES = ("method", "data")
@@ -88,6 +95,7 @@ def _no_work():
             *("scripts.tables.instantft.run_trials", "scripts.tables.fedspzo.run_trials", "scripts.tables.pezo.pezo_6"),
             *("scripts.tables.skip2.run_trials", "scripts.tables.skip2.skip2_6", "scripts.tables.pezo_core.pezo_core"),
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
+            "scripts.sweep.run.run_trials",
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
             *("sim.mutation.campaign.netlist", "sim.mutation.core_campaign.netlist"),
         ):
@@ -131,6 +139,7 @@ def fill(folder):
     for name in FILES:
         (folder / name).write_bytes(rng.bytes(300))
     (folder / "mine.py").write_text(MODEL)
+    (folder / "space.toml").write_text(SPACE)
     samples = {f"x_{part}": np.zeros((4, 1, 8, 8), np.float32) for part in ("train", "tune", "test")}
     np.savez(folder / "mine.npz", **samples, **{f"y_{part}": np.arange(4) for part in ("train", "tune", "test")})
 
@@ -158,7 +167,8 @@ def check(line):
             assert after == before, line
         if "--force" not in line:
             assert {name: after.get(name) for name in before} == before, line
-        written = {name.parts[0] for name in after.keys() - before.keys()}
+        # the locks of a sweep's processes lie beside its journal
+        written = {name.parts[0].removesuffix(".lock") for name in after.keys() - before.keys()}
         assert written <= {"build", *(str(part).split(os.sep)[0] for part in line)}, line
 
 

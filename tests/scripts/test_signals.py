@@ -97,6 +97,41 @@ def test_a_fine_tuning_that_is_stopped_leaves_no_file(start, cache, tmp_path, nu
     assert list(tmp_path.iterdir()) == []
 
 
+SPACE = """
+block = "urng"
+objectives = ["lut"]
+[settings]
+n = 3
+[sweep.settings]
+bits = [5, 6, 7, 8]
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM))]
+)
+def test_a_sweep_goes_on_after_any_stop(start, tmp_path, number):
+    (tmp_path / "space.toml").write_text(SPACE)
+    journal = tmp_path / "build" / "sweep" / "space" / "journal.log"
+    command = ("sweep", "space.toml", "--processes", "2", "--json")
+    process = start(*command)
+    # a point is done, and others run
+    until(lambda: journal.exists() and journal.read_text().count('"state":1') > 0)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=200)
+    assert out == ""
+    if number in LINES:
+        assert (process.returncode, err) == (128 + number, LINES[number])
+    until(lambda: not others_of(process))
+    assert {path.name for path in journal.parent.iterdir()} == {"journal.log", "journal.log.lock"}
+    done = journal.read_text().count('"state":1')
+    process = start(*command)
+    out, err = process.communicate(timeout=200)
+    assert (process.returncode, err, json.loads(out)["points"]) == (0, "", 4)
+    assert journal.read_text().count('"state":1') == 4 > done
+    assert len(journal.with_name("points.csv").read_text().splitlines()) == 5
+
+
 RUNS = {
     "emit": ("emit pezo --board kv260 -o out --force", 3),
     "estimate": ("estimate urng", 5),
