@@ -38,7 +38,7 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"fabtune"}
-    assert "fabtune/scripts/report.html.j2" in names
+    assert "fabtune/scripts/demo/report.html.j2" in names
     assert "fabtune/py.typed" in names
     assert any(name.endswith("LICENSE") for name in names)
     assert not any("tests/" in name or "docs/" in name for name in names)

@@ -35,12 +35,12 @@ ZEROTH_METHODS = {"pezo-otf": "on-the-fly", "pezo-pool": "pool"}
 """Strategy of the generator in `zotrain` by method."""
 BATCH = 20
 _PREFIX = {"pezo": "", "scale": "scale.", "urng": "scale.urng."}
-"""What stands before the name of a generator's setting in a `PezoSpec`."""
+"""Prefix of a generator's settings in a `PezoSpec`."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a training starts from: samples, network and, where it is trained, its pre-trained module.
+    """Start of a training: samples, network and, where it is trained, its pre-trained module.
 
     Parameters
     ----------

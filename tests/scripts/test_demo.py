@@ -15,10 +15,10 @@ from fabtune.golden.rng.grng import GrngSpec
 from fabtune.golden.settings import build
 from fabtune.golden.train.zo.integer_tuning import IntegerTuning
 from fabtune.hw.verilog import emit
-from fabtune.scripts import demo
 from fabtune.scripts.cli import main
-from fabtune.scripts.demo import summary
-from fabtune.scripts.demo_zeroth import CORE, STEPS_IN_RTL, settings_for, zotrain_for_digits
+from fabtune.scripts.demo import run as demo
+from fabtune.scripts.demo.run import summary
+from fabtune.scripts.demo.zeroth import CORE, STEPS_IN_RTL, settings_for, zotrain_for_digits
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
 

@@ -20,7 +20,7 @@ def command(output: Path | None, simulator: str, force: bool, as_json: bool) -> 
     """Fine-tune on drifted digits in integers and in the RTL of both cores, emit, estimate, and write a report."""
     from rich.console import Console
 
-    from ...demo import run, summary
+    from ...demo.run import run, summary
     from ...outputs import OutputFolder
 
     folder = OutputFolder(output or Path("build/demo"), force, default=output is None)

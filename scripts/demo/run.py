@@ -11,20 +11,25 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from torch import nn
 
-from ..boards.estimate.estimate import estimate_emitted
-from ..boards.vivado.package import package
-from ..golden.datasets.dataset import Task
-from ..golden.datasets.tasks import task_of
-from ..golden.models.network import Network
-from ..golden.models.presets import preset
-from ..golden.train.pretrain import pretrained, pretraining_defaults
-from ..golden.zo.tile import TileSpec
-from ..hw.verilog import emit
-from ..sim.compiled.comparison import compiled_core
-from ..sim.compiled.zeroth_order_job import PORTS
-from ..sim.simulator import require
-from .demo_adapters import instantft_for_digits, tune_adapters
-from .demo_zeroth import (
+from ...boards.estimate.estimate import estimate_emitted
+from ...boards.vivado.package import package
+from ...golden.datasets.dataset import Task
+from ...golden.datasets.tasks import task_of
+from ...golden.models.network import Network
+from ...golden.models.presets import preset
+from ...golden.train.pretrain import pretrained, pretraining_defaults
+from ...golden.zo.tile import TileSpec
+from ...hw.verilog import emit
+from ...sim.compiled.comparison import compiled_core
+from ...sim.compiled.zeroth_order_job import PORTS
+from ...sim.simulator import require
+from ..outputs import OutputFolder
+from ..start import Bars
+from ..tables.options import Options
+from ..tables.pezo import pezo_6
+from .adapters import instantft_for_digits, tune_adapters
+from .report import DemoResult, render
+from .zeroth import (
     PRESETS,
     ZerothOrderRun,
     first_steps_in_rtl,
@@ -33,11 +38,6 @@ from .demo_zeroth import (
     verify_generators,
     zotrain_for_digits,
 )
-from .outputs import OutputFolder
-from .report import DemoResult, render
-from .start import Bars
-from .tables.options import Options
-from .tables.pezo import pezo_6
 
 
 def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any]:

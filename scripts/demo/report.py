@@ -10,19 +10,19 @@ import numpy as np
 from jinja2 import Environment
 from matplotlib.axes import Axes
 
-from .. import __version__
-from ..boards.board import BOARDS
-from ..boards.estimate.estimate import Estimate
-from ..golden.rng.grng import GrngSpec
-from ..golden.rng.scale import ScaleSpec, expected_modulus
-from ..golden.rng.statistics import autocorrelation, modulus
-from ..golden.train.adapters.methods import METHODS
-from ..sim.compiled.comparison import MEGAHERTZ
-from ..sim.verify import Verdict
-from .curve import inline_picture
-from .demo_adapters import AdapterRuns
-from .demo_zeroth import CORE, ZerothOrderRun, generators
-from .tables.options import Rows
+from ... import __version__
+from ...boards.board import BOARDS
+from ...boards.estimate.estimate import Estimate
+from ...golden.rng.grng import GrngSpec
+from ...golden.rng.scale import ScaleSpec, expected_modulus
+from ...golden.rng.statistics import autocorrelation, modulus
+from ...golden.train.adapters.methods import METHODS
+from ...sim.compiled.comparison import MEGAHERTZ
+from ...sim.verify import Verdict
+from ..curve import inline_picture
+from ..tables.options import Rows
+from .adapters import AdapterRuns
+from .zeroth import CORE, ZerothOrderRun, generators
 
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
 CORES = ("zotrain", "instantft")

@@ -9,20 +9,20 @@ from itertools import accumulate
 from rich.progress import Progress
 from torch import nn
 
-from ..golden.cores.zotrain import ZotrainSpec
-from ..golden.datasets.dataset import Task
-from ..golden.datasets.tasks import task_of
-from ..golden.models.network import Network
-from ..golden.rng.pezo import PezoSpec
-from ..golden.settings import build
-from ..golden.train.zo.defaults import CORE_EPS, zo_defaults
-from ..golden.train.zo.finetune import ZoResult, ZoSettings
-from ..golden.train.zo.integer_tuning import IntegerTuning, core_settings
-from ..golden.train.zo.schedule import Schedule
-from ..sim.compiled.zeroth_order_job import ZerothOrderComparison
-from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
-from ..sim.verify import Verdict, verify
-from .start import core_bar
+from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.datasets.dataset import Task
+from ...golden.datasets.tasks import task_of
+from ...golden.models.network import Network
+from ...golden.rng.pezo import PezoSpec
+from ...golden.settings import build
+from ...golden.train.zo.defaults import CORE_EPS, zo_defaults
+from ...golden.train.zo.finetune import ZoResult, ZoSettings
+from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
+from ...golden.train.zo.schedule import Schedule
+from ...sim.compiled.zeroth_order_job import ZerothOrderComparison
+from ...sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
+from ...sim.verify import Verdict, verify
+from ..start import core_bar
 
 METHOD = "pezo-otf"
 CORE = "tiny"

@@ -1,0 +1,1 @@
+"""`fabtune demo`: both cores on drifted digits, with a report."""
