@@ -1,4 +1,4 @@
-"""A whole job of each trainer on a network with every kind of layer: results and counters are golden's."""
+"""A whole job of each trainer on a network with every kind of layer: results and counters are golden's; minutes."""
 
 from functools import cache
 
@@ -24,6 +24,7 @@ def _device(spec: InstantftSpec | ZotrainSpec) -> SimulatedDevice:
     return SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", GAINS)
 def test_adapters_are_tuned(gain: float) -> None:
     spec = InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=16)
@@ -34,6 +35,7 @@ def test_adapters_are_tuned(gain: float) -> None:
     assert (job.counts["saturations"] > 0) == (gain > 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", GAINS)
 @pytest.mark.parametrize("split", [WHOLE, Split(1, 1, 3), Split(5, 2, 2)])
 def test_all_weights_are_tuned(gain: float, split: Split) -> None:
