@@ -9,7 +9,21 @@ import pytest
 
 from fabtune.scripts import doctor
 
-NAMES = ["python", "amaranth", "pyosys", "cocotb", "transformers", "verilator", "g++", "make", "icarus", "vivado"]
+NAMES = [
+    *(
+        "python",
+        "amaranth",
+        "pyosys",
+        "cocotb",
+        "transformers",
+        "optuna",
+        "verilator",
+        "g++",
+        "make",
+        "icarus",
+        "vivado",
+    )
+]
 
 
 @pytest.fixture
