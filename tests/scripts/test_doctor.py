@@ -10,17 +10,8 @@ import pytest
 from fabtune.scripts import doctor
 
 NAMES = [
-    "python",
-    "amaranth",
-    "pyosys",
-    "cocotb",
-    "onnx",
-    "transformers",
-    "verilator",
-    "g++",
-    "make",
-    "icarus",
-    "vivado",
+    *("python", "amaranth", "pyosys", "cocotb", "onnx", "transformers", "optuna", "verilator", "g++", "make"),
+    *("icarus", "vivado"),
 ]
 
 

@@ -107,9 +107,8 @@ bits = [5, 6, 7, 8]
 """
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGINT, signal.SIGTERM))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_sweep_goes_on_after_any_stop(start, tmp_path, number):
     (tmp_path / "space.toml").write_text(SPACE)
     journal = tmp_path / "build" / "sweep" / "space" / "journal.log"

@@ -24,7 +24,8 @@ steps = 20
 n = 31
 [sweep.settings]
 bits = [5, 8]
-leap = [1, 2]
+[sweep.training]
+rate = [5e-4, 1e-3]
 """
 ADAPTERS = """
 block = "instantft"
@@ -65,7 +66,7 @@ def test_a_generator_against_its_luts(sweep, fabtune, tmp_path):
     assert (found["points"], found["of"], found["infeasible"]) == (4, 4, 0)
     with (tmp_path / "build/sweep/space/points.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [(row["bits"], row["leap"]) for row in rows] == [*product("58", "12")]
+    assert [(row["bits"], row["training.rate"]) for row in rows] == [*product("58", ("0.0005", "0.001"))]
     values = [(float(row["accuracy"]), float(row["lut"])) for row in rows]
     # a point is on the front where no other one is as good in both and better in one
     best = {one for one in values if not any(a >= one[0] and b <= one[1] and (a, b) != one for a, b in values)}
