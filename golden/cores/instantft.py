@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from ..axi.bus import BEAT, BEAT_COUNT_BITS
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
 from ..lora.memory_layout import JobLayout
@@ -81,8 +82,12 @@ class InstantftSpec(CoreSpec):
         if self.cache == "chip" and self.ports == 2:
             raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
         mapping = self.mapping
-        if max(mapping.forward.frozen_beats, mapping.adapter_beats) >= 1 << 16:
+        most = (1 << BEAT_COUNT_BITS) - 1
+        if max(mapping.forward.frozen_beats, mapping.adapter_beats) > most:
             raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
+        for what, beats in (("a sample", mapping.forward.sample_beats), ("a record in Q8.16", mapping.raw_beats)):
+            if beats > most:
+                raise UserError(f"{what} of {self.network} takes {beats} beats of {BEAT} bytes: at most {most}")
 
     @classmethod
     def of(cls, network: Network, **settings: Any) -> InstantftSpec:

@@ -4,13 +4,14 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.axi.bus import BEAT_COUNT_BITS
 from .pipeline import delayed
 
 
 class AddressGenerator(wiring.Component):
     """Compute the address of one element of an array: ``(base + index * stride) mod 2**address``.
 
-    One address at a time. The multiplication is 24 x 14 bits unsigned with registers before and behind it, so that it
+    One address at a time. The multiplication is 24 x 16 bits unsigned with registers before and behind it, so that it
     maps to one DSP.
 
     Parameters
@@ -24,8 +25,8 @@ class AddressGenerator(wiring.Component):
         Begin: `index`, `stride` and `base` are sampled in this cycle. At most once in `LATENCY` cycles.
     index : In(24)
         Number of the element, from 0 up.
-    stride : In(14)
-        Units from one element to the next.
+    stride : In(16)
+        Units from one element to the next: as many as the beats of a transfer command.
     base : In, `address` bits
         Address of element 0.
     done : Out(1)
@@ -41,7 +42,7 @@ class AddressGenerator(wiring.Component):
             {
                 "start": In(1),
                 "index": In(24),
-                "stride": In(14),
+                "stride": In(BEAT_COUNT_BITS),
                 "base": In(address),
                 "done": Out(1),
                 "address": Out(address),

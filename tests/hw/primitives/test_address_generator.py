@@ -8,12 +8,12 @@ from fabtune.hw.primitives.address_generator import AddressGenerator
 EDGES = [
     (0, 0, 0),
     (1, 1, 1),
-    ((1 << 24) - 1, (1 << 14) - 1, (1 << 40) - 1),
+    ((1 << 24) - 1, (1 << 16) - 1, (1 << 40) - 1),
     (5, 784, 0x80_8000_0000),
     (1 << 23, 1 << 9, 7),
 ]
 RANDOM = [
-    tuple(int(value) for value in np.random.default_rng(seed).integers(0, (1 << 24, 1 << 14, 1 << 40)))
+    tuple(int(value) for value in np.random.default_rng(seed).integers(0, (1 << 24, 1 << 16, 1 << 40)))
     for seed in range(20)
 ]
 

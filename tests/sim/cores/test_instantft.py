@@ -32,6 +32,9 @@ def test_wider_cores_are_bit_exact(settings):
     assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
 
 
+LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flatten fc10"
+
+
 @pytest.mark.parametrize(
     ("memories", "refusal"),
     [
@@ -40,6 +43,10 @@ def test_wider_cores_are_bit_exact(settings):
         ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
         ({"batch": 1}, "batch = 1"),
         ({"cache_entries": 0}, "cache_entries = 0"),
+        (
+            {"network": LARGE_MAPS, "last_only": True},
+            "a record in Q8.16 of .* takes 76040 beats of 16 bytes: at most 65535",
+        ),
     ],
 )
 def test_memories_that_make_no_sense_are_refused(memories, refusal):
