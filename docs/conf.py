@@ -81,6 +81,7 @@ ONLY_HERE = {
         "docs/boards",
         "docs/estimate",
         "docs/activity",
+        "docs/sweep",
         "docs/captures",
         "docs/verification",
     )
