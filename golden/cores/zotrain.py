@@ -13,6 +13,7 @@ from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
 from ..nn.mapping import Mapping
+from ..nn.softmax import LARGEST_SAMPLE
 from ..rng.gaussian_array import GaussianArraySpec
 from ..rng.generators import Generator
 from ..rng.pezo import PezoSpec
@@ -105,6 +106,8 @@ class ZotrainSpec(CoreSpec):
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
         if self.gaussian != "none" and self.generator != PezoSpec():
             raise UserError(f"gaussian = {self.gaussian} takes the place of generator: leave its settings out")
+        if (classes := self.described.classes) > LARGEST_SAMPLE:
+            raise UserError(f"{self.network} has {classes} classes; the core takes at most {LARGEST_SAMPLE}")
         if not 0 <= self.cut_rows <= MOST_CUT_ROWS:
             raise UserError(f"cut_rows = {self.cut_rows} is not in 0 to {MOST_CUT_ROWS}")
         if self.cut_rows and len(self.mapping.forward.stages) == 1:

@@ -4,6 +4,7 @@ The checks before a command's work are real; the work itself, such as training, 
 """
 
 import os
+import pkgutil
 import tempfile
 from contextlib import chdir
 from pathlib import Path
@@ -86,7 +87,8 @@ def begin(*_, **__):
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_work():
-    with pytest.MonkeyPatch.context() as patch:
+    places = [
+        f"fabtune.{place}"
         for place in (
             *("golden.train.adapters.tune.tune", "golden.train.pretrain.pretrained", "scripts.start.pretrained"),
             *("scripts.tune.tune", "scripts.tune.tune_rtl", "scripts.zeroth.FineTuning.run"),
@@ -98,8 +100,13 @@ def _no_work():
             "scripts.sweep.run.run_trials",
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
             *("sim.mutation.campaign.netlist", "sim.mutation.core_campaign.netlist"),
-        ):
-            patch.setattr(f"fabtune.{place}", begin)
+        )
+    ]
+    for place in places:  # before any is replaced: a module that is imported later would keep what stands there
+        pkgutil.resolve_name(place)
+    with pytest.MonkeyPatch.context() as patch:
+        for place in places:
+            patch.setattr(place, begin)
         yield
 
 

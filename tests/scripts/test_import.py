@@ -50,6 +50,12 @@ def sigmoid():
 
 def half():
     return build().half()
+
+def pooled():
+    depthwise = nn.Conv2d(4, 4, 3, padding=1, groups=4)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), depthwise, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 3)
+    )
 """
 
 
@@ -95,9 +101,16 @@ def test_a_users_module_is_described_by_its_own_names(fabtune):
     assert result["stages"][1]["behind"] == "+ 0, ReLU, average 2 x 2"
     assert all(stage["sums"] and not stage["saturated"] for stage in result["stages"])
     assert result["stages"][1]["least"] >= 0 > result["stages"][2]["least"]
+    assert [core["preset"] for core in result["cores"] if "cycles" not in core] == ["large"]
+    assert [one.partition(":")[0] for one in result["advice"]] == ["not on zotrain large"]
+
+
+def test_what_the_array_does_not_map_is_said_of_all_cores(fabtune):
+    result = imported(fabtune, "mine.py:pooled", "--input", "1x8x8")
     assert not any("cycles" in core for core in result["cores"])
     assert result["advice"] == [
-        "not on any core: mine.py:build, stage 1 (Convolution) has an average pool, which the array does not map yet"
+        "not on any core: mine.py:pooled, stage 1 (Depthwise) has a pool behind one filter a channel, "
+        "which the array does not map yet"
     ]
 
 
@@ -185,7 +198,7 @@ def test_a_core_is_estimated_on_both_boards(fabtune):
 def test_tables_for_people(fabtune):
     status, out, err = fabtune("import", "mine.py:build", "--input", "1x8x8", "--samples", "maps.npz")
     assert (status, err) == (0, "")
-    for text in ("stem", "+ 0, ReLU, average 2 x 2", "saturated", "refused, see below", "not on any core: mine.py"):
+    for text in ("stem", "+ 0, ReLU, average 2 x 2", "saturated", "refused, see below", "not on zotrain large: "):
         assert text in out
 
 

@@ -33,7 +33,7 @@ def check(job, device):
     assert job.differences(driver, device) == []
 
 
-# the adapters give as many outputs as there are lanes, at most: the autoencoder has 640
+# the autoencoder has 640 outputs, more than both cores take
 @pytest.mark.parametrize("name", ["resnet8", "ds_cnn"])
 def test_adapters_are_tuned_for_a_batch(name, networks):
     spec = InstantftSpec.of(networks[name], lanes=32, batch=2, cache_entries=16)
@@ -41,8 +41,8 @@ def test_adapters_are_tuned_for_a_batch(name, networks):
     check(job, SimulatedDevice(compiled_core(spec, spec.ports)))
 
 
-@pytest.mark.parametrize("name", ["resnet8", "ds_cnn", "autoencoder"])
+@pytest.mark.parametrize("name", ["resnet8", "ds_cnn"])
 def test_all_weights_are_tuned_for_a_step(name, networks):
-    spec = ZotrainSpec.of(networks[name], byte_inputs=name != "autoencoder", lanes=32)
+    spec = ZotrainSpec.of(networks[name], lanes=32)
     job = ShortTraining(spec, 4, TrainingVariation(samples=2, sizes=(2,)))
     check(job, SimulatedDevice(compiled_core(spec, 1)))
