@@ -113,7 +113,7 @@ def cycles(design: Design, task: Task) -> int:
     spec, training, samples = design.spec, design.training, len(task.tune)
     if isinstance(spec, ZotrainSpec):
         assert isinstance(training, ZoSettings), "a core's job is a training"
-        words = sum(stage.cycles for stage in spec.mapping.forward.stages)
+        words = spec.mapping.forward.cycles
         return 2 * words * sum(len(indices) for indices in training.schedule.indices(samples))
     assert isinstance(spec, InstantftSpec), "the other core"
     assert isinstance(training, Settings), "its job"
@@ -123,7 +123,7 @@ def cycles(design: Design, task: Task) -> int:
         record = 0
     beats = max(record, read) if spec.ports == 2 else record + read
     known = max(2 * mapping.adapter_rows, beats)
-    return samples * sum(stage.cycles for stage in mapping.forward.stages) + training.epochs * samples * known
+    return samples * mapping.forward.cycles + training.epochs * samples * known
 
 
 def dram_bytes(design: Design, task: Task) -> int:

@@ -74,6 +74,6 @@ NETWORKS = {"resnet8": (resnet8, (3, 32, 32)), "ds_cnn": (ds_cnn, (1, 49, 10)), 
 for name, (build, shape) in NETWORKS.items():
     network = deployed(network_of(build().eval(), shape, name))
     mapping = Mapping.of(network, lanes=32, columns=4)
-    cycles, macs = sum(stage.cycles for stage in mapping.stages), sum(stage.macs for stage in network.stages)
+    cycles, macs = mapping.cycles, sum(stage.macs for stage in network.stages)
     busy = macs / cycles / (mapping.lanes * mapping.columns)
     print(f"{name}: {network.parameters:,} parameters, {macs:,} MACs, {cycles:,} cycles, multipliers {busy:.0%} busy")

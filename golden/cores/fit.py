@@ -44,7 +44,7 @@ class CoreFit:
     @property
     def cycles(self) -> int:
         """Words that the array takes for one sample forward; each is a cycle."""
-        return sum(stage.cycles for stage in self.forward.stages) if self.forward else 0
+        return self.forward.cycles if self.forward else 0
 
     @property
     def memories(self) -> dict[str, int]:

@@ -291,6 +291,11 @@ class Mapping:
         return self._regions[-1] - self._regions[1] + self.lanes
 
     @property
+    def cycles(self) -> int:
+        """Words that the array takes for one sample, all stages."""
+        return sum(stage.cycles for stage in self.stages)
+
+    @property
     def activation_values(self) -> int:
         """Values of the activation memory; a window may reach `lanes` beyond the last region."""
         return self._base(len(self.network_stages) - 1) + (self.sides - 1) * self.side_values + self.lanes

@@ -59,7 +59,8 @@ class Zotrain(wiring.Component):
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
         m.d.comb += self.interrupt.eq(shell.interrupt)
         # a register of its own, or it would be on the slowest path: settings do not change while they are checked
-        m.d.sync += self._slopes.eq(_narrow(shell.control.settings.p1) * _narrow(shell.control.settings.p2))
+        settings, bits = shell.control.settings, MOST_PERTURBATIONS.bit_length()
+        m.d.sync += self._slopes.eq(settings.p1[:bits] * settings.p2[:bits])
         for name in trainer.monitor.signature.members if spec.monitor else ():
             m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
         return m
@@ -98,8 +99,3 @@ class Zotrain(wiring.Component):
             Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),
             Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars),
         ]
-
-
-def _narrow(perturbations: Value) -> Value:
-    """Bits of a number of perturbations that is in range."""
-    return perturbations[: MOST_PERTURBATIONS.bit_length()]

@@ -52,7 +52,7 @@ class _Scenario(RecordedJob):
         self._frozen = random_parameters(network, rng)
         self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, SAMPLES, rng)
         self._position = int(rng.integers(min(spec.source.period, POSITIONS // 2)))
-        self._work = sum(stage.cycles for stage in mapping.forward.stages)
+        self._work = mapping.forward.cycles
         beats = mapping.forward.frozen_beats + 2 * self._layout.delta_beats
         step = 2 * BATCH * (self._work + 300) + 20 * mapping.words + 2000
         super().__init__(
