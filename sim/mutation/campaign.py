@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from .record import Record, Result, header_of, judged, refuse_other_file
 
 TOGETHER = 64
 """Faults in one design: it is built once for all of them."""
+LONGER = 8
+"""Times the words with which the bench runs again with a fault that it has not seen."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,12 @@ class Campaign:
         require(settings.simulator)
         refuse_other_file(path, force)
         self._spec, self._settings = spec, settings
-        phases = scenario(spec, np.random.default_rng(settings.seed), settings.words)
         self._made = netlist(spec)
-        self._plan = bench_plan(spec, self._made.emitted, phases, settings.seed, compared=True)
-        bench = digest_of(source_digest(Path(__file__).parent.parent / "bench"), json.dumps(self._plan))
+        bench = digest_of(source_digest(Path(__file__).parent.parent / "bench"), json.dumps(self._plan(1)))
         self.record = Record(path, header_of(spec, settings, self._made, bench), force)
 
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
-        """Run what is left of the campaign: first the bench with all faults, then the proofs of those that pass.
+        """Run what is left of the campaign: the bench with all faults, a longer one and proofs with those that pass.
 
         Parameters
         ----------
@@ -108,27 +109,37 @@ class Campaign:
         """
         settings = self._settings
         faults = list_faults(self._made, settings.faults, settings.seed, settings.component)
-        left = [number for number in range(len(faults)) if number not in self.record.results]
-        passed: list[int] = []
-        for first in range(0, len(left), TOGETHER):
-            numbers = left[first : first + TOGETHER]
-            for result in self._killed({number: faults[number] for number in numbers}):
-                self._keep(result, on_result)
-            passed += [number for number in numbers if number not in self.record.results]
-        for result in self._proved({number: faults[number] for number in passed}):
+
+        def left() -> dict[int, Fault]:
+            return {number: fault for number, fault in enumerate(faults) if number not in self.record.results}
+
+        for times in (1, LONGER):
+            plan = self._plan(times)
+            numbers = [*left()]
+            for first in range(0, len(numbers), TOGETHER):
+                some = {number: faults[number] for number in numbers[first : first + TOGETHER]}
+                for result in self._killed(some, plan):
+                    self._keep(result, on_result)
+        for result in self._proved(left()):
             self._keep(result, on_result)
         return [self.record.results[number] for number in range(len(faults))]
+
+    def _plan(self, times: int) -> dict[str, Any]:
+        """Plan the bench with so many times the words of the settings."""
+        settings = self._settings
+        phases = scenario(self._spec, np.random.default_rng(settings.seed), times * settings.words)
+        return bench_plan(self._spec, self._made.emitted, phases, settings.seed, compared=True)
 
     def _keep(self, result: Result, on_result: Callable[[Result], None]) -> None:
         self.record.add(result)
         on_result(result)
 
-    def _killed(self, faults: dict[int, Fault]) -> Iterator[Result]:
+    def _killed(self, faults: dict[int, Fault], plan: dict[str, Any]) -> Iterator[Result]:
         """Run the bench on a design with many faults: those that it sees."""
         start = time.monotonic()
         design = mutants(self._made, list(faults.values()))
         values = range(1, len(faults) + 1)
-        seen = simulate_mutants(design, PORT, values, self._plan, self._settings.simulator)
+        seen = simulate_mutants(design, PORT, values, plan, self._settings.simulator)
         if why := seen[0]:
             raise UserError(f"{self._spec.name} without a fault does not pass its bench: {why[1]}")
         each = round((time.monotonic() - start) / len(faults), 1)

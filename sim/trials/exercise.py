@@ -13,6 +13,7 @@ from ..compiled.device import SimulatedDevice
 from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
 from .order_lists import order_findings
 from .refusals import refusal_findings
+from .register_words import register_findings
 from .short_jobs import random_jobs, short_jobs
 
 TRIALS = 48
@@ -53,7 +54,8 @@ class Exercise:
             if trial.findings:
                 raise UserError(f"{spec.name} without a fault, hostile bus {trial.seed}: {trial.findings[0]}")
             self._trials.append(trial)
-        if found := [*refusal_findings(program, spec, seed), *order_findings(program, spec)]:
+        found = [finding for _, findings in self._checks(0) for finding in findings()]
+        if found:
             raise UserError(f"{spec.name} without a fault: {found[0]}")
 
     def difference(self, mutant: int) -> tuple[str, str] | None:
@@ -76,12 +78,20 @@ class Exercise:
     def _parts(self, mutant: int) -> Iterator[tuple[str, Callable[[], str]]]:
         for name, job in self._jobs.items():
             yield "job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
-        yield "refusals", lambda: next(iter(refusal_findings(self._program, self._spec, self._seed, mutant)), "")
-        yield "order list", lambda: next(iter(order_findings(self._program, self._spec, mutant)), "")
+        for what, findings in self._checks(mutant):
+            yield what, lambda findings=findings: next(iter(findings()), "")  # type: ignore[misc]
         for number in range(TRIALS):
             yield "hostile bus", lambda number=number: self._bus(number, mutant)  # type: ignore[misc]
         for name, job in self._more.items():
             yield "random job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
+
+    def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], list[str]]], ...]:
+        program, spec, seed = self._program, self._spec, self._seed
+        return (
+            ("registers", lambda: register_findings(program, spec, seed, mutant)),
+            ("refusals", lambda: refusal_findings(program, spec, seed, mutant)),
+            ("order list", lambda: order_findings(program, spec, mutant)),
+        )
 
     def _job(self, name: str, job: Any, mutant: int) -> str:
         calm = self._calm[name]

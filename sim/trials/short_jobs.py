@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...golden.fixed import Q4_12, Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_image
 from ...golden.models.network import Network
+from ...golden.nn.forward import StageIntegers
 from ...golden.nn.random_parameters import random_parameters
 from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.coefficient import LARGEST_BATCH
@@ -50,6 +52,9 @@ class TuningVariation:
         Standard deviation of the adapters at the start, in units of 2**-12.
     raw : bool
         The cache holds Q8.16.
+    halves : bool
+        All parameters of network and adapters are multiples of a half: every second sum of products lies half-way
+        between two numbers of Q8.16.
     """
 
     samples: int = 7
@@ -59,6 +64,7 @@ class TuningVariation:
     rate: int = 20_000
     start: int = 1500
     raw: bool = False
+    halves: bool = False
 
 
 class ShortTuning:
@@ -83,9 +89,12 @@ class ShortTuning:
         network, shape, samples = spec.described, spec.mapping.shape, wanted.samples
         flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
         orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
+        frozen = random_parameters(network, rng, wanted.gain)
+        if wanted.halves:
+            frozen, flat = _in_halves(frozen), _multiples(flat)
         self.spec = spec
         self.job = TuningJob(
-            random_parameters(network, rng, wanted.gain),
+            frozen,
             Adapters(shape, flat),
             _samples(network, spec.byte_inputs, samples, rng),
             rng.integers(0, network.classes, samples),
@@ -150,6 +159,9 @@ class TrainingVariation:
         Deltas at the start are multiples of it.
     late : bool
         The first perturbation is one of the generator's last, so that it begins again.
+    halves : bool
+        All parameters of the network are multiples of a half: of the inference without deltas, every second sum of
+        products lies half-way between two numbers of Q8.16.
     """
 
     samples: int = 6
@@ -163,6 +175,7 @@ class TrainingVariation:
     start: int = 0
     grain: int = 1
     late: bool = False
+    halves: bool = False
 
 
 class ShortTraining:
@@ -190,6 +203,7 @@ class ShortTraining:
         position = int(rng.integers(1000))
         settings = {"split": wanted.split, "scalars": wanted.scalars, "eps_shift": wanted.eps_shift}
         frozen = random_parameters(network, rng, wanted.gain)
+        frozen = _in_halves(frozen) if wanted.halves else frozen
         inputs = _samples(network, spec.byte_inputs, samples, rng)
         steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
         position = period - 1 - position % 100 if wanted.late else position
@@ -256,6 +270,7 @@ def _tunings(spec: InstantftSpec) -> dict[str, TuningVariation]:
         "batches of one": TuningVariation(samples=3, batch=1),
         "clipped": TuningVariation(gain=60.0),
         "large": TuningVariation(gain=8.0, rate=131_071, start=12_000),
+        "halves": TuningVariation(samples=12, epochs=1, gain=2.0, start=3000, halves=True),
         "many": TuningVariation(samples=spec.cache_entries, epochs=3)
         if spec.cache_entries <= 64
         else TuningVariation(samples=60),
@@ -274,6 +289,8 @@ def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
         # offsets half-way between two numbers of Q4.12, and beyond its ends
         "ties": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum >> 6, grain=_DROPPED >> 1),
         "ends": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum, grain=DELTA.maximum - _DROPPED),
+        # deltas stay below half a last place, so that the inference is of the parameters alone
+        "halves": TrainingVariation(samples=24, sizes=(1,), eps_shift=12, shift=62, gain=2.0, halves=True),
         "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
     }
     stages = len(spec.mapping.forward.stages) if spec.cut_rows else 1
@@ -343,6 +360,16 @@ def _random_training(spec: ZotrainSpec, rng: np.random.Generator) -> TrainingVar
         eps_shift=int(rng.integers(4, 12, endpoint=True)),
         start=round(_between(rng, 1, DELTA.maximum)),
     )
+
+
+def _in_halves(frozen: Sequence[StageIntegers]) -> list[StageIntegers]:
+    return [StageIntegers(_multiples(one.weight), _multiples(one.bias)) for one in frozen]
+
+
+def _multiples(parameters: Integers) -> Integers:
+    """Round parameters to multiples of a half in Q4.12."""
+    half = 1 << Q4_12.fraction - 1
+    return (half * np.rint(parameters / half)).astype(np.int64).clip(Q4_12.minimum, Q4_12.maximum + 1 - half)
 
 
 def _samples(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:
