@@ -46,20 +46,21 @@ class FineTuner:
     samples : int
         Cache entries, one for each sample of a tuning set.
     raw : bool
-        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
+        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
 
     Raises
     ------
     UserError
-        If the core was generated with another spec, has fewer cache entries, or cannot cache Q8.16.
+        If the core was generated with another spec, has fewer cache entries, or does not keep such records.
     """
 
     def __init__(self, core: Core, spec: InstantftSpec, samples: int, raw: bool = False) -> None:
         core.check_signature(spec.signature)
         if not 1 <= samples <= spec.cache_entries:
             raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
-        if raw and spec.cache_ram_beats:
-            raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
+        if raw not in spec.raw_modes:
+            kept, wanted = ("on the chip, in NF4", "Q8.16") if raw else ("none, and its records are in Q8.16", "NF4")
+            raise UserError(f"the cache of this core is {kept}: generate it with cache=dram for {wanted}")
         self.core, self.spec, self.layout, self.samples, self.raw = core, spec, spec.layout, samples, raw
         self._cache = self.core.place(self.layout.cache(samples, raw))
         self._adapters = self.core.place(self.layout.adapters())
@@ -136,7 +137,7 @@ class FineTuner:
         size = self.spec.batch
         indices = np.arange(len(inputs))
         batches = [(batch, np.zeros_like(batch)) for batch in np.split(indices, range(size, len(indices), size))]
-        scratch = self.core.place(self.layout.scratch(size))
+        scratch = self.core.place(self.layout.scratch())
         tuned = self._run(
             Command.INFER,
             inputs,

@@ -83,7 +83,7 @@ def _instantft(spec: InstantftSpec, command: int, settings: Mapping[str, int]) -
     yield not 1 <= batch <= spec.batch, Refusal(error.BAD_BATCH, batch)
     yield tune and not 1 <= rate <= MAXIMUM_RATE, Refusal(error.BAD_RATE, rate)
     yield mode > 3, Refusal(error.BAD_MODE, mode)
-    yield tune and bool(mode & 1) and spec.cache == "chip", Refusal(error.BAD_MODE, mode)
+    yield tune and bool(mode & 1) not in spec.raw_modes, Refusal(error.BAD_MODE, mode)
 
 
 def _zotrain(spec: ZotrainSpec, command: int, settings: Mapping[str, int]) -> Reasons:

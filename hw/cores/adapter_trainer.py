@@ -54,14 +54,15 @@ class Monitor(wiring.Signature):
 class AdapterTrainer(wiring.Component):
     """Tunes the adapters of a frozen network and infers with them, a command of `Command` at a time.
 
-    A new sample runs through the frozen network once and is recorded; batches whose samples are all recorded are
-    loaded and computed. Recording, loading a batch and computing the one before overlap.
+    A new sample runs through the frozen network once and is recorded, or, without a cache, in each of its batches;
+    batches whose samples are all recorded are loaded and computed. Recording, loading a batch and computing the one
+    before overlap.
 
     Parameters
     ----------
     mapping : AdapterMapping
     batch, cache_entries : int
-        Most samples of a batch, of the cache.
+        Most samples of a batch, of the cache; 0 entries: there is none, and records are in Q8.16.
     ports : int
         AXI4 ports to the memory outside: 1 or 2; with 2 records have the second one for themselves.
     ram_beats : int
@@ -89,9 +90,10 @@ class AdapterTrainer(wiring.Component):
         address: int = ADDRESS_BITS,
     ) -> None:
         self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
+        self.cached = cache_entries > 0
         self.engine = AdapterEngine(mapping, batch)
         self.samples = SampleScheduler(mapping, batch, cache_entries, Error, shared=ram_beats > 0, address=address)
-        self.batches = BatchScheduler(mapping, batch, address)
+        self.batches = BatchScheduler(mapping, batch, address, self.cached)
         self.unpacker = BatchUnpacker(mapping, batch)
         self.logits = LogitWriter(mapping.logit_beats, address)
         self.transfer = ParameterTransfer(mapping, address)
@@ -121,7 +123,7 @@ class AdapterTrainer(wiring.Component):
         m.d.sync += [
             tune.eq(control.command == Command.TUNE),
             infer.eq(control.command == Command.INFER),
-            raw.eq(control.settings.mode[0] | infer),
+            raw.eq(control.settings.mode[0] | infer if self.cached else 1),
             engine.show.eq(control.settings.mode[1] | infer),
         ]
         m.d.comb += [

@@ -47,7 +47,7 @@ class Instantft(wiring.Component):
         spec = self.spec
         m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
         trainer = AdapterTrainer(
-            spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.cache_ram_beats, spec.address
+            spec.mapping, spec.batch, spec.cached_samples, spec.ports, spec.cache_ram_beats, spec.address
         )
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)
@@ -73,5 +73,5 @@ class Instantft(wiring.Component):
             Check(job & ((batch == 0) | (batch > spec.batch)), Error.BAD_BATCH, batch),
             Check(tune & ((rate == 0) | (rate > MAXIMUM_RATE)), Error.BAD_RATE, rate),
             Check(job & (mode > 3), Error.BAD_MODE, mode),
-            *([Check(tune & mode[0], Error.BAD_MODE, mode)] if spec.cache_ram_beats else []),
+            *(Check(tune & (mode[0] == raw), Error.BAD_MODE, mode) for raw in (0, 1) if raw not in spec.raw_modes),
         ]

@@ -23,6 +23,8 @@ class BatchScheduler(wiring.Component):
         Most samples of a batch.
     address : int
         Bits of a byte address.
+    cached : bool
+        There is a cache; else all jobs go past it, as inferences do.
 
     Attributes
     ----------
@@ -49,8 +51,8 @@ class BatchScheduler(wiring.Component):
         No batch is being loaded.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, address: int = ADDRESS_BITS) -> None:
-        self.mapping, self.most, self._address = mapping, batch, address
+    def __init__(self, mapping: AdapterMapping, batch: int, address: int = ADDRESS_BITS, cached: bool = True) -> None:
+        self.mapping, self.most, self._address, self.cached = mapping, batch, address, cached
         super().__init__(
             {
                 "job": In(JobSettings(batch, address)),
@@ -126,8 +128,9 @@ class BatchScheduler(wiring.Component):
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):
+            own = number + Mux(batch.side, self.most, 0)
             m.d.sync += [
-                record.eq(Mux(job.infer, number + Mux(batch.side, self.most, 0), batch.entry.index)),
+                record.eq(Mux(job.infer, own, batch.entry.index) if self.cached else own),
                 self.label.label.eq(batch.entry.label),
             ]
             m.d.comb += [

@@ -27,7 +27,7 @@ class SampleScheduler(wiring.Component):
     ----------
     mapping : AdapterMapping
     batch, cache_entries : int
-        Most samples of a batch, of the cache.
+        Most samples of a batch, of the cache; 0 entries: there is none, and all jobs go past it, as inferences do.
     errors : type of IntEnum
         The core's error codes, with ``BAD_INDEX`` and ``BAD_LABEL``.
     shared : bool
@@ -197,13 +197,13 @@ class SampleScheduler(wiring.Component):
         with m.State("LOOK"):
             # without the cache each of two batches has records of its own
             own = self._number + Mux(self._half, self.most, 0)
-            m.d.sync += self._record.eq(Mux(job.infer, own, index))
+            m.d.sync += self._record.eq(Mux(job.infer, own, index) if self.cache_entries else own)
             m.next = "JUDGE"
         with m.State("JUDGE"):
             m.d.sync += [
                 bad_index.eq(~job.infer & (index >= job.cache_entries)),
                 bad_label.eq(~job.infer & (self._label >= self.mapping.classes)),
-                miss.eq(job.infer | ~look.data.bit_select(index[:5], 1)),
+                miss.eq(job.infer | ~look.data.bit_select(index[:5], 1) if self.cache_entries else 1),
             ]
             m.next = "TEST"
         with m.State("TEST"):

@@ -42,7 +42,7 @@ class TuningJob:
     rate : int
         Learning rate of a sample, from `golden.lora.adapters.rate_of`.
     raw : bool
-        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
+        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
     """
 
     frozen: Sequence[StageIntegers]
@@ -57,8 +57,8 @@ class TuningJob:
         """Make the integer job, before its first batch."""
         network = spec.described
         codec = WordCodec(network) if self.raw else record_layout(network)
-        adapters = Adapters(self.adapters.shape, self.adapters.flat)
-        return Job(network, self.frozen, adapters, self.rate, ForwardCache(network, codec, len(self.inputs)))
+        cache = None if spec.cache == "none" else ForwardCache(network, codec, len(self.inputs))
+        return Job(network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rate, cache)
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
         """Run all batches on an integer job; after each one the job holds what the core must hold then."""
@@ -136,10 +136,15 @@ def compare_job(
     logits = tuner.logits(held_out)
     stage("compare")
     golden = job.golden(spec)
-    images = np.stack([adapters_image(spec.mapping, golden.adapters) for _ in job.run_golden(spec, golden)])
-    wrong = len(images) if traced.shape != images.shape else int((traced != images).any(axis=1).sum())
+    images, misses = [], 0
+    for batch in job.run_golden(spec, golden):
+        images.append(adapters_image(spec.mapping, golden.adapters))
+        misses += batch.misses
+    expected = np.stack(images)
+    wrong = len(images) if traced.shape != expected.shape else int((traced != expected).any(axis=1).sum())
     wrong += not np.array_equal(found.flat, golden.adapters.flat)
-    wrong += tuned.finished.counts["saturations"] != golden.saturations
+    counts = {"batches": len(images), "misses": misses, "saturations": golden.saturations}
+    wrong += tuned.finished.counts != counts
     golden.adapters.flat[:] = found.flat
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())

@@ -254,9 +254,10 @@ def build():
 
 
 @pytest.mark.slow
-def test_own_network_in_rtl(fabtune, tmp_path):
+@pytest.mark.parametrize("method", ["skip2-lora", "skip-lora", "lora-last"])
+def test_own_network_in_rtl(fabtune, tmp_path, method):
     (tmp_path / "mine.py").write_text(OWN)
-    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", "skip2-lora", "--json"]
+    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", method, "--json"]
     status, out, err = fabtune("tune", "--engine", "rtl", "--core", "tiny", *asked)
     assert status == 0, err
     found = json.loads(out)
@@ -272,7 +273,8 @@ def test_own_network_in_rtl(fabtune, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--engine rtl --method lora-last", "--engine rtl runs --method instantft or skip2-lora, not lora-last"),
+        ("--engine rtl --method lora-all", "LoRA-All changes the network itself, which the integer engine cannot"),
+        ("--engine rtl --method skip-lora --core chip", "NF4, and skip-lora has no cache: take --method instantft, or"),
         ("--engine rtl --stochastic", "rounds to nearest"),
         ("--engine rtl --rank 9", "columns = 16"),
         ("--engine verilog", "there is no engine 'verilog'; there are: float, golden, rtl"),

@@ -48,6 +48,7 @@ class Case:
     job: TuningJob
     images: Any
     logits: Any
+    misses: int
     golden: Job
 
     @property
@@ -71,11 +72,12 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
         epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
     job = TuningJob(frozen, start, inputs, labels, epochs, RATE, raw)
     golden = job.golden(spec)
-    images, logits = [], []
+    images, logits, misses = [], [], 0
     for batch in job.run_golden(spec, golden):
         logits.append(batch.logits)
         images.append(adapters_image(mapping, golden.adapters))
-    return Case(spec, job, np.stack(images), np.concatenate(logits), golden)
+        misses += batch.misses
+    return Case(spec, job, np.stack(images), np.concatenate(logits), misses, golden)
 
 
 def _simulated(
@@ -92,10 +94,8 @@ def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)
-    assert (tuned.finished.counts["batches"], tuned.finished.counts["saturations"]) == (
-        len(case.images),
-        case.golden.saturations,
-    )
+    counts = {"batches": len(case.images), "misses": case.misses, "saturations": case.golden.saturations}
+    assert tuned.finished.counts == counts
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     assert np.array_equal(tuner.logits(case.job.inputs), case.golden.logits(case.values))
 
@@ -115,6 +115,8 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
         1.0,
     ),
     "last": ({"last_only": True}, False, 1.0),
+    "without a cache": ({"cache": "none"}, True, 1.0),
+    "last, without a cache, two ports": ({"last_only": True, "cache": "none", "ports": 2}, True, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
     "two ports": ({"ports": 2}, False, 1.0),
@@ -126,6 +128,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 }
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
+    "last, without a cache, two ports",
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""

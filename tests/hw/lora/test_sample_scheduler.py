@@ -17,8 +17,8 @@ SAMPLES_AT, ORDER_AT, CACHE_AT = 0x1_0000, 0x2_0000, 0x4_0000
 class Bench:
     """Everything around the scheduler: the order list, the sample writer, the batch scheduler."""
 
-    def __init__(self, memory, play, shared=False, stall=0.0):
-        self.dut = SampleScheduler(MAPPING, SPEC.batch, SPEC.cache_entries, Error, shared)
+    def __init__(self, memory, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries):
+        self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared)
         self.memory, self._play, self.stall = memory(stall), play, stall
         self.batches, self.records, self.missed = [], [], 0
         self.samples = memory(stall, seed=2)
@@ -163,6 +163,23 @@ def test_an_inference_goes_past_the_cache(memory, play):
         await ctx.tick().repeat(2)
         await bench.job(ctx, FIRST)
         assert bench.missed == len(NEW)
+
+    bench.run(body)
+
+
+def test_without_a_cache_every_sample_is_new(memory, play):
+    bench = Bench(memory, play, cache_entries=0)
+
+    async def body(ctx):
+        # three batches take turns, and the second job goes on with the other half
+        for numbers in ([*range(8), 0], [*range(4, 8), *range(4), 4]):
+            await bench.job(ctx, FIRST, raw=1)
+            assert bench.records == [CACHE_AT + number * RAW for number in numbers]
+            assert bench.missed == 9
+            await ctx.tick().repeat(2)
+        # labels and indices are checked as with one
+        await bench.job(ctx, [((9,), (0,))], cache_entries=9)
+        assert ctx.get(bench.dut.fault.error) == Error.BAD_INDEX
 
     bench.run(body)
 
