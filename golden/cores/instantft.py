@@ -33,6 +33,8 @@ class InstantftSpec(CoreSpec):
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
         Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    rates : bool
+        Each batch may have a learning rate of its own, in the order list.
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
@@ -66,6 +68,7 @@ class InstantftSpec(CoreSpec):
     byte_inputs: bool = True
     lanes: int = 32
     columns: int = 4
+    rates: bool = False
     batch: int = 20
     cache_entries: int = 16384
     ports: int = 1
@@ -125,6 +128,12 @@ class InstantftSpec(CoreSpec):
     def raw_modes(self) -> tuple[bool, ...]:
         """Values of `mode.raw` that a tuning takes, the default first: records in NF4, in Q8.16, or either."""
         return {"dram": (False, True), "chip": (False,), "none": (True,)}[self.cache]
+
+    @property
+    def modes(self) -> int:
+        """Bits of `mode` that a job may have."""
+        allowed = ("raw", "write_logits", *(("rates",) if self.rates else ()))
+        return sum(CORE.map["mode"].field(name).mask for name in allowed)
 
     @property
     def layout(self) -> JobLayout:

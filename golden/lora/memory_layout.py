@@ -50,9 +50,9 @@ class JobLayout:
         """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
         return Region.containing("samples", samples_image(self.mapping.forward, inputs))
 
-    def order(self, batches: Sequence[tuple[Integers, Integers]]) -> Region:
-        """Order list of (indices, labels) batches; see `images.order_image`."""
-        return Region.containing("order", order_image(batches))
+    def order(self, batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Region:
+        """Order list of (indices, labels) batches, with or without their rates; see `images.order_image`."""
+        return Region.containing("order", order_image(batches, rates))
 
     def cache(self, entries: int, raw: bool) -> Region:
         """Forward cache of so many samples, in NF4 or (`raw`) in Q8.16; see `images.cache_image`."""

@@ -39,8 +39,8 @@ class TuningJob:
     labels : array of int, (n,)
     epochs : sequence of sequences of array of int
         Indices of the samples of each batch of each epoch.
-    rate : int
-        Learning rate of a sample, from `golden.lora.adapters.rate_of`.
+    rate : int or sequence of int
+        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
     """
@@ -50,21 +50,27 @@ class TuningJob:
     inputs: NDArray[np.integer]
     labels: Integers
     epochs: Sequence[Sequence[Integers]]
-    rate: int
+    rate: int | Sequence[int]
     raw: bool = False
+
+    @property
+    def rates(self) -> Sequence[int]:
+        """Learning rate of a sample in each batch."""
+        return [self.rate] * sum(map(len, self.epochs)) if isinstance(self.rate, int) else self.rate
 
     def golden(self, spec: InstantftSpec) -> Job:
         """Make the integer job, before its first batch."""
         network = spec.described
         codec = WordCodec(network) if self.raw else record_layout(network)
         cache = None if spec.cache == "none" else ForwardCache(network, codec, len(self.inputs))
-        return Job(network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rate, cache)
+        return Job(network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rates[0], cache)
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
         """Run all batches on an integer job; after each one the job holds what the core must hold then."""
         values = values_of(spec, self.inputs)
-        for batch in (batch for epoch in self.epochs for batch in epoch):
-            yield job.batch(values[batch], self.labels[batch], batch)
+        batches = (batch for epoch in self.epochs for batch in epoch)
+        for batch, rate in zip(batches, self.rates, strict=True):
+            yield job.batch(values[batch], self.labels[batch], batch, rate)
 
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""

@@ -11,7 +11,7 @@ from torch import nn
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.datasets.dataset import Samples, Task
 from ...golden.errors import UserError
-from ...golden.lora.adapters import Adapters
+from ...golden.lora.adapters import Adapters, scheduled_rate
 from ...golden.models.network import Network
 from ...golden.train.adapters.integer import IntegerEngine
 from ...golden.train.adapters.methods import AdapterPlacement, Cache, method_of
@@ -64,6 +64,7 @@ def spec_for(
         rank=settings.rank,
         last_only=method.adapters is AdapterPlacement.LAST,
         byte_inputs=byte_inputs,
+        rates=settings.schedule != "constant",
         batch=max(settings.batch, 2),
         **chosen,
     )
@@ -115,13 +116,14 @@ def tune_rtl(
     def inputs(samples: Samples) -> Any:
         return samples.inputs if byte_inputs else engine.integers(samples)
 
+    rate, factors = engine.job.rate, settings.factors(len(task.tune))
     job = TuningJob(
         engine.job.frozen,
         start,
         inputs(task.tune),
         task.tune.labels.astype(np.int64),
         settings.batches(len(task.tune)),
-        engine.job.rate,
+        rate if settings.schedule == "constant" else [scheduled_rate(rate, factor) for factor in factors.flat],
         raw=method_of(settings.method).cache is not Cache.NF4,
     )
     found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)

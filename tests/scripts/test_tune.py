@@ -192,6 +192,9 @@ MISTAKES = {
     "tune --engine rtl --core bogus": "there is no core 'bogus'; there are: tiny, small, fast, chip",
     "tune --engine rtl --core chip --method skip2-lora": "the core chip keeps its cache in NF4, and skip2-lora caches "
     "Q8.16: take --method instantft, or --core tiny, small, fast",
+    "tune --schedule exponential": "no schedule 'exponential'; there are: constant, linear, cosine, step:EPOCHS",
+    "tune --schedule step:0": "give step:EPOCHS:FACTOR, 1 epoch or more",
+    "tune --method pezo-otf --schedule cosine": "--schedule has no meaning with --method pezo-otf",
     "tune --pretrain-rate nan": "pre-training rate = nan",
     "tune --steps 3": "--steps has no meaning with --method instantft",
     "tune --generator otf8": "--generator has no meaning with --method instantft",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -30,6 +30,7 @@ SMALL = {
     "batch": 4,
     "cache_entries": 64,
 }
+OPTIONS = {"cache": "none", "rates": True}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -70,7 +71,8 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     for _ in range(EPOCHS):
         order = rng.permutation(samples)
         epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
-    job = TuningJob(frozen, start, inputs, labels, epochs, RATE, raw)
+    rate = rng.integers(1, 1 << 17, sum(map(len, epochs))).tolist() if spec.rates else RATE
+    job = TuningJob(frozen, start, inputs, labels, epochs, rate, raw)
     golden = job.golden(spec)
     images, logits, misses = [], [], 0
     for batch in job.run_golden(spec, golden):
@@ -115,7 +117,9 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
         1.0,
     ),
     "last": ({"last_only": True}, False, 1.0),
+    "options": (OPTIONS, True, 1.0),
     "without a cache": ({"cache": "none"}, True, 1.0),
+    "rates": ({"rates": True}, False, 1.0),
     "last, without a cache, two ports": ({"last_only": True, "cache": "none", "ports": 2}, True, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
@@ -128,7 +132,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 }
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
-    "last, without a cache, two ports",
+    *("without a cache", "rates", "last, without a cache, two ports"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""
@@ -307,6 +311,36 @@ def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, setti
     assert caught.value.code == error
     core.run = right  # type: ignore[method-assign]
     _check(case, device, tuner)
+
+
+def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
+    program, spec = _program(**SMALL, **OPTIONS)
+    case = _case(spec, raw=True)
+    device, core = _simulated(program, spec)
+    tuner = FineTuner(core, spec, SAMPLES, raw=True)
+    tuner.load(case.job.frozen)
+    inputs, labels, epochs, rates = case.job.inputs, case.job.labels, case.job.epochs, list(case.job.rates)
+    for wrong in (0, 1 << 17, 0xFFFFFFFF):
+        tuner.load_adapters(case.job.adapters)
+        with pytest.raises(CoreError) as caught:
+            tuner.tune(inputs, labels, epochs, [*rates[:3], wrong, *rates[4:]])
+        assert (caught.value.code, caught.value.address) == (Error.BAD_RATE, wrong)
+        assert core.read("batches") <= 3
+    _check(case, device, tuner)
+    # one rate for all batches, as in a core without the option
+    constant = replace(case.job, rate=RATE)
+    tuner.load_adapters(constant.adapters)
+    golden = constant.golden(spec)
+    for _ in constant.run_golden(spec, golden):
+        pass
+    tuner.tune(inputs, labels, epochs, RATE)
+    assert np.array_equal(tuner.adapters().flat, golden.adapters.flat)
+    with pytest.raises(UserError, match="5 rates for 6 batches"):
+        tuner.tune(inputs, labels, epochs, rates[1:])
+    program, case = small
+    _, core = _simulated(program, case.spec)
+    with pytest.raises(UserError, match="rates=true"):
+        FineTuner(core, case.spec, SAMPLES).tune(inputs, labels, epochs, rates)
 
 
 def test_wrong_label_and_command_are_refused(small: tuple[Any, Case]) -> None:

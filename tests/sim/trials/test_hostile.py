@@ -35,7 +35,7 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "zotrain": _zeroth_order,
     "instantft, two ports": lambda: _adapters(ports=2),
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
-    "instantft, without a cache": lambda: _adapters(cache="none"),
+    "instantft, options": lambda: _adapters(cache="none", rates=True),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
 }
 FEW, MANY = range(12), range(12, 222)
@@ -102,7 +102,7 @@ def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("instantft", "zotrain", "instantft, without a cache"),
+        *("instantft", "zotrain", "instantft, options"),
         pytest.param("instantft, cache on the chip", marks=pytest.mark.slow),
     ],
 )
