@@ -29,7 +29,7 @@ class TuneRequest(Start):
 
     Parameters
     ----------
-    method, engine, epochs, batch, rate, rank, stochastic
+    method, engine, epochs, batch, rate, schedule, rank, stochastic
         See `Settings`.
     core
         Preset of the core, for the engine "rtl"; None for `DEFAULT_CORE`.
@@ -44,6 +44,7 @@ class TuneRequest(Start):
     epochs: int | None
     batch: int | None
     rate: float | None
+    schedule: str
     rank: int
     stochastic: bool
     core: str | None
@@ -65,6 +66,7 @@ class TuneRequest(Start):
             self.rank,
             self.seed,
             self.stochastic,
+            self.schedule,
         )
 
     def pretraining(self, network: Network) -> Pretraining:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...golden.axi.regions import Region
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import REGISTERS, Command
 from ...golden.errors import UserError
@@ -46,20 +47,21 @@ class FineTuner:
     samples : int
         Cache entries, one for each sample of a tuning set.
     raw : bool
-        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
+        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
 
     Raises
     ------
     UserError
-        If the core was generated with another spec, has fewer cache entries, or cannot cache Q8.16.
+        If the core was generated with another spec, has fewer cache entries, or does not keep such records.
     """
 
     def __init__(self, core: Core, spec: InstantftSpec, samples: int, raw: bool = False) -> None:
         core.check_signature(spec.signature)
         if not 1 <= samples <= spec.cache_entries:
             raise UserError(f"{samples} samples: this core was generated for 1 to {spec.cache_entries}")
-        if raw and spec.cache_ram_beats:
-            raise UserError("the cache of this core is on the chip, in NF4: generate it with cache=dram for Q8.16")
+        if raw not in spec.raw_modes:
+            kept, wanted = ("on the chip, in NF4", "Q8.16") if raw else ("none, and its records are in Q8.16", "NF4")
+            raise UserError(f"the cache of this core is {kept}: generate it with cache=dram for {wanted}")
         self.core, self.spec, self.layout, self.samples, self.raw = core, spec, spec.layout, samples, raw
         self._cache = self.core.place(self.layout.cache(samples, raw))
         self._adapters = self.core.place(self.layout.adapters())
@@ -90,7 +92,7 @@ class FineTuner:
         inputs: NDArray[np.integer],
         labels: Integers,
         epochs: Sequence[Sequence[Integers]],
-        rate: int,
+        rate: int | Sequence[int],
         logits: bool = False,
     ) -> Tuned:
         """Fine-tune with one command.
@@ -102,15 +104,16 @@ class FineTuner:
         labels : array of int, (n,)
         epochs : sequence of sequences of array of int
             Indices of the samples of each batch. All batches of an epoch but its last are of one size.
-        rate : int
-            Learning rate of a sample, from `golden.lora.adapters.rate_of`.
+        rate : int or sequence of int
+            Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
         logits : bool
             Whether the core writes the logits of every order entry, before its batch's update.
 
         Raises
         ------
         UserError
-            If there are more samples than the cache has entries for, or epochs differ in their batches' sizes.
+            If there are more samples than the cache has entries for, epochs differ in their batches' sizes, or there is
+            not one rate a batch, or the core takes none.
         """
         if len(inputs) > self.samples or len(inputs) != len(labels):
             raise UserError(f"{len(inputs)} samples and {len(labels)} labels for a cache of {self.samples}")
@@ -118,17 +121,22 @@ class FineTuner:
         if not sizes or any(size != sizes[0] for size in sizes) or len(set(sizes[0][:-1])) > 1:
             raise UserError("epochs differ in their batches' sizes, or an epoch has two sizes before its last batch")
         batches = [(batch, labels[batch]) for epoch in epochs for batch in epoch]
+        rates = () if isinstance(rate, int) else tuple(rate)
+        if rates and not self.spec.rates:
+            raise UserError("this core has one rate for all batches: generate it with rates=true")
+        if rates and len(rates) != len(batches):
+            raise UserError(f"{len(rates)} rates for {len(batches)} batches")
         return self._run(
             Command.TUNE,
             inputs,
-            batches,
-            logits,
+            self.layout.order(batches, rates),
+            sum(map(sum, sizes)) if logits else 0,
             cache_entries=self.samples,
             epochs=len(epochs),
             samples_per_epoch=sum(sizes[0]),
             batch=max(sizes[0]),
-            rate=rate,
-            mode=self._mode(logits),
+            rate=rate if isinstance(rate, int) else 0,
+            mode=self._mode(logits, bool(rates)),
         )
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
@@ -136,12 +144,12 @@ class FineTuner:
         size = self.spec.batch
         indices = np.arange(len(inputs))
         batches = [(batch, np.zeros_like(batch)) for batch in np.split(indices, range(size, len(indices), size))]
-        scratch = self.core.place(self.layout.scratch(size))
+        scratch = self.core.place(self.layout.scratch())
         tuned = self._run(
             Command.INFER,
             inputs,
-            batches,
-            True,
+            self.layout.order(batches),
+            len(indices),
             cache=scratch.device_address,
             epochs=1,
             samples_per_epoch=len(inputs),
@@ -155,21 +163,20 @@ class FineTuner:
         self,
         command: Command,
         inputs: NDArray[np.integer],
-        batches: Sequence[tuple[Integers, Integers]],
-        logits: bool,
+        order: Region,
+        entries: int,
         **settings: int,
     ) -> Tuned:
-        """Place samples, order list and logits, then run a command on them; other settings as given."""
-        entries = sum(len(indices) for indices, _ in batches) if logits else 0
-        regions = (self.layout.samples(inputs), self.layout.order(batches), self.layout.logits(entries))
+        """Place samples, order list and logits of so many entries, then run a command; other settings as given."""
+        regions = (self.layout.samples(inputs), order, self.layout.logits(entries))
         buffers = {region.register: self.core.place(region) for region in regions}
         addresses = {register: buffer.device_address for register, buffer in buffers.items()}
         finished = self.core.run(command, **addresses, **{"cache": self._cache.device_address, **settings})
-        if not logits:
+        if not entries:
             return Tuned(finished, None)
         buffers["logits"].invalidate()
         return Tuned(finished, logits_of(self.layout.mapping, buffers["logits"].array))
 
-    def _mode(self, logits: bool) -> int:
-        mode = REGISTERS["mode"]
-        return mode.field("raw").mask * self.raw | mode.field("write_logits").mask * logits
+    def _mode(self, logits: bool, rates: bool) -> int:
+        chosen = {"raw": self.raw, "write_logits": logits, "rates": rates}
+        return sum(REGISTERS["mode"].field(name).mask for name, wanted in chosen.items() if wanted)

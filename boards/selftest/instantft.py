@@ -8,7 +8,7 @@ from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import REGISTERS, Command
 from ...golden.lora.adapters import Adapters
-from ...golden.lora.forward_cache import ForwardCache, record_layout
+from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import cache_image, logits_image
 from ...golden.lora.job import Job
 from ...golden.nn.random_parameters import random_parameters, random_samples
@@ -42,9 +42,11 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     at["order"] = test.place(layout.order([(one, labels[one]) for one in batches]))
     at["cache"] = test.place(layout.cache(samples, raw=False))
     at["logits"] = test.place(layout.logits(samples))
-    saved, scratch = test.place(layout.adapters(), "saved"), test.place(layout.scratch(spec.batch), "scratch")
+    saved, scratch = test.place(layout.adapters(), "saved"), test.place(layout.scratch(), "scratch")
 
-    cache = ForwardCache(network, record_layout(network), samples)
+    raw = spec.raw_modes[0]
+    codec = WordCodec(network) if raw else record_layout(network)
+    cache = None if spec.cache == "none" else ForwardCache(network, codec, samples)
 
     def fresh() -> Job:
         return Job(network, frozen, Adapters(mapping.shape, flat.copy()), RATE, cache)
@@ -53,9 +55,12 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
         image = layout.adapters(adapters).image
         test.stage(name, Command.SAVE_ADAPTERS, {"adapters": saved}, memory={"adapters": (saved, image)})
 
-    def tune(name: str, job: Job, chosen: list[np.ndarray[tuple[int], np.dtype[np.int64]]], misses: int) -> None:
+    mode = REGISTERS["mode"]
+
+    def tune(name: str, job: Job, chosen: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
         before = job.saturations
-        logits = np.concatenate([job.batch(x[one], labels[one], one).logits for one in chosen])
+        results = [job.batch(x[one], labels[one], one) for one in chosen]
+        logits, misses = np.concatenate([one.logits for one in results]), sum(one.misses for one in results)
         settings = {register: at[register] for register in ("samples", "order", "cache", "logits")}
         settings |= {
             "cache_entries": samples,
@@ -63,11 +68,11 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
             "epochs": 1,
             "batch": len(chosen[0]),
             "rate": RATE,
-            "mode": REGISTERS["mode"].field("write_logits").mask,
+            "mode": mode.field("write_logits").mask | mode.field("raw").mask * raw,
         }
         counters = {"batches": len(chosen), "misses": misses, "saturations": job.saturations - before}
         memory = {"logits": (at["logits"], logits_image(mapping, logits))}
-        if spec.cache == "dram":
+        if cache and spec.cache == "dram":
             # samples are recorded in order; places of others have never been written
             recorded = (max(map(max, chosen)) + 1) * mapping.record_beats * BEAT
             memory["records of the cache"] = (at["cache"], cache_image(mapping, cache).reshape(-1)[:recorded])
@@ -78,12 +83,12 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     test.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
     test.stage("load adapters", Command.LOAD_ADAPTERS, load)
     save("save the same adapters", start)
-    tune("record one sample", fresh(), [batches[0][:1]], misses=1)
+    tune("record one sample", fresh(), [batches[0][:1]])
     test.stage("load adapters again", Command.LOAD_ADAPTERS, load)
     job = fresh()
-    tune("tune one batch", job, batches[:1], misses=len(batches[0]) - 1)
+    tune("tune one batch", job, batches[:1])
     save("save its adapters", job.adapters)
-    tune("tune one epoch", job, batches, misses=samples - len(batches[0]))
+    tune("tune one epoch", job, batches)
     save("save the epoch's adapters", job.adapters)
     logits = logits_image(mapping, job.logits(x))
     infer = {"cache": scratch, "samples_per_epoch": samples, "epochs": 1, "batch": batch, "mode": 0}

@@ -120,6 +120,8 @@ def _instantft(space: Space, point: Point, start: Start) -> Design:
     assert isinstance(spec, InstantftSpec)
     if samples > spec.cache_entries:
         raise UserError(f"cache_entries = {spec.cache_entries}: the data have {samples} samples to tune on")
+    if spec.cache == "none":
+        raise UserError(f"cache = none: {method} has a cache")
     if method_of(method).cache is Cache.FULL and spec.cache == "chip":
         raise UserError(f"cache = chip keeps records in NF4, and {method} caches Q8.16")
     epochs, rate = int(given.get("epochs", defaults.epochs)), float(given.get("rate", defaults.rate))

@@ -33,15 +33,17 @@ class InstantftSpec(CoreSpec):
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
         Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    rates : bool
+        Each batch may have a learning rate of its own, in the order list.
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
-        Most samples in the cache, 1 to 2**20.
+        Most samples in the cache, 1 to 2**20; without a cache, most samples to tune with.
     ports : int
         AXI4 ports to the memory outside, 1 or 2: with 2 the cache has the second one for itself.
     cache : str
-        Place of the forward cache: ``dram``, outside; or ``chip``, in URAM, for NF4 records only and emptied by an
-        inference.
+        Place of the forward cache: ``dram``, outside; ``chip``, in URAM, for NF4 records only and emptied by an
+        inference; or ``none``: each sample of each batch runs through the frozen network.
 
     Raises
     ------
@@ -66,10 +68,11 @@ class InstantftSpec(CoreSpec):
     byte_inputs: bool = True
     lanes: int = 32
     columns: int = 4
+    rates: bool = False
     batch: int = 20
     cache_entries: int = 16384
     ports: int = 1
-    cache: Literal["dram", "chip"] = "dram"
+    cache: Literal["dram", "chip", "none"] = "dram"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,14 +115,30 @@ class InstantftSpec(CoreSpec):
     @property
     def cache_ram_beats(self) -> int:
         """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
-        if self.cache == "dram":
+        if self.cache != "chip":
             return 0
         return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
 
     @property
+    def cached_samples(self) -> int:
+        """Most samples in the cache, 0 without one."""
+        return 0 if self.cache == "none" else self.cache_entries
+
+    @property
+    def raw_modes(self) -> tuple[bool, ...]:
+        """Values of `mode.raw` that a tuning takes, the default first: records in NF4, in Q8.16, or either."""
+        return {"dram": (False, True), "chip": (False,), "none": (True,)}[self.cache]
+
+    @property
+    def modes(self) -> int:
+        """Bits of `mode` that a job may have."""
+        allowed = ("raw", "write_logits", *(("rates",) if self.rates else ()))
+        return sum(CORE.map["mode"].field(name).mask for name in allowed)
+
+    @property
     def layout(self) -> JobLayout:
         """Regions of device memory that a job uses."""
-        return JobLayout(self.mapping, cache_on_chip=self.cache == "chip")
+        return JobLayout(self.mapping, self.batch, self.cache)
 
     @cached_property
     def described(self) -> Network:

@@ -63,6 +63,7 @@ CORE = CoreRegisters(
             (
                 RegisterField("raw", 0, 1, "the cache holds Q8.16 words and not NF4"),
                 RegisterField("write_logits", 1, 1, "write logits while tuning"),
+                RegisterField("rates", 2, 1, "the order list has each batch's rate (generated with `rates`)"),
             ),
         ),
     ),

@@ -81,9 +81,10 @@ def _instantft(spec: InstantftSpec, command: int, settings: Mapping[str, int]) -
     yield tune and entries == 0, Refusal(error.ZERO_LENGTH, entries)
     yield tune and entries > spec.cache_entries, Refusal(error.BAD_CACHE_ENTRIES, entries)
     yield not 1 <= batch <= spec.batch, Refusal(error.BAD_BATCH, batch)
-    yield tune and not 1 <= rate <= MAXIMUM_RATE, Refusal(error.BAD_RATE, rate)
-    yield mode > 3, Refusal(error.BAD_MODE, mode)
-    yield tune and bool(mode & 1) and spec.cache == "chip", Refusal(error.BAD_MODE, mode)
+    own_rates = spec.rates and mode & instantft.REGISTERS["mode"].field("rates").mask
+    yield tune and not own_rates and not 1 <= rate <= MAXIMUM_RATE, Refusal(error.BAD_RATE, rate)
+    yield mode & ~spec.modes != 0, Refusal(error.BAD_MODE, mode)
+    yield tune and bool(mode & 1) not in spec.raw_modes, Refusal(error.BAD_MODE, mode)
 
 
 def _zotrain(spec: ZotrainSpec, command: int, settings: Mapping[str, int]) -> Reasons:

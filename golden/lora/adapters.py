@@ -43,6 +43,11 @@ def rate_of(eta: float, batch: int) -> int:
     return rate
 
 
+def scheduled_rate(rate: int, factor: float) -> int:
+    """Multiply an integer learning rate by a schedule's factor, to nearest, but to 1 rather than to 0."""
+    return max(round(rate * factor), 1)
+
+
 class AdapterSizes(NamedTuple):
     """Sizes of all adapters.
 

@@ -38,14 +38,16 @@ def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
     return found
 
 
-def order_image(batches: Sequence[tuple[Integers, Integers]]) -> Bytes:
+def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Bytes:
     """Build the order list of (indices, labels) batches: 4 bytes an entry, each batch begun on a beat.
 
-    Bits 23:0 of an entry are the sample's index, bits 31:24 its label.
+    Bits 23:0 of an entry are the sample's index, bits 31:24 its label. With `rates`, one a batch, the word behind a
+    batch's entries is its learning rate.
     """
     parts = []
-    for indices, labels in batches:
-        entries = (indices | labels << 24).astype("<u4").view(np.uint8)
+    for number, (indices, labels) in enumerate(batches):
+        words = np.concatenate([indices | labels << 24, rates[number : number + 1]])
+        entries = words.astype("<u4").view(np.uint8)
         parts.append(np.pad(entries, (0, -len(entries) % BEAT)))
     return np.concatenate(parts)
 

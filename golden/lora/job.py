@@ -41,7 +41,7 @@ class Job:
     adapters : Adapters
         Adapters of the inputs of the last ``len(adapters.a)`` stages; tuned in place.
     rate : int
-        Learning rate of a sample, from `rate_of`.
+        Learning rate of a sample, from `rate_of`; `batch` may be given another.
     cache : ForwardCache, optional
         Forward cache; without one, the frozen network runs for every sample of every batch.
     urng : UrngSpec, optional
@@ -80,15 +80,14 @@ class Job:
         shape = self.adapters.shape
         if shape.classes != self.network.classes or shape.inputs != tuple(stages[at].inputs for at in self._read):
             raise UserError(f"adapters of {shape} do not fit {self.network.name}")
-        if not 0 < self.rate <= MAXIMUM_RATE:
-            raise UserError(f"a learning rate is 1 to {MAXIMUM_RATE}, not {self.rate}")
+        _check_rate(self.rate)
 
     @property
     def saturations(self) -> int:
         """Number of values clipped so far in the frozen network, the adapters and their updates."""
         return self._narrow.saturations
 
-    def batch(self, inputs: Integers, labels: Integers, indices: Integers) -> BatchResult:
+    def batch(self, inputs: Integers, labels: Integers, indices: Integers, rate: int | None = None) -> BatchResult:
         """Fine-tune on one batch.
 
         Parameters
@@ -98,13 +97,17 @@ class Job:
         labels : array of int, (n,)
         indices : array of int, (n,)
             Cache entries of the samples.
+        rate : int, optional
+            Learning rate of a sample in this batch; by default the job's.
 
         Raises
         ------
         UserError
-            If a shape, a label or an index does not fit.
+            If a shape, a label, an index or the rate does not fit.
         """
         self._check_batch(inputs, labels, indices)
+        rate = self.rate if rate is None else rate
+        _check_rate(rate)
         misses = len(inputs)
         if self.cache is None:
             outputs = self._run(inputs, self._narrow)
@@ -118,7 +121,7 @@ class Job:
         h = self.adapters.hidden(read, self._product, self._narrow)
         logits = self.adapters.logits(base, h, self._product, self._narrow)
         gradient = self.softmax.gradient(logits, labels)
-        self.adapters.update(read, h, gradient, self.rate, self._product, self._narrow, self._noise())
+        self.adapters.update(read, h, gradient, rate, self._product, self._narrow, self._noise())
         self.batches += 1
         return BatchResult(logits, misses)
 
@@ -156,3 +159,8 @@ class Job:
             )
         if labels.size and not 0 <= labels.min() <= labels.max() < self.network.classes:
             raise UserError(f"a label of {labels.tolist()} is outside 0 to {self.network.classes - 1}")
+
+
+def _check_rate(rate: int) -> None:
+    if not 0 < rate <= MAXIMUM_RATE:
+        raise UserError(f"a learning rate is 1 to {MAXIMUM_RATE}, not {rate}")

@@ -26,12 +26,15 @@ class JobLayout:
     ----------
     mapping : AdapterMapping
         Network and adapters on the core.
-    cache_on_chip : bool
-        The core keeps its cache in URAM; the region `cache` is then a single unused beat.
+    batch : int
+        Most samples of a batch.
+    cache : "dram", "chip" or "none"
+        Place of the forward cache. The region `cache` is a single unused beat where it is on the chip, and the scratch
+        where there is none.
     """
 
-    def __init__(self, mapping: AdapterMapping, cache_on_chip: bool = False) -> None:
-        self.mapping, self.cache_on_chip = mapping, cache_on_chip
+    def __init__(self, mapping: AdapterMapping, batch: int, cache: str = "dram") -> None:
+        self.mapping, self.batch, self._cache = mapping, batch, cache
 
     def parameters(self, frozen: Sequence[StageIntegers]) -> Region:
         """Frozen weights and biases, Q4.12 in two bytes; see `nn.images.frozen_image`."""
@@ -47,17 +50,19 @@ class JobLayout:
         """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
         return Region.containing("samples", samples_image(self.mapping.forward, inputs))
 
-    def order(self, batches: Sequence[tuple[Integers, Integers]]) -> Region:
-        """Order list of (indices, labels) batches; see `images.order_image`."""
-        return Region.containing("order", order_image(batches))
+    def order(self, batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Region:
+        """Order list of (indices, labels) batches, with or without their rates; see `images.order_image`."""
+        return Region.containing("order", order_image(batches, rates))
 
     def cache(self, entries: int, raw: bool) -> Region:
         """Forward cache of so many samples, in NF4 or (`raw`) in Q8.16; see `images.cache_image`."""
-        return Region("cache", BEAT if self.cache_on_chip else self._records_bytes(entries, raw))
+        if self._cache == "none":
+            return self.scratch()
+        return Region("cache", BEAT if self._cache == "chip" else self._records_bytes(entries, raw))
 
-    def scratch(self, batch: int) -> Region:
-        """Stand-in for the cache during an inference: Q8.16 records of two batches of so many samples."""
-        return Region("cache", self._records_bytes(2 * batch, raw=True))
+    def scratch(self) -> Region:
+        """Stand-in for the cache where none is used, as in inferences: Q8.16 records of two of the largest batches."""
+        return Region("cache", self._records_bytes(2 * self.batch, raw=True))
 
     def logits(self, entries: int) -> Region:
         """Logits of so many order entries; a single unused beat for 0."""

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import ADDRESS_BITS
-from ...golden.cores.instantft_registers import CORE, Command, Error
+from ...golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
 from ...golden.lora.mapping import AdapterMapping
 from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ..lora.batch_scheduler import BatchScheduler
@@ -23,6 +23,8 @@ READS = ("order", "new_samples", "samples", "records", "parameters")
 """Requesters that read, the highest rank first."""
 WRITES = ("records", "logits", "parameters")
 """Requesters that write, the highest rank first."""
+RATES = REGISTERS["mode"].field("rates").low
+"""Bit of `mode`."""
 RECORDS_AHEAD = 4
 """Record addresses that wait for their records."""
 
@@ -54,20 +56,23 @@ class Monitor(wiring.Signature):
 class AdapterTrainer(wiring.Component):
     """Tunes the adapters of a frozen network and infers with them, a command of `Command` at a time.
 
-    A new sample runs through the frozen network once and is recorded; batches whose samples are all recorded are
-    loaded and computed. Recording, loading a batch and computing the one before overlap.
+    A new sample runs through the frozen network once and is recorded, or, without a cache, in each of its batches;
+    batches whose samples are all recorded are loaded and computed. Recording, loading a batch and computing the one
+    before overlap.
 
     Parameters
     ----------
     mapping : AdapterMapping
     batch, cache_entries : int
-        Most samples of a batch, of the cache.
+        Most samples of a batch, of the cache; 0 entries: there is none, and records are in Q8.16.
     ports : int
         AXI4 ports to the memory outside: 1 or 2; with 2 records have the second one for themselves.
     ram_beats : int
         Beats of the cache RAM on the chip; 0 where the cache is outside.
     address : int
         Bits of a byte address.
+    rates : bool
+        Batches may have learning rates of their own.
 
     Attributes
     ----------
@@ -87,11 +92,13 @@ class AdapterTrainer(wiring.Component):
         ports: int = 1,
         ram_beats: int = 0,
         address: int = ADDRESS_BITS,
+        rates: bool = False,
     ) -> None:
         self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
+        self.cached, self.rates = cache_entries > 0, rates
         self.engine = AdapterEngine(mapping, batch)
-        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, shared=ram_beats > 0, address=address)
-        self.batches = BatchScheduler(mapping, batch, address)
+        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, rates)
+        self.batches = BatchScheduler(mapping, batch, address, self.cached, rates)
         self.unpacker = BatchUnpacker(mapping, batch)
         self.logits = LogitWriter(mapping.logit_beats, address)
         self.transfer = ParameterTransfer(mapping, address)
@@ -121,12 +128,11 @@ class AdapterTrainer(wiring.Component):
         m.d.sync += [
             tune.eq(control.command == Command.TUNE),
             infer.eq(control.command == Command.INFER),
-            raw.eq(control.settings.mode[0] | infer),
+            raw.eq(control.settings.mode[0] | infer if self.cached else 1),
             engine.show.eq(control.settings.mode[1] | infer),
         ]
         m.d.comb += [
             engine.raw.eq(raw),
-            engine.batch.rate.eq(control.settings.rate),
             engine.batch.learn.eq(tune),
             control.counts.saturations.eq(engine.clipped),
             control.counts.misses.eq(self.samples.missed),
@@ -163,7 +169,7 @@ class AdapterTrainer(wiring.Component):
         m.d.sync += [self.batches.free.eq(waiting != 2), self.samples.over.eq(over), shown.eq(self.logits.empty)]
         count = Signal.like(loaded.count)
         m.d.sync += [waiting.eq(waiting + loaded.valid - run.done), count.eq(Mux(half, counts[1], counts[0]))]
-        m.d.comb += run.count.eq(count)
+        m.d.comb += [run.count.eq(count), run.rate.eq(self._rate(m, half))]
         with m.If(begin):
             m.d.sync += busy.eq(1)
         with m.If(run.done):
@@ -171,6 +177,19 @@ class AdapterTrainer(wiring.Component):
         with m.If(self.control.start):
             m.d.sync += half.eq(0)
         return waiting != 0
+
+    def _rate(self, m: Module, half: Value) -> Value:
+        """Learning rate of the batch in a half: the setting, or the batch's own."""
+        settings, loaded = self.control.settings, self.batches.loaded
+        if not self.rates:
+            return Value.cast(settings.rate)
+        rates, rate = [Signal.like(loaded.rate, name=f"rate{number}") for number in range(2)], Signal.like(loaded.rate)
+        with m.If(loaded.valid):
+            for number, own in enumerate(rates):
+                with m.If(loaded.half == number):
+                    m.d.sync += own.eq(loaded.rate)
+        m.d.sync += rate.eq(Mux(settings.mode[RATES], Mux(half, *reversed(rates)), settings.rate))
+        return rate
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
         """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read."""
@@ -239,7 +258,9 @@ class AdapterTrainer(wiring.Component):
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
         """Give the job to the schedulers."""
         control, settings = self.control, self.control.settings
-        job = JobSettings(self.most, self.address).create()
+        job = JobSettings(self.most, self.address, self.rates).create()
+        if self.rates:
+            m.d.comb += job.rates.eq(settings.mode[RATES] & ~infer)
         m.d.comb += [
             job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
             job.infer.eq(infer),

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE, Command, Error
+from ...golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ..axi.bus import Lite
 from .adapter_trainer import AdapterTrainer, Monitor
@@ -47,7 +47,13 @@ class Instantft(wiring.Component):
         spec = self.spec
         m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
         trainer = AdapterTrainer(
-            spec.mapping, spec.batch, spec.cache_entries, spec.ports, spec.cache_ram_beats, spec.address
+            spec.mapping,
+            spec.batch,
+            spec.cached_samples,
+            spec.ports,
+            spec.cache_ram_beats,
+            spec.address,
+            spec.rates,
         )
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)
@@ -66,12 +72,15 @@ class Instantft(wiring.Component):
         tune = command == Command.TUNE
         empty = (settings.samples_per_epoch == 0) | (settings.epochs == 0)
         entries, batch, rate, mode = settings.cache_entries, settings.batch, settings.rate, settings.mode
+        bad_rate = (rate == 0) | (rate > MAXIMUM_RATE)
+        if spec.rates:
+            bad_rate &= ~mode[REGISTERS["mode"].field("rates").low]
         return [
             Check(job & empty, Error.ZERO_LENGTH, settings.epochs),
             Check(tune & (entries == 0), Error.ZERO_LENGTH, entries),
             Check(tune & (entries > spec.cache_entries), Error.BAD_CACHE_ENTRIES, entries),
             Check(job & ((batch == 0) | (batch > spec.batch)), Error.BAD_BATCH, batch),
-            Check(tune & ((rate == 0) | (rate > MAXIMUM_RATE)), Error.BAD_RATE, rate),
-            Check(job & (mode > 3), Error.BAD_MODE, mode),
-            *([Check(tune & mode[0], Error.BAD_MODE, mode)] if spec.cache_ram_beats else []),
+            Check(tune & bad_rate, Error.BAD_RATE, rate),
+            Check(job & (mode > spec.modes), Error.BAD_MODE, mode),
+            *(Check(tune & (mode[0] == raw), Error.BAD_MODE, mode) for raw in (0, 1) if raw not in spec.raw_modes),
         ]

@@ -23,6 +23,10 @@ class BatchScheduler(wiring.Component):
         Most samples of a batch.
     address : int
         Bits of a byte address.
+    cached : bool
+        There is a cache; else all jobs go past it, as inferences do.
+    rates : bool
+        Batches may have learning rates of their own.
 
     Attributes
     ----------
@@ -49,18 +53,25 @@ class BatchScheduler(wiring.Component):
         No batch is being loaded.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, address: int = ADDRESS_BITS) -> None:
-        self.mapping, self.most, self._address = mapping, batch, address
+    def __init__(
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        address: int = ADDRESS_BITS,
+        cached: bool = True,
+        rates: bool = False,
+    ) -> None:
+        self.mapping, self.most, self._address, self.cached, self.rates = mapping, batch, address, cached, rates
         super().__init__(
             {
-                "job": In(JobSettings(batch, address)),
-                "batch": In(BatchDescriptor(batch)),
+                "job": In(JobSettings(batch, address, rates)),
+                "batch": In(BatchDescriptor(batch, rates)),
                 **dict.fromkeys(("recorded", "settled", "free"), In(1)),
                 "sample_command": Out(command(address)),
                 "record_command": Out(command(address)),
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
-                "loaded": Out(LoadedBatch(batch)),
+                "loaded": Out(LoadedBatch(batch, rates)),
                 "idle": Out(1),
             }
         )
@@ -87,6 +98,8 @@ class BatchScheduler(wiring.Component):
                     m.d.sync += half.eq(0)
                 with m.If(batch.valid):
                     m.d.sync += [load.count.eq(batch.count), goal.eq(batch.goal)]
+                    if self.rates:
+                        m.d.sync += self.loaded.rate.eq(batch.rate)
                     m.next = "COMPARE"
             # new samples are in the cache before they are read
             with m.State("COMPARE"):
@@ -126,8 +139,9 @@ class BatchScheduler(wiring.Component):
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):
+            own = number + Mux(batch.side, self.most, 0)
             m.d.sync += [
-                record.eq(Mux(job.infer, number + Mux(batch.side, self.most, 0), batch.entry.index)),
+                record.eq(Mux(job.infer, own, batch.entry.index) if self.cached else own),
                 self.label.label.eq(batch.entry.label),
             ]
             m.d.comb += [

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.lora.mapping import AdapterMapping
 from ..nn.interfaces import ACTIVATION
+from .engine_interfaces import RATE
 
 ENTRY = data.StructLayout({"index": 24, "label": 8})
 """An entry of the order list: a sample's index and its label."""
@@ -26,6 +27,8 @@ class JobSettings(wiring.Signature):
         Most samples of a batch.
     address : int
         Bits of a byte address.
+    rates : bool
+        Batches may have learning rates of their own.
 
     Members
     -------
@@ -41,15 +44,18 @@ class JobSettings(wiring.Signature):
         The settings of these names.
     batch : Out(range(batch + 1))
         Samples of a batch; the last one of an epoch has what is left.
+    rates : Out(1), where there may be some
+        The word behind a batch's entries is its learning rate.
     """
 
-    def __init__(self, batch: int, address: int) -> None:
+    def __init__(self, batch: int, address: int, rates: bool = False) -> None:
         super().__init__(
             {
                 **{name: Out(1) for name in ("start", "infer", "raw")},
                 **{name: Out(address) for name in ("samples", "order", "cache")},
                 **{name: Out(32) for name in ("cache_entries", "samples_per_epoch", "epochs")},
                 "batch": Out(range(batch + 1)),
+                **({"rates": Out(1)} if rates else {}),
             }
         )
 
@@ -61,18 +67,22 @@ class BatchDescriptor(wiring.Signature):
     ----------
     batch : int
         Most samples of a batch.
+    rates : bool
+        Batches may have learning rates of their own.
 
     Members
     -------
     valid : Out(1)
         A batch was looked through: its new samples are on their way to the cache. Held until `ready`.
     ready : In(1)
-        The batch is taken, with `count` and `goal`.
+        The batch is taken, with `count`, `goal` and `rate`.
     count : Out(range(batch + 1))
         Its samples.
     goal : Out(COUNTED)
         New samples of this job and all jobs before, up to this batch's last one, modulo 1024: the batch is complete
         once as many have been recorded.
+    rate : Out, `RATE` bits, where there may be one
+        Its learning rate.
     number : In(range(batch + 1))
         Which entry of the batch that was taken last to show.
     entry : Out(ENTRY)
@@ -81,7 +91,7 @@ class BatchDescriptor(wiring.Signature):
         Which of the two halves of the order memory that batch has.
     """
 
-    def __init__(self, batch: int) -> None:
+    def __init__(self, batch: int, rates: bool = False) -> None:
         count = range(batch + 1)
         super().__init__(
             {
@@ -89,6 +99,7 @@ class BatchDescriptor(wiring.Signature):
                 "ready": In(1),
                 "count": Out(count),
                 "goal": Out(COUNTED),
+                **({"rate": Out(RATE)} if rates else {}),
                 "number": In(count),
                 "entry": Out(ENTRY),
                 "side": Out(1),
@@ -155,6 +166,8 @@ class LoadedBatch(wiring.Signature):
     ----------
     batch : int
         Most samples of a batch.
+    rates : bool
+        Batches may have learning rates of their own.
 
     Members
     -------
@@ -164,10 +177,13 @@ class LoadedBatch(wiring.Signature):
         The half of the batch memory that has it.
     count : Out(range(batch + 1))
         Its samples.
+    rate : Out, `RATE` bits, where there may be one
+        Its learning rate.
     """
 
-    def __init__(self, batch: int) -> None:
-        super().__init__({"valid": Out(1), "half": Out(1), "count": Out(range(batch + 1))})
+    def __init__(self, batch: int, rates: bool = False) -> None:
+        own = {"rate": Out(RATE)} if rates else {}
+        super().__init__({"valid": Out(1), "half": Out(1), "count": Out(range(batch + 1)), **own})
 
 
 class LabelWrite(wiring.Signature):

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,10 +11,13 @@ from ...golden.lora.mapping import AdapterMapping
 from ..axi.bursts import command
 from ..axi.memory_port import OFFSET_BITS, Fault, ReadPort, beat_number, byte_address
 from ..primitives.address_generator import AddressGenerator
+from .engine_interfaces import RATE
 from .job_interfaces import ENTRY, BatchDescriptor, JobSettings, NewSample
 
 WORD = 32
 """Bits of a word of marks; a mark says whether a record is in the cache."""
+ORDER_WORD = Shape.cast(ENTRY).width
+"""Bits of a word of the order list: an entry or a rate."""
 
 
 class SampleScheduler(wiring.Component):
@@ -27,13 +30,15 @@ class SampleScheduler(wiring.Component):
     ----------
     mapping : AdapterMapping
     batch, cache_entries : int
-        Most samples of a batch, of the cache.
+        Most samples of a batch, of the cache; 0 entries: there is none, and all jobs go past it, as inferences do.
     errors : type of IntEnum
-        The core's error codes, with ``BAD_INDEX`` and ``BAD_LABEL``.
+        The core's error codes, with ``BAD_INDEX``, ``BAD_LABEL`` and ``BAD_RATE``.
     shared : bool
         An inference overwrites the cache, which then counts as empty.
     address : int
         Bits of a byte address.
+    rates : bool
+        Batches may have learning rates of their own; one of 0 or of more than `RATE` bits is a fault.
 
     Attributes
     ----------
@@ -58,7 +63,7 @@ class SampleScheduler(wiring.Component):
     missed : Out(1)
         A sample is new; one cycle each.
     fault : Out, `Fault`
-        An index or a label is out of range: the value. Held until reset.
+        An index, a label or a rate is out of range: the value. Held until reset.
     """
 
     def __init__(
@@ -69,17 +74,18 @@ class SampleScheduler(wiring.Component):
         errors: type[IntEnum],
         shared: bool = False,
         address: int = ADDRESS_BITS,
+        rates: bool = False,
     ) -> None:
         self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
-        self.errors, self.shared = errors, shared
+        self.errors, self.shared, self.rates = errors, shared, rates
         super().__init__(
             {
-                "job": In(JobSettings(batch, address)),
+                "job": In(JobSettings(batch, address, rates)),
                 "forget": In(1),
                 "order_read": Out(ReadPort(address)),
                 "sample_command": Out(command(address)),
                 "new_sample": Out(NewSample(address)),
-                "batch": Out(BatchDescriptor(batch)),
+                "batch": Out(BatchDescriptor(batch, rates)),
                 "over": In(1),
                 **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
                 "fault": Out(Fault(errors, address)),
@@ -90,12 +96,13 @@ class SampleScheduler(wiring.Component):
         self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
         self._number, self._half = Signal.like(self.batch.count), Signal()
         self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
+        self._rate = Signal(ORDER_WORD)
         self._address = AddressGenerator(address - OFFSET_BITS)
 
     @property
     def _half_rows(self) -> int:
-        """Rows of four entries for one batch, a power of two."""
-        return 1 << (-(-self.most // 4) - 1).bit_length()
+        """Rows of four words for one batch, a power of two."""
+        return 1 << (-(-(self.most + self.rates) // 4) - 1).bit_length()
 
     @property
     def _mark_rows(self) -> int:
@@ -115,11 +122,15 @@ class SampleScheduler(wiring.Component):
             mark.addr.eq(self._index[5:]),
             mark.data.eq(look.data | (Const(1, WORD) << self._index[:5])),
             self.order_read.command.payload.address.eq(byte_address(self._order_at)),
-            self.order_read.command.payload.beats.eq((self.batch.count + 3) >> 2),
+            self.order_read.command.payload.beats.eq(
+                (self.batch.count + (3 + self.job.rates if self.rates else 3)) >> 2
+            ),
             self.new_sample.record.eq(byte_address(self._address.address)),
             self.sample_command.payload.address.eq(byte_address(self._address.address)),
             self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
+        if self.rates:
+            m.d.comb += self.batch.rate.eq(self._rate)
         with m.FSM():
             self._idle(m, mark)
             self._fetch(m)
@@ -182,8 +193,22 @@ class SampleScheduler(wiring.Component):
                 m.next = "TAKE"
         with m.State("TAKE"), m.If(read.beats.valid):
             m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + 1)]
+            if self.rates:
+                # behind the entries, in the beat that comes last
+                m.d.sync += self._rate.eq(read.beats.payload.word_select(count[:2], ORDER_WORD))
             with m.If(self._beats == read.command.payload.beats - 1):
-                m.next = "SCAN"
+                m.next = "RATE" if self.rates else "SCAN"
+        if self.rates:
+            self._check_rate(m)
+
+    def _check_rate(self, m: Module) -> None:
+        """Check the batch's rate."""
+        rate, fault = self._rate, self.fault
+        with m.State("RATE"):
+            m.next = "SCAN"
+            with m.If(self.job.rates & ((rate == 0) | rate[RATE:].any())):
+                m.d.sync += [fault.error.eq(self.errors["BAD_RATE"]), fault.address.eq(rate)]
+                m.next = "FAILED"
 
     def _look_up(self, m: Module, entry: Value, look: memory.ReadPort, mark: memory.WritePort) -> None:
         """Check an entry, and whether its record is in the cache; mark it."""
@@ -197,13 +222,13 @@ class SampleScheduler(wiring.Component):
         with m.State("LOOK"):
             # without the cache each of two batches has records of its own
             own = self._number + Mux(self._half, self.most, 0)
-            m.d.sync += self._record.eq(Mux(job.infer, own, index))
+            m.d.sync += self._record.eq(Mux(job.infer, own, index) if self.cache_entries else own)
             m.next = "JUDGE"
         with m.State("JUDGE"):
             m.d.sync += [
                 bad_index.eq(~job.infer & (index >= job.cache_entries)),
                 bad_label.eq(~job.infer & (self._label >= self.mapping.classes)),
-                miss.eq(job.infer | ~look.data.bit_select(index[:5], 1)),
+                miss.eq(job.infer | ~look.data.bit_select(index[:5], 1) if self.cache_entries else 1),
             ]
             m.next = "TEST"
         with m.State("TEST"):

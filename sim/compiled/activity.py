@@ -122,7 +122,7 @@ class ActivityJob:
         most = spec.batch if isinstance(spec, InstantftSpec) else LARGEST_BATCH
         if not 0 <= self.batch <= most:
             raise UserError(f"a batch of {self.batch}: {spec.name} takes 1 to {most} samples")
-        if self.raw and (not isinstance(spec, InstantftSpec) or spec.cache_ram_beats):
+        if self.raw and (not isinstance(spec, InstantftSpec) or spec.cache != "dram"):
             raise UserError("only an instantft whose cache is in DRAM has one of Q8.16")
         if self.batch:
             return self.batch
@@ -145,7 +145,7 @@ def baseline(
         The difference as a table names it, core and job; nothing where the core has no such form.
     """
     if isinstance(spec, InstantftSpec):
-        return None if spec.cache_ram_beats or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
+        return None if spec.cache != "dram" or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
     if spec.fold or spec.gaussian != "none":
         return None
     return "Gaussian generators", replace(spec, generator=PezoSpec(), gaussian="tree"), job
@@ -233,8 +233,9 @@ def _tune(
     inputs, _, labels = random_samples(network, spec.byte_inputs, samples, rng)
     recording = [np.arange(at, min(at + batch, samples)) for at in range(0, samples, batch)]
     cached = list(np.resize(rng.permutation(samples), (job.steps, batch)))
-    tuning = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording, cached], RATE, job.raw)
-    tuner = FineTuner(Core(TUNING_CORE, device, device, device.interrupt), spec, samples, job.raw)
+    raw = job.raw or spec.raw_modes[0]
+    tuning = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording, cached], RATE, raw)
+    tuner = FineTuner(Core(TUNING_CORE, device, device, device.interrupt), spec, samples, raw)
     tuner.load(frozen)
     tuner.forget()
     tuner.load_adapters(tuning.adapters)

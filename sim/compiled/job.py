@@ -39,10 +39,10 @@ class TuningJob:
     labels : array of int, (n,)
     epochs : sequence of sequences of array of int
         Indices of the samples of each batch of each epoch.
-    rate : int
-        Learning rate of a sample, from `golden.lora.adapters.rate_of`.
+    rate : int or sequence of int
+        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
     raw : bool
-        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT).
+        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
     """
 
     frozen: Sequence[StageIntegers]
@@ -50,21 +50,27 @@ class TuningJob:
     inputs: NDArray[np.integer]
     labels: Integers
     epochs: Sequence[Sequence[Integers]]
-    rate: int
+    rate: int | Sequence[int]
     raw: bool = False
+
+    @property
+    def rates(self) -> Sequence[int]:
+        """Learning rate of a sample in each batch."""
+        return [self.rate] * sum(map(len, self.epochs)) if isinstance(self.rate, int) else self.rate
 
     def golden(self, spec: InstantftSpec) -> Job:
         """Make the integer job, before its first batch."""
         network = spec.described
         codec = WordCodec(network) if self.raw else record_layout(network)
-        adapters = Adapters(self.adapters.shape, self.adapters.flat)
-        return Job(network, self.frozen, adapters, self.rate, ForwardCache(network, codec, len(self.inputs)))
+        cache = None if spec.cache == "none" else ForwardCache(network, codec, len(self.inputs))
+        return Job(network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rates[0], cache)
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
         """Run all batches on an integer job; after each one the job holds what the core must hold then."""
         values = values_of(spec, self.inputs)
-        for batch in (batch for epoch in self.epochs for batch in epoch):
-            yield job.batch(values[batch], self.labels[batch], batch)
+        batches = (batch for epoch in self.epochs for batch in epoch)
+        for batch, rate in zip(batches, self.rates, strict=True):
+            yield job.batch(values[batch], self.labels[batch], batch, rate)
 
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
@@ -136,10 +142,15 @@ def compare_job(
     logits = tuner.logits(held_out)
     stage("compare")
     golden = job.golden(spec)
-    images = np.stack([adapters_image(spec.mapping, golden.adapters) for _ in job.run_golden(spec, golden)])
-    wrong = len(images) if traced.shape != images.shape else int((traced != images).any(axis=1).sum())
+    images, misses = [], 0
+    for batch in job.run_golden(spec, golden):
+        images.append(adapters_image(spec.mapping, golden.adapters))
+        misses += batch.misses
+    expected = np.stack(images)
+    wrong = len(images) if traced.shape != expected.shape else int((traced != expected).any(axis=1).sum())
     wrong += not np.array_equal(found.flat, golden.adapters.flat)
-    wrong += tuned.finished.counts["saturations"] != golden.saturations
+    counts = {"batches": len(images), "misses": misses, "saturations": golden.saturations}
+    wrong += tuned.finished.counts != counts
     golden.adapters.flat[:] = found.flat
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())

@@ -11,17 +11,14 @@ from torch import nn
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.datasets.dataset import Samples, Task
 from ...golden.errors import UserError
-from ...golden.lora.adapters import Adapters
+from ...golden.lora.adapters import Adapters, scheduled_rate
 from ...golden.models.network import Network
 from ...golden.train.adapters.integer import IntegerEngine
-from ...golden.train.adapters.methods import Cache, method_of
+from ...golden.train.adapters.methods import AdapterPlacement, Cache, method_of
 from ...golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
 from .comparison import DEFAULT_CORE, HELD_OUT
 from .job import JobComparison, TuningJob, compare_job
 from .session import Dram
-
-METHODS = ("instantft", "skip2-lora")
-"""Methods of the core: adapters from every stage's input, outputs cached in NF4 or in Q8.16."""
 
 
 def spec_for(
@@ -43,25 +40,33 @@ def spec_for(
     Raises
     ------
     UserError
-        If the core cannot run the method, its cache or its rounding, or there is no such preset.
+        If the core cannot run the method's cache or its rounding, or there is no such preset.
     """
-    if settings.method not in METHODS:
-        raise UserError(f"--engine rtl runs --method {' or '.join(METHODS)}, not {settings.method}")
     if settings.stochastic:
         raise UserError("--engine rtl rounds to nearest: leave --stochastic to --engine golden")
     if core not in InstantftSpec.presets:
         raise UserError(f"there is no core {core!r}; there are: {', '.join(InstantftSpec.presets)}")
     chosen: dict[str, Any] = dict(InstantftSpec.presets[core])
-    if method_of(settings.method).cache is Cache.FULL and chosen.get("cache") == "chip":
+    method = method_of(settings.method)
+    if method.cache is not Cache.NF4 and chosen.get("cache") == "chip":
         others = [name for name, values in InstantftSpec.presets.items() if values.get("cache") != "chip"]
+        own = "caches Q8.16" if method.cache is Cache.FULL else "has no cache"
         raise UserError(
-            f"the core {core} keeps its cache in NF4, and {settings.method} caches Q8.16: "
+            f"the core {core} keeps its cache in NF4, and {settings.method} {own}: "
             f"take --method instantft, or --core {', '.join(others)}"
         )
+    if method.cache is Cache.NONE:
+        chosen["cache"] = "none"
     chosen["columns"] = max(chosen["columns"], 1 << (settings.rank - 1).bit_length())
     chosen["cache_entries"] = max(32, 1 << (samples - 1).bit_length())
     return InstantftSpec.of(
-        network, rank=settings.rank, byte_inputs=byte_inputs, batch=max(settings.batch, 2), **chosen
+        network,
+        rank=settings.rank,
+        last_only=method.adapters is AdapterPlacement.LAST,
+        byte_inputs=byte_inputs,
+        rates=settings.schedule != "constant",
+        batch=max(settings.batch, 2),
+        **chosen,
     )
 
 
@@ -111,14 +116,15 @@ def tune_rtl(
     def inputs(samples: Samples) -> Any:
         return samples.inputs if byte_inputs else engine.integers(samples)
 
+    rate, factors = engine.job.rate, settings.factors(len(task.tune))
     job = TuningJob(
         engine.job.frozen,
         start,
         inputs(task.tune),
         task.tune.labels.astype(np.int64),
         settings.batches(len(task.tune)),
-        engine.job.rate,
-        raw=method_of(settings.method).cache is Cache.FULL,
+        rate if settings.schedule == "constant" else [scheduled_rate(rate, factor) for factor in factors.flat],
+        raw=method_of(settings.method).cache is not Cache.NF4,
     )
     found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
     engine.job.adapters.flat[:] = found.flat

@@ -30,7 +30,8 @@ RAW, WRITE_LOGITS = (REGISTERS["mode"].field(name).mask for name in ("raw", "wri
 def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Make three phases: two epochs from reset; one more epoch on that cache and an inference; a job with a raw cache.
 
-    A cache on the chip cannot be compared; it holds NF4 in the third phase, too.
+    A cache on the chip cannot be compared; it holds NF4 in the third phase, too. Without a cache all
+    phases are in Q8.16.
 
     Parameters
     ----------
@@ -71,12 +72,18 @@ class _Scenario(RecordedJob):
             memory.place(layout.order([(batch, self._labels[batch]) for batch in batches]), name)
         for name, raw in (("cache", False), ("cache_raw", True)):
             memory.place(layout.cache(self._samples, raw), name)
-        memory.place(layout.scratch(spec.batch), "scratch")
+        memory.place(layout.scratch(), "scratch")
         for name in ("logits", "logits_again", "logits_infer", "logits_raw"):
             memory.place(layout.logits(EPOCHS * self._samples), name)
-        network = spec.described
-        job = Job(network, self._frozen, start, RATE, ForwardCache(network, record_layout(network), self._samples))
+        job = self._job(start, spec.raw_modes[0])
         return [self._first(job, first), self._second(job, second), self._third(third)]
+
+    def _job(self, adapters: Adapters, raw: bool) -> Job:
+        """Make golden's job."""
+        network = self._spec.described
+        codec = WordCodec(network) if raw else record_layout(network)
+        cache = None if self._spec.cache == "none" else ForwardCache(network, codec, self._samples)
+        return Job(network, self._frozen, adapters, RATE, cache)
 
     def _first(self, job: Job, batches: list[Integers]) -> Phase:
         """Load and tune from reset."""
@@ -91,10 +98,10 @@ class _Scenario(RecordedJob):
             epochs=EPOCHS,
             batch=len(batches[0]),
             rate=RATE,
-            mode=WRITE_LOGITS,
+            mode=WRITE_LOGITS | RAW * self._spec.raw_modes[0],
         )
         self.run(Command.LOAD_ADAPTERS)
-        logits = self._tune(job, batches, misses=self._samples)
+        logits = self._tune(job, batches)
         steps = self.host.steps
         waiting = max(at for at, step in enumerate(steps) if step.kind == "until")
         self.run(Command.SAVE_ADAPTERS)
@@ -108,9 +115,7 @@ class _Scenario(RecordedJob):
     def _second(self, job: Job, batches: list[Integers]) -> Phase:
         """Tune on the records that are there, then infer with another region as cache."""
         addresses = self.memory.addresses
-        again = self._tune(
-            job, batches, misses=0, order=addresses["order_again"], logits=addresses["logits_again"], epochs=1
-        )
+        again = self._tune(job, batches, order=addresses["order_again"], logits=addresses["logits_again"], epochs=1)
         inferred = np.concatenate([job.logits(self._x[batch]) for batch in batches])
         counters = {"batches": len(batches), "misses": self._samples, "saturations": None}
         self.run(Command.INFER, counters, logits=addresses["logits_infer"], cache=addresses["scratch"])
@@ -122,36 +127,39 @@ class _Scenario(RecordedJob):
 
     def _third(self, batches: list[Integers]) -> Phase:
         """Tune other adapters with another size of batches and an empty raw cache."""
-        addresses, network, outside = self.memory.addresses, self._spec.described, self._spec.cache == "dram"
+        addresses, raw = self.memory.addresses, self._spec.raw_modes[-1]
         adapters = self._adapters()
         start = self._layout.adapters(adapters).image
         self.run(Command.FORGET)
         self.run(Command.LOAD_ADAPTERS)
-        cache = ForwardCache(network, WordCodec(network) if outside else record_layout(network), self._samples)
+        job = self._job(adapters, raw)
         logits = self._tune(
-            Job(network, self._frozen, adapters, RATE, cache),
+            job,
             batches,
-            misses=self._samples,
             order=addresses["order_raw"],
             logits=addresses["logits_raw"],
             cache=addresses["cache_raw"],
             epochs=EPOCHS,
             batch=len(batches[0]),
-            mode=RAW | WRITE_LOGITS if outside else WRITE_LOGITS,
+            mode=WRITE_LOGITS | RAW * raw,
         )
         self.run(Command.SAVE_ADAPTERS)
         written = {"adapters": self._layout.adapters(adapters).image, "logits_raw": logits}
-        if outside:
-            written["cache_raw"] = cache_image(self._spec.mapping, cache)
+        if job.cache and self._spec.cache == "dram":
+            written["cache_raw"] = cache_image(self._spec.mapping, job.cache)
         return self.phase(written, {addresses["adapters"]: start})
 
-    def _tune(self, job: Job, batches: list[Integers], misses: int, **settings: int) -> Bytes:
+    def _tune(self, job: Job, batches: list[Integers], **settings: int) -> Bytes:
         """Tune with golden and record the command; return the image of the logits."""
         before = job.saturations
-        logits = [job.batch(self._x[batch], self._labels[batch], batch).logits for batch in batches]
-        counters = {"batches": len(batches), "misses": misses, "saturations": job.saturations - before}
+        results = [job.batch(self._x[batch], self._labels[batch], batch) for batch in batches]
+        counters = {
+            "batches": len(batches),
+            "misses": sum(one.misses for one in results),
+            "saturations": job.saturations - before,
+        }
         self.run(Command.TUNE, counters, **settings)
-        return logits_image(self._spec.mapping, np.concatenate(logits))
+        return logits_image(self._spec.mapping, np.concatenate([one.logits for one in results]))
 
     def _adapters(self) -> Adapters:
         """Make adapters with small random A and B in Q4.12."""

@@ -151,7 +151,8 @@ def usual_settings(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
     """Make settings that the core does not refuse."""
     values = {name: _FIRST_ADDRESS * number for number, name in enumerate(spec.registers.setting_names, 1)}
     if isinstance(spec, InstantftSpec):
-        jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "mode": 0, "cache_entries": 1}
+        jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "cache_entries": 1}
+        jobs["mode"] = int(spec.raw_modes[0])
     else:
         jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 4, "shift": 0}
         jobs |= {"cut": 0, "p1": 1, "p2": 1, "gap": 0, "scalars": 0}

@@ -51,7 +51,7 @@ class TuningVariation:
     start : int
         Standard deviation of the adapters at the start, in units of 2**-12.
     raw : bool
-        The cache holds Q8.16.
+        The cache holds Q8.16, where the core can have it so or otherwise.
     halves : bool
         All parameters of network and adapters are multiples of a half: every second sum of products lies half-way
         between two numbers of Q8.16.
@@ -100,15 +100,16 @@ class ShortTuning:
             rng.integers(0, network.classes, samples),
             [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
             wanted.rate,
-            wanted.raw,
+            wanted.raw if wanted.raw in spec.raw_modes else spec.raw_modes[0],
         )
         golden = self.job.golden(spec)
         batches, images = [], []
         for one in self.job.run_golden(spec, golden):
-            batches.append(one.logits)
+            batches.append(one)
             images.append(adapters_image(spec.mapping, golden.adapters))
-        self._images, self._logits = np.stack(images), np.concatenate(batches)
-        self.counts = {"batches": len(images), "misses": samples, "saturations": golden.saturations}
+        self._images, self._logits = np.stack(images), np.concatenate([one.logits for one in batches])
+        misses = sum(one.misses for one in batches)
+        self.counts = {"batches": len(images), "misses": misses, "saturations": golden.saturations}
         self._adapters = golden.adapters.flat.copy()
         self._outputs = golden.logits(values_of(spec, self.job.inputs))
 
@@ -275,7 +276,7 @@ def _tunings(spec: InstantftSpec) -> dict[str, TuningVariation]:
         if spec.cache_entries <= 64
         else TuningVariation(samples=60),
     }
-    return found | ({} if spec.cache == "chip" else {"raw": TuningVariation(raw=True, gain=4.0)})
+    return found | ({"raw": TuningVariation(raw=True, gain=4.0)} if True in spec.raw_modes else {})
 
 
 def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
@@ -339,7 +340,7 @@ def _random_tuning(spec: InstantftSpec, rng: np.random.Generator) -> TuningVaria
         gain=_between(rng, 0.3, 30),
         rate=round(_between(rng, 1, 131_071)),
         start=round(_between(rng, 1, 30_000)),
-        raw=spec.cache != "chip" and bool(rng.integers(2)),
+        raw=bool(rng.integers(2)),
     )
 
 

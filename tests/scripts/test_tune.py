@@ -192,6 +192,9 @@ MISTAKES = {
     "tune --engine rtl --core bogus": "there is no core 'bogus'; there are: tiny, small, fast, chip",
     "tune --engine rtl --core chip --method skip2-lora": "the core chip keeps its cache in NF4, and skip2-lora caches "
     "Q8.16: take --method instantft, or --core tiny, small, fast",
+    "tune --schedule exponential": "no schedule 'exponential'; there are: constant, linear, cosine, step:EPOCHS",
+    "tune --schedule step:0": "give step:EPOCHS:FACTOR, 1 epoch or more",
+    "tune --method pezo-otf --schedule cosine": "--schedule has no meaning with --method pezo-otf",
     "tune --pretrain-rate nan": "pre-training rate = nan",
     "tune --steps 3": "--steps has no meaning with --method instantft",
     "tune --generator otf8": "--generator has no meaning with --method instantft",
@@ -254,9 +257,10 @@ def build():
 
 
 @pytest.mark.slow
-def test_own_network_in_rtl(fabtune, tmp_path):
+@pytest.mark.parametrize("method", ["skip2-lora", "skip-lora", "lora-last"])
+def test_own_network_in_rtl(fabtune, tmp_path, method):
     (tmp_path / "mine.py").write_text(OWN)
-    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", "skip2-lora", "--json"]
+    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", method, "--json"]
     status, out, err = fabtune("tune", "--engine", "rtl", "--core", "tiny", *asked)
     assert status == 0, err
     found = json.loads(out)
@@ -272,7 +276,8 @@ def test_own_network_in_rtl(fabtune, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--engine rtl --method lora-last", "--engine rtl runs --method instantft or skip2-lora, not lora-last"),
+        ("--engine rtl --method lora-all", "LoRA-All changes the network itself, which the integer engine cannot"),
+        ("--engine rtl --method skip-lora --core chip", "NF4, and skip-lora has no cache: take --method instantft, or"),
         ("--engine rtl --stochastic", "rounds to nearest"),
         ("--engine rtl --rank 9", "columns = 16"),
         ("--engine verilog", "there is no engine 'verilog'; there are: float, golden, rtl"),

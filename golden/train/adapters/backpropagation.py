@@ -74,14 +74,17 @@ class PropagateEngine:
                 module[at] = LowRank(layer, *a[stage])
         self.module = module.eval()
         self._trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
+        self._rate = rate
         self._optimiser = torch.optim.SGD(self._trained.values(), lr=rate)
 
-    def batch(self, samples: Samples, indices: Integers) -> Floats:
+    def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         logits: Tensor = self.module(torch.from_numpy(samples.values()))
         loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels), reduction="sum")
         self._optimiser.zero_grad()
         torch.autograd.backward(loss)
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._rate * factor
         self._optimiser.step()
         result: Floats = logits.detach().numpy()
         return result

@@ -24,7 +24,7 @@ class Engine(Protocol):
     def cache_bytes(self) -> int:
         """Size of the forward cache in bytes."""
 
-    def batch(self, samples: Samples, indices: Integers) -> Floats:
+    def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         """Take a gradient step on a batch.
 
         Parameters
@@ -32,6 +32,8 @@ class Engine(Protocol):
         samples : Samples
         indices : array of int, (n,)
             Cache entries of the samples.
+        factor : float
+            Factor of the learning rate, see `rate_factors`.
 
         Returns
         -------

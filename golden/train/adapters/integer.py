@@ -8,7 +8,7 @@ import numpy as np
 
 from ...datasets.dataset import Samples
 from ...fixed import Q4_12, Q8_16, Floats, Integers
-from ...lora.adapters import Adapters, AdapterSizes
+from ...lora.adapters import Adapters, AdapterSizes, scheduled_rate
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...models.folding import Parameters
@@ -74,9 +74,10 @@ class IntegerEngine:
         """Size of the forward cache in bytes."""
         return self.job.cache.records.nbytes if self.job.cache else 0
 
-    def batch(self, samples: Samples, indices: Integers) -> Floats:
+    def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
-        return _floats(self.job.batch(self.integers(samples), samples.labels, indices).logits)
+        rate = scheduled_rate(self.job.rate, factor)
+        return _floats(self.job.batch(self.integers(samples), samples.labels, indices, rate).logits)
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes); the cache is not used."""

@@ -72,7 +72,7 @@ class SkipEngine:
 
     # a run that diverges overflows float32; the caller sees it by the loss of the logits, not by NumPy's warnings
     @np.errstate(over="ignore", invalid="ignore")
-    def batch(self, samples: Samples, indices: Integers) -> Floats:
+    def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         values = samples.values()
         read, base = self._read(values, self._outputs(values, indices))
@@ -81,7 +81,7 @@ class SkipEngine:
         gradient = np.exp(logits - logits.max(axis=1, keepdims=True))
         gradient /= gradient.sum(axis=1, keepdims=True)
         gradient[np.arange(len(logits)), samples.labels] -= 1
-        gradient *= np.float32(self.rate)
+        gradient *= np.float32(self.rate * factor)
         dh = gradient @ self.b
         self.b -= gradient.T @ h
         for number, (a, x) in enumerate(zip(self.a, read, strict=True)):

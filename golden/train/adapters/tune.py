@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from ...datasets.dataset import Samples, Task
@@ -19,6 +20,7 @@ from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
 from .. import metrics
 from ..batches import epoch_batches
+from ..learning_rate import rate_factors
 from .backpropagation import PropagateEngine
 from .engine import Engine, Tensors, initial_adapters
 from .integer import IntegerEngine
@@ -52,6 +54,8 @@ class Settings:
         Seed of the initial adapters and of the order of the samples.
     stochastic : bool
         Round integer updates stochastically instead of to nearest.
+    schedule : str
+        Schedule of the learning rate, see `rate_factors`.
     """
 
     method: str = "instantft"
@@ -62,6 +66,7 @@ class Settings:
     rank: int = 4
     seed: int = 0
     stochastic: bool = False
+    schedule: str = "constant"
 
     def __post_init__(self) -> None:
         method = method_of(self.method)
@@ -84,10 +89,15 @@ class Settings:
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
         if self.engine != "float":
             rate_of(self.rate, self.batch)
+        rate_factors(self.schedule, self.epochs, 1)
 
     def batches(self, samples: int) -> list[list[Integers]]:
         """Indices of each batch of each epoch over so many samples."""
         return epoch_batches(samples, self.batch, self.epochs, self.seed)
+
+    def factors(self, samples: int) -> NDArray[np.float64]:
+        """Factor of the learning rate of each batch of each epoch, (epochs, batches)."""
+        return rate_factors(self.schedule, self.epochs, -(-samples // self.batch)).reshape(self.epochs, -1)
 
 
 @dataclass(frozen=True)
@@ -208,11 +218,12 @@ def tune(
     before = accuracy(engine, task.test) if before is None else before
     epochs: list[Epoch] = []
     seconds = 0.0
+    factors = settings.factors(len(task.tune)).tolist()
     for number, order in enumerate(settings.batches(len(task.tune))):
         started = time.perf_counter()
         logits = np.empty((len(task.tune), network.classes), np.float32)
-        for indices in order:
-            logits[indices] = engine.batch(task.tune[indices], indices)
+        for indices, factor in zip(order, factors[number], strict=True):
+            logits[indices] = engine.batch(task.tune[indices], indices, factor)
         seconds += time.perf_counter() - started
         loss = metrics.cross_entropy(logits, task.tune.labels)
         metrics.refuse_diverged(loss, f"fine-tuning diverged in epoch {number + 1}", f"lower the rate {settings.rate}")

@@ -26,7 +26,7 @@ from ...options import (
 
 Request = TypeVar("Request")
 
-GRADIENTS = ("epochs", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
+GRADIENTS = ("epochs", "schedule", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
 ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta", "p1", "p2", "cut")
 SPARSE = ("mask", "fraction", "generic")
 TEXT = ("shots", "precision")
@@ -50,6 +50,9 @@ TEXT = ("shots", "precision")
     "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias, ft-last, "
     "ft-all",
     option("--epochs", type=EPOCHS, help="Epochs of fine-tuning; by default the paper's."),
+    option(
+        "--schedule", default="constant", show_default=True, metavar="NAME", help="linear, cosine, step:EPOCHS:FACTOR."
+    ),
     option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters."),
     option("--stochastic", is_flag=True, help="Round updates with random numbers of urng, not to nearest."),
     option("--pretrain-epochs", type=EPOCHS, help="Epochs of pre-training; by default the paper's."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -30,6 +30,7 @@ SMALL = {
     "batch": 4,
     "cache_entries": 64,
 }
+OPTIONS = {"cache": "none", "rates": True}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -48,6 +49,7 @@ class Case:
     job: TuningJob
     images: Any
     logits: Any
+    misses: int
     golden: Job
 
     @property
@@ -69,13 +71,15 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     for _ in range(EPOCHS):
         order = rng.permutation(samples)
         epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
-    job = TuningJob(frozen, start, inputs, labels, epochs, RATE, raw)
+    rate = rng.integers(1, 1 << 17, sum(map(len, epochs))).tolist() if spec.rates else RATE
+    job = TuningJob(frozen, start, inputs, labels, epochs, rate, raw)
     golden = job.golden(spec)
-    images, logits = [], []
+    images, logits, misses = [], [], 0
     for batch in job.run_golden(spec, golden):
         logits.append(batch.logits)
         images.append(adapters_image(mapping, golden.adapters))
-    return Case(spec, job, np.stack(images), np.concatenate(logits), golden)
+        misses += batch.misses
+    return Case(spec, job, np.stack(images), np.concatenate(logits), misses, golden)
 
 
 def _simulated(
@@ -92,10 +96,8 @@ def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)
-    assert (tuned.finished.counts["batches"], tuned.finished.counts["saturations"]) == (
-        len(case.images),
-        case.golden.saturations,
-    )
+    counts = {"batches": len(case.images), "misses": case.misses, "saturations": case.golden.saturations}
+    assert tuned.finished.counts == counts
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     assert np.array_equal(tuner.logits(case.job.inputs), case.golden.logits(case.values))
 
@@ -115,6 +117,10 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
         1.0,
     ),
     "last": ({"last_only": True}, False, 1.0),
+    "options": (OPTIONS, True, 1.0),
+    "without a cache": ({"cache": "none"}, True, 1.0),
+    "rates": ({"rates": True}, False, 1.0),
+    "last, without a cache, two ports": ({"last_only": True, "cache": "none", "ports": 2}, True, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
     "two ports": ({"ports": 2}, False, 1.0),
@@ -126,6 +132,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 }
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
+    *("without a cache", "rates", "last, without a cache, two ports"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""
@@ -304,6 +311,36 @@ def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, setti
     assert caught.value.code == error
     core.run = right  # type: ignore[method-assign]
     _check(case, device, tuner)
+
+
+def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
+    program, spec = _program(**SMALL, **OPTIONS)
+    case = _case(spec, raw=True)
+    device, core = _simulated(program, spec)
+    tuner = FineTuner(core, spec, SAMPLES, raw=True)
+    tuner.load(case.job.frozen)
+    inputs, labels, epochs, rates = case.job.inputs, case.job.labels, case.job.epochs, list(case.job.rates)
+    for wrong in (0, 1 << 17, 0xFFFFFFFF):
+        tuner.load_adapters(case.job.adapters)
+        with pytest.raises(CoreError) as caught:
+            tuner.tune(inputs, labels, epochs, [*rates[:3], wrong, *rates[4:]])
+        assert (caught.value.code, caught.value.address) == (Error.BAD_RATE, wrong)
+        assert core.read("batches") <= 3
+    _check(case, device, tuner)
+    # one rate for all batches, as in a core without the option
+    constant = replace(case.job, rate=RATE)
+    tuner.load_adapters(constant.adapters)
+    golden = constant.golden(spec)
+    for _ in constant.run_golden(spec, golden):
+        pass
+    tuner.tune(inputs, labels, epochs, RATE)
+    assert np.array_equal(tuner.adapters().flat, golden.adapters.flat)
+    with pytest.raises(UserError, match="5 rates for 6 batches"):
+        tuner.tune(inputs, labels, epochs, rates[1:])
+    program, case = small
+    _, core = _simulated(program, case.spec)
+    with pytest.raises(UserError, match="rates=true"):
+        FineTuner(core, case.spec, SAMPLES).tune(inputs, labels, epochs, rates)
 
 
 def test_wrong_label_and_command_are_refused(small: tuple[Any, Case]) -> None:

@@ -101,6 +101,7 @@ OTHER = {
     "rank": 3,
     "last_only": True,
     "byte_inputs": False,
+    "rates": True,
     "lanes": 16,
     "columns": 8,
     "batch": 19,

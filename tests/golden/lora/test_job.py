@@ -116,10 +116,10 @@ def probabilities(logits):
     return [rounded(Fraction(term * inverse, 1 << (21 + octave)), 16) for term in terms]
 
 
-def second_job(frozen, adapters, inputs, labels, order, through):
+def second_job(frozen, adapters, inputs, labels, order, through, rates):
     """All batches; gives back A and B of each adapter as nested lists."""
     pairs = [[a.tolist(), b.tolist()] for a, b in adapters.pairs()]
-    for batch in order:
+    for batch, rate in zip(order, rates, strict=True):
         sums = [[[0] * len(a[0]) for _ in a] for a, _ in pairs], [[[0] * 2 for _ in range(3)] for _ in pairs]
         for sample in batch:
             maps, middle, base = frozen_outputs(frozen, inputs[sample])
@@ -151,18 +151,26 @@ def second_job(frozen, adapters, inputs, labels, order, through):
                 for row, steps in zip(pair[which], total, strict=True):
                     for i, step in enumerate(steps):
                         mean = rounded(Fraction(step, 1 << 12), 27)
-                        row[i] = rounded(row[i] - Fraction(mean * RATE, 1 << 24), 16)
+                        row[i] = rounded(row[i] - Fraction(mean * rate, 1 << 24), 16)
     return pairs
 
 
-@pytest.mark.parametrize(("cache", "through"), [(None, None), ("words", None), ("nf4", through_nf4)])
-def test_is_what_plain_python_computes(cache, through):
+@pytest.mark.parametrize(
+    ("cache", "through", "rates"),
+    [
+        (None, None, [RATE] * 6),
+        ("words", None, [RATE] * 6),
+        ("nf4", through_nf4, [RATE] * 6),
+        (None, None, [6000, 1, 131_071, 10, 2000, 500]),
+    ],
+)
+def test_is_what_plain_python_computes(cache, through, rates):
     one, inputs, labels = job(cache)
     order = [[0, 1, 2], [3, 4, 5], [6, 7], [7, 3, 0], [1, 2, 4], [5, 6]]
-    for batch in order:
-        one.batch(inputs[batch], labels[batch], np.array(batch))
+    for batch, rate in zip(order, rates, strict=True):
+        one.batch(inputs[batch], labels[batch], np.array(batch), None if rate == RATE else rate)
     frozen, adapters, *_ = material()
-    expected = second_job(frozen, adapters, inputs, labels, order, through)
+    expected = second_job(frozen, adapters, inputs, labels, order, through, rates)
     for (a, b), (expected_a, expected_b) in zip(one.adapters.pairs(), expected, strict=True):
         assert a.tolist() == expected_a
         assert b.tolist() == expected_b
@@ -230,6 +238,8 @@ def test_refuses_what_does_not_fit():
         one.batch(inputs[batch], labels[batch], np.array([0, 8, 1]))
     with pytest.raises(UserError, match="beyond the cache's 8 samples"):
         one.batch(inputs[batch], labels[batch], np.array([0, -1, 1]))
+    with pytest.raises(UserError, match="1 to 131071, not 131072"):
+        one.batch(inputs[batch], labels[batch], batch, rate=1 << 17)
     with pytest.raises(UserError, match=r"is n x \(1, 5, 5\)"):
         one.batch(inputs[batch, 0], labels[batch], batch)
     frozen, adapters, *_ = material()

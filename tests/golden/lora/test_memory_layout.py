@@ -34,7 +34,7 @@ def test_sizes_are_those_of_the_images():
 
 
 def test_every_register_of_an_address_has_a_region():
-    regions = (LAYOUT.cache(1, False), LAYOUT.scratch(2), LAYOUT.logits(1))
+    regions = (LAYOUT.cache(1, False), LAYOUT.scratch(), LAYOUT.logits(1))
     assert {region.register for region in regions} == {"cache", "logits"}
     assert all(REGISTERS[region.register].access == "RW" for region in regions)
     assert not any(region.image.size for region in regions)
@@ -45,10 +45,11 @@ def test_every_register_of_an_address_has_a_region():
     [
         (LAYOUT.cache(10, False), 10 * MAPPING.record_beats),
         (LAYOUT.cache(10, True), 10 * MAPPING.raw_beats),
-        (LAYOUT.scratch(10), 20 * MAPPING.raw_beats),
+        (LAYOUT.scratch(), 2 * SPEC.batch * MAPPING.raw_beats),
         (LAYOUT.logits(10), 10 * MAPPING.logit_beats),
         (LAYOUT.logits(0), 1),
         (InstantftSpec(network="digits", cache="chip", cache_entries=64).layout.cache(10, False), 1),
+        (InstantftSpec(network="digits", cache="none", batch=3).layout.cache(10, True), 6 * MAPPING.raw_beats),
     ],
 )
 def test_sizes_without_an_image(region, beats):

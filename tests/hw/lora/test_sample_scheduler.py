@@ -17,10 +17,10 @@ SAMPLES_AT, ORDER_AT, CACHE_AT = 0x1_0000, 0x2_0000, 0x4_0000
 class Bench:
     """Everything around the scheduler: the order list, the sample writer, the batch scheduler."""
 
-    def __init__(self, memory, play, shared=False, stall=0.0):
-        self.dut = SampleScheduler(MAPPING, SPEC.batch, SPEC.cache_entries, Error, shared)
+    def __init__(self, memory, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, rates=False):
+        self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, rates=rates)
         self.memory, self._play, self.stall = memory(stall), play, stall
-        self.batches, self.records, self.missed = [], [], 0
+        self.batches, self.records, self.seen_rates, self.missed = [], [], [], 0
         self.samples = memory(stall, seed=2)
 
     def run(self, body):
@@ -36,10 +36,12 @@ class Bench:
             self._count,
         )
 
-    async def job(self, ctx, batches, epochs=1, limit=None, **settings):
+    async def job(self, ctx, batches, epochs=1, limit=None, rates=(), **settings):
         """Start a job on (indices, labels) batches, and wait for its end or a fault."""
         dut = self.dut
-        self.memory.load(ORDER_AT, order_image([(np.array(i), np.array(label)) for i, label in batches]))
+        self.memory.load(ORDER_AT, order_image([(np.array(i), np.array(label)) for i, label in batches], rates))
+        if dut.rates:
+            ctx.set(dut.job.rates, bool(rates))
         self.batches.clear()
         self.records.clear()
         self.samples.reads.clear()
@@ -86,7 +88,8 @@ class Bench:
         while True:
             ctx.set(self.dut.over, 1)
             ctx.set(batch.ready, 1)
-            *_, valid, count, goal = await ctx.tick().sample(batch.valid, batch.count, batch.goal)
+            own = (batch.rate,) if self.dut.rates else ()
+            _, _, valid, count, goal, *rate = await ctx.tick().sample(batch.valid, batch.count, batch.goal, *own)
             if not valid:
                 continue
             ctx.set(self.dut.over, 0)
@@ -99,6 +102,7 @@ class Bench:
                 entry = ctx.get(batch.entry)
                 entries.append((entry.index, entry.label))
             self.batches.append((entries, goal))
+            self.seen_rates += rate
 
     async def _count(self, ctx):
         while True:
@@ -163,6 +167,55 @@ def test_an_inference_goes_past_the_cache(memory, play):
         await ctx.tick().repeat(2)
         await bench.job(ctx, FIRST)
         assert bench.missed == len(NEW)
+
+    bench.run(body)
+
+
+def test_without_a_cache_every_sample_is_new(memory, play):
+    bench = Bench(memory, play, cache_entries=0)
+
+    async def body(ctx):
+        # three batches take turns, and the second job goes on with the other half
+        for numbers in ([*range(8), 0], [*range(4, 8), *range(4), 4]):
+            await bench.job(ctx, FIRST, raw=1)
+            assert bench.records == [CACHE_AT + number * RAW for number in numbers]
+            assert bench.missed == 9
+            await ctx.tick().repeat(2)
+        # labels and indices are checked as with one
+        await bench.job(ctx, [((9,), (0,))], cache_entries=9)
+        assert ctx.get(bench.dut.fault.error) == Error.BAD_INDEX
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_a_batch_has_its_rate(memory, play, stall):
+    bench = Bench(memory, play, stall=stall, rates=True)
+
+    async def body(ctx):
+        rates = [1, 131_071, 70_000]
+        await bench.job(ctx, FIRST, rates=rates)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST)
+        assert bench.seen_rates == rates
+        # a batch of as many entries as a beat has words takes one more
+        assert bench.memory.reads == [(ORDER_AT, 2), (ORDER_AT + 32, 2), (ORDER_AT + 64, 1)]
+        await ctx.tick().repeat(2)
+        await bench.job(ctx, FIRST)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST)
+
+    bench.run(body)
+
+
+@pytest.mark.parametrize("rate", [0, 1 << 17, 1 << 31, 0xFFFFFFFF])
+def test_a_wrong_rate_is_a_fault(memory, play, rate):
+    bench = Bench(memory, play, rates=True)
+
+    async def body(ctx):
+        await bench.job(ctx, FIRST, rates=[5, rate, 5])
+        fault = bench.dut.fault
+        assert (ctx.get(fault.failed), ctx.get(fault.error), ctx.get(fault.address)) == (1, Error.BAD_RATE, rate)
+        await ctx.tick().repeat(20)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST[:1])
 
     bench.run(body)
 

@@ -35,6 +35,7 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "zotrain": _zeroth_order,
     "instantft, two ports": lambda: _adapters(ports=2),
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
+    "instantft, options": lambda: _adapters(cache="none", rates=True),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
 }
 FEW, MANY = range(12), range(12, 222)
@@ -71,7 +72,7 @@ def test_a_core_survives(name: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
 def test_a_core_survives_many(name: str) -> None:
-    """1,050 seeds in all, beside those of every run."""
+    """1,260 seeds in all, beside those of every run."""
     trials = [_trial(name, seed) for seed in MANY]
     assert [trial for trial in trials if trial.findings] == []
     ends = {trial.ended for trial in trials}
@@ -99,7 +100,11 @@ def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["instantft", "zotrain", pytest.param("instantft, cache on the chip", marks=pytest.mark.slow)]
+    "name",
+    [
+        *("instantft", "zotrain", "instantft, options"),
+        pytest.param("instantft, cache on the chip", marks=pytest.mark.slow),
+    ],
 )
 def test_a_core_refuses_what_golden_refuses(name: str) -> None:
     assert refusal_findings(_program(name), CORES[name](), seed=1) == []

@@ -103,6 +103,22 @@ def test_integers_follow_floats(method, name):
     assert moved > 0.02
 
 
+@pytest.mark.parametrize(
+    ("method", "engine"),
+    [("ft-all", "float"), ("skip-lora", "float"), ("skip-lora", "golden"), ("lora-last", "golden")],
+)
+def test_a_factor_is_another_rate(method, engine):
+    network, module, samples = material()
+    indices = np.arange(SAMPLES)
+    whole, half = (engine_of(network, module, Settings(method, engine, rate=rate), SAMPLES) for rate in (0.1, 0.05))
+    for factor in (0.5, 0.5, 0.25):
+        whole.batch(samples, indices, factor)
+        half.batch(samples, indices, 2 * factor)
+    for name, one in whole.tensors().items():
+        # of the integers, 0.1 / 20 is odd
+        assert np.abs(one - half.tensors()[name]).max() <= (1 if engine == "golden" else 1e-6), name
+
+
 @pytest.mark.parametrize("name", ["fan", "residual"])
 def test_parallel_adapters_change_nothing_before_training(name):
     network, module, samples = material(name)

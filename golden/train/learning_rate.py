@@ -1,0 +1,58 @@
+"""Schedules of the learning rate: the factor by which the rate of each batch is multiplied."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+
+SCHEDULES = ("constant", "linear", "cosine", "step:EPOCHS", "step:EPOCHS:FACTOR")
+"""Schedules as `rate_factors` reads them; the factor of a step is by default 0.1."""
+
+
+def rate_factors(schedule: str, epochs: int, batches: int) -> NDArray[np.float64]:
+    """Compute the factor of each batch.
+
+    ``linear`` falls from 1 to 0 and ``cosine`` with half a period, both so that the batch behind the last one would
+    have 0; ``step:N:F`` multiplies by F after each N epochs.
+
+    Parameters
+    ----------
+    schedule : str
+        One of `SCHEDULES`.
+    epochs, batches : int
+        Number of epochs, and of batches in each.
+
+    Returns
+    -------
+    array of float64, (epochs * batches,)
+
+    Raises
+    ------
+    UserError
+        If there is no such schedule, or its numbers are none that it can take.
+    """
+    count = epochs * batches
+    done = np.arange(count) / max(count, 1)
+    name, *numbers = schedule.split(":")
+    if name == "step" and numbers:
+        length, factor = _step(schedule, numbers)
+        return factor ** (np.arange(count) // (length * batches)).astype(np.float64)
+    shapes = {"constant": np.ones(count), "linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2}
+    if numbers or name not in shapes:
+        raise UserError(f"there is no schedule {schedule!r}; there are: {', '.join(SCHEDULES)}")
+    return shapes[name]
+
+
+def _step(schedule: str, numbers: list[str]) -> tuple[int, float]:
+    """Read the epochs and the factor of a step."""
+    try:
+        length, factor = int(numbers[0]), float(numbers[1]) if len(numbers) == 2 else 0.1
+    except ValueError:
+        length, factor = 0, 0.0
+    if len(numbers) > 2 or length < 1 or not 0 < factor <= 1:
+        raise UserError(
+            f"schedule {schedule!r}: give step:EPOCHS:FACTOR, 1 epoch or more and a factor above 0, at most 1"
+        )
+    return length, factor
