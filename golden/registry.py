@@ -22,6 +22,7 @@ from .rng.scale import ScaleSpec
 from .rng.urng import UrngSpec
 from .zo.coefficient import CoefficientSpec
 from .zo.loss_difference import LossDifferenceSpec
+from .zo.mse_difference import MseDifferenceSpec
 from .zo.perturb import PerturbSpec
 from .zo.sparse_add import SparseAddSpec
 from .zo.tile import TileSpec
@@ -45,6 +46,7 @@ BLOCKS: dict[str, type[Spec]] = {
         SoftmaxSpec,
         CelossSpec,
         LossDifferenceSpec,
+        MseDifferenceSpec,
         CoefficientSpec,
         MacSpec,
         FcSpec,

@@ -217,6 +217,7 @@ SIMULATED = {
     "softmax": {"settings": ["classes=2"], "gaps": [8]},
     "celoss": {},
     "loss_difference": {"settings": ["classes=2"], "gaps": [9, 9, 10, 7]},
+    "mse_difference": {"settings": ["outputs=2"], "gaps": [4]},
     "coefficient": {"gaps": [18]},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},
     "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},

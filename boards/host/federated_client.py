@@ -74,7 +74,7 @@ class CoreClient:
         )
         self.config, self.samples, self.trainer = config, samples, trainer
         # the deltas as sums of both parts, and back
-        self._sums = ZerothOrderJob(spec.mapping, frozen, spec.source, self._shift, split=split)
+        self._sums = ZerothOrderJob(spec.mapping, frozen, spec.source, self._shift, split=split, loss=spec.loss)
         self.losses: list[float] = []
         self.evaluations = [0, 0]
         trainer.load(frozen)

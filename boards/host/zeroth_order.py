@@ -190,7 +190,7 @@ class ZerothOrderTrainer:
 
     def _check_steps(self, inputs: NDArray[np.integer], steps: Sequence[StepOrder]) -> int:
         """Refuse samples and steps that do not fit core and network; return the size of the largest step."""
-        shape, classes = self.spec.mapping.forward.input_shape, self.spec.mapping.forward.stages[-1].channels
+        shape = self.spec.mapping.forward.input_shape
         if inputs.shape[1:] != shape:
             raise UserError(f"samples of {inputs.shape[1:]} for {self.spec.network}, which takes {shape}")
         _check("number of samples", len(inputs), 1, 1 << LABEL_BIT)
@@ -203,7 +203,7 @@ class ZerothOrderTrainer:
             for value in (step.indices.min(), step.indices.max()):
                 _check(f"an index of step {number}", value, 0, len(inputs) - 1)
             for value in (step.labels.min(), step.labels.max()):
-                _check(f"a label of step {number}", value, 0, classes - 1)
+                _check(f"a label of step {number}", value, 0, self.spec.labels - 1)
             _check(f"rate of step {number}", step.rate, 0, RATE.maximum)
         return max(len(step.indices) for step in steps)
 

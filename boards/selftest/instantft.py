@@ -33,7 +33,7 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     frozen = random_parameters(network, rng)
     flat = np.rint(1500 * rng.normal(0, 1, mapping.shape.parameters)).astype(np.int64).clip(-32768, 32767)
     start = Adapters(mapping.shape, flat)
-    inputs, x, labels = random_samples(network, spec.byte_inputs, samples, rng)
+    inputs, x, labels = random_samples(network, spec.byte_inputs, samples, rng, spec.labels)
     batches = [np.arange(first, min(first + batch, samples)) for first in range(0, samples, batch)]
 
     test = SelfTest(spec)

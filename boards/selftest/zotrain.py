@@ -29,11 +29,11 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
     rng = np.random.default_rng(seed)
     network, layout, source = spec.described, spec.layout, spec.source
     frozen = random_parameters(network, rng)
-    inputs, x, labels = random_samples(network, spec.byte_inputs, SAMPLES, rng)
+    inputs, x, labels = random_samples(network, spec.byte_inputs, SAMPLES, rng, spec.labels)
     drawn = [rng.integers(0, SAMPLES, BATCH) for _ in range(STEPS)]
     rates, shift = rates_of([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source), EPS_SHIFT)
     steps = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-    job = ZerothOrderJob(spec.mapping, frozen, source, shift, EPS_SHIFT, position=0)
+    job = ZerothOrderJob(spec.mapping, frozen, source, shift, EPS_SHIFT, position=0, loss=spec.loss)
     largest = DELTA.maximum >> 8
     job.total = rng.integers(-largest, largest, job.total.shape)
 

@@ -13,6 +13,7 @@ from ..lora.memory_layout import JobLayout
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
+from ..nn.loss import labels_of
 from .instantft_registers import CORE
 from .shell import CoreRegisters, CoreSpec
 
@@ -144,6 +145,11 @@ class InstantftSpec(CoreSpec):
     def described(self) -> Network:
         """Description of the network, with batch norm folded."""
         return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
+
+    @cached_property
+    def labels(self) -> int:
+        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        return labels_of("cross_entropy", self.network, self.described.stages)
 
     @cached_property
     def signature(self) -> int:

@@ -12,8 +12,8 @@ from ..fixed import Q8_16
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
+from ..nn.loss import Loss, labels_of
 from ..nn.mapping import Mapping
-from ..nn.softmax import LARGEST_SAMPLE
 from ..rng.gaussian_array import GaussianArraySpec
 from ..rng.generators import Generator
 from ..rng.pezo import PezoSpec
@@ -61,6 +61,8 @@ class ZotrainSpec(CoreSpec):
     fold : bool
         Words share rows of deltas and offsets, as the generator's numbers return: as many rows as it has cycles, for a
         network of any number of words. Not with `cut_rows`.
+    loss : str
+        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `cut_rows`.
 
     Raises
     ------
@@ -94,6 +96,7 @@ class ZotrainSpec(CoreSpec):
     deltas: Literal["block", "ultra"] = "block"
     cut_rows: int = 0
     fold: bool = False
+    loss: Loss = "cross_entropy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,12 +109,13 @@ class ZotrainSpec(CoreSpec):
             raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
         if self.gaussian != "none" and self.generator != PezoSpec():
             raise UserError(f"gaussian = {self.gaussian} takes the place of generator: leave its settings out")
-        if (classes := self.described.classes) > LARGEST_SAMPLE:
-            raise UserError(f"{self.network} has {classes} classes; the core takes at most {LARGEST_SAMPLE}")
+        _ = self.labels  # refuses outputs that do not fit the loss
         if not 0 <= self.cut_rows <= MOST_CUT_ROWS:
             raise UserError(f"cut_rows = {self.cut_rows} is not in 0 to {MOST_CUT_ROWS}")
         if self.cut_rows and len(self.mapping.forward.stages) == 1:
             raise UserError(f"cut_rows = {self.cut_rows}: {self.network} has one stage and is not cut")
+        if self.cut_rows and self.loss == "mse":
+            raise UserError(f"cut_rows = {self.cut_rows} with loss = mse: a second part has no samples as its targets")
         if self.fold:
             self._check_fold()
         if self.mapping.forward.frozen_beats * BEAT > MOST_PARAMETER_BYTES:
@@ -144,6 +148,11 @@ class ZotrainSpec(CoreSpec):
     def described(self) -> Network:
         """Description of the network, with batch norm folded."""
         return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
+
+    @cached_property
+    def labels(self) -> int:
+        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        return labels_of(self.loss, self.network, self.described.stages)
 
     @cached_property
     def mapping(self) -> PerturbationMapping:

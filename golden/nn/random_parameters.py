@@ -19,7 +19,7 @@ def random_parameters(network: Network, rng: np.random.Generator, gain: float = 
 
 
 def random_samples(
-    network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator
+    network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator, labels: int
 ) -> tuple[Integers, Integers, Integers]:
     """Draw samples and labels of a network.
 
@@ -30,6 +30,8 @@ def random_samples(
         Samples are bytes that stand for 0 to 1; otherwise Q8.16.
     samples : int
     rng : Generator
+    labels : int
+        Labels that a sample can have.
 
     Returns
     -------
@@ -40,4 +42,4 @@ def random_samples(
     shape = (samples, *network.input_shape)
     inputs = rng.integers(0, 256, shape) if byte_inputs else rng.integers(-60000, 60000, shape)
     values = q8_16_of_bytes(inputs) if byte_inputs else inputs
-    return inputs, values, rng.integers(0, network.classes, samples)
+    return inputs, values, rng.integers(0, labels, samples)

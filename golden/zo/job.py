@@ -9,7 +9,8 @@ A step has a slope for each pair of perturbations of a `Split`, and one without.
 sum of those of its pairs, as in `scalars`, saturated. Coefficients may be rounded to the bytes of a message.
 
 The loss difference is the trapezoid on the softmax, see `loss_difference`; it is exactly odd in the sign of the
-perturbation. The coefficient of the update is ``c = - round half even (dL rate >> shift)``, see `coefficient`.
+perturbation. That of an autoencoder is one of mean squared errors, see `mse_difference`. The coefficient of the update
+is ``c = - round half even (dL rate >> shift)``, see `coefficient`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..errors import UserError
 from ..fixed import Q4_12, Integers, Narrower
 from ..models.stages import after_cut
 from ..nn.forward import StageIntegers, run
+from ..nn.loss import Loss, labels_of
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.perturbation import POSITIONS, PerturbationSource
@@ -30,6 +32,7 @@ from .coefficient import COEFFICIENT, LARGEST_BATCH, LARGEST_SHIFT, RATE, coeffi
 from .deltas import DELTA, Deltas, PerturbationTable
 from .loss_difference import DIFFERENCE_FRACTION, loss_differences
 from .mapping import PerturbationMapping
+from .mse_difference import mse_differences
 from .scalars import Scalars
 from .split import WHOLE, Split
 
@@ -49,14 +52,19 @@ class ZerothOrderStep:
         Multiple of the perturbation that was added to the deltas; before its rounding to the bytes of a message.
     difference : int
         Sum of the samples' loss differences, with `DIFFERENCE_FRACTION` fraction bits.
-    probabilities : array of int, (2, samples)
-        Probability of each sample's label on the plus and on the minus side, Q4.12.
+    words : array of int, (samples,)
+        For each sample 32 bits that tell its losses: `probabilities`, or an autoencoder's `mse_difference.ERROR`.
     """
 
     position: int
     coefficient: int
     difference: int
-    probabilities: Integers
+    words: Integers
+
+    @property
+    def probabilities(self) -> Integers:
+        """Probability of each sample's label on the plus and on the minus side, Q4.12: (2, samples)."""
+        return np.stack([self.words & 0xFFFF, self.words >> 16])
 
 
 @dataclass
@@ -111,6 +119,8 @@ class ZerothOrderJob:
         Perturbations of a step.
     scalars : bool
         Round the coefficients of a step to the bytes of a message, see `scalars.Scalars`.
+    loss : str
+        See `nn.loss`.
 
     Attributes
     ----------
@@ -141,6 +151,7 @@ class ZerothOrderJob:
         products: str = "blas",
         split: Split = WHOLE,
         scalars: bool = False,
+        loss: Loss = "cross_entropy",
     ) -> None:
         if eps_shift not in EPS_SHIFTS:
             raise UserError(f"eps_shift = {eps_shift} is not in {EPS_SHIFTS[0]} to {EPS_SHIFTS[-1]}")
@@ -150,7 +161,8 @@ class ZerothOrderJob:
         if not 0 <= position <= last:
             raise UserError(f"position = {position} is not in 0 to {last}")
         split.check(mapping)
-        self.mapping, self.shift, self.split, self.scalars = mapping, shift, split, scalars
+        self.mapping, self.shift, self.split, self.scalars, self.loss = mapping, shift, split, scalars, loss
+        self._labels = labels_of(loss, mapping.forward.name, mapping.forward.network_stages)
         self.frozen, self.source, self.position = tuple(frozen), source, position
         self.layout = split.layout(mapping, source.period)
         parts = mapping.parts(split.cut)
@@ -212,6 +224,7 @@ class ZerothOrderJob:
         inputs : array of int, (samples, *input_shape)
             Q8.16.
         labels : array of int, (samples,)
+            0 where a sample is its own target.
         rate : int
             Rate of the step in `RATE`, from `rates_of`; 0 moves nothing.
 
@@ -237,10 +250,10 @@ class ZerothOrderJob:
                 sides = zip(between, self._sides, strict=True)
                 logits = [self._forward(second, one, second.deltas.along(position, side)) for one, side in sides]
                 plus, minus = (one.reshape(len(inputs), -1) for one in logits)
-                differences, probabilities = loss_differences(plus, minus, labels, self.softmax)
+                differences, words = self._losses(plus, minus, inputs, labels)
                 difference = int(differences.sum())
                 coefficient = coefficient_of(difference, rate, self.shift, self._coefficients)
-                found.append(ZerothOrderStep(position % period, coefficient, difference, probabilities))
+                found.append(ZerothOrderStep(position % period, coefficient, difference, words))
         self.move([slope.coefficient for slope in found])
         return found
 
@@ -270,6 +283,14 @@ class ZerothOrderJob:
     def _sides(self) -> tuple[int, int]:
         return self.eps, -self.eps
 
+    def _losses(self, plus: Integers, minus: Integers, inputs: Integers, labels: Integers) -> tuple[Integers, Integers]:
+        """Loss differences of samples, and the words of their losses."""
+        if self.loss == "mse":
+            targets = inputs.reshape(len(inputs), -1)
+            return mse_differences(plus - targets, minus - targets)
+        differences, (above, below) = loss_differences(plus, minus, labels, self.softmax)
+        return differences, above | below << 16
+
     def _forward(self, part: TunedPart, inputs: Integers, table: Integers, narrow: Narrower | None = None) -> Integers:
         """Outputs of a part of the network, with the deltas of a table."""
         narrow = narrow or self._narrow
@@ -286,9 +307,8 @@ class ZerothOrderJob:
             )
         if not 1 <= samples <= LARGEST_BATCH:
             raise UserError(f"a batch of {samples} samples is not in 1 to {LARGEST_BATCH}")
-        classes = forward.network_stages[-1].biases
-        if not 0 <= labels.min() <= labels.max() < classes:
-            raise UserError(f"a label of {labels.tolist()} is outside 0 to {classes - 1}")
+        if not 0 <= labels.min() <= labels.max() < self._labels:
+            raise UserError(f"a label of {labels.tolist()} is outside 0 to {self._labels - 1}")
         if not 0 <= rate <= RATE.maximum:
             raise UserError(f"rate = {rate} is not in 0 to {RATE.maximum}")
         if self.position >= POSITIONS:

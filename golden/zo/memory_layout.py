@@ -142,15 +142,15 @@ class ZerothOrderLayout:
     def records_image(self, slopes: Sequence[ZerothOrderStep], batch: int) -> Bytes:
         """Build records as the core writes them.
 
-        Of each slope the probabilities of the labels, plus below minus in a word for each sample, from a beat on; then
-        in a beat of its own position, coefficient and, in two words, the loss difference.
+        Of each slope a word for each sample, from a beat on: the probabilities of its label, plus below minus, or an
+        autoencoder's mean squared error. Then in a beat of its own position, coefficient and, in two words, the loss
+        difference.
         """
         image = np.zeros((len(slopes), self.record_beats(batch) * WORDS), np.int64)
         for row, step in zip(image, slopes, strict=True):
-            plus, minus = step.probabilities
-            row[: len(plus)] = plus | minus << 16
+            row[: len(step.words)] = step.words
             row[-WORDS:] = step.position, step.coefficient, step.difference & 0xFFFFFFFF, step.difference >> 32
-        return image.astype("<i4").view(np.uint8).reshape(-1)
+        return image.astype("<u4").view(np.uint8).reshape(-1)
 
     def records_of(self, image: Bytes, sizes: Sequence[int], batch: int) -> list[ZerothOrderStep]:
         """Read the records of slopes of so many samples each."""
@@ -158,8 +158,8 @@ class ZerothOrderLayout:
         found = []
         for row, size in zip(rows, sizes, strict=True):
             position, coefficient, low, high = (int(word) for word in row[-WORDS:])
-            pairs = np.stack([row[:size] & 0xFFFF, row[:size] >> 16])
-            found.append(ZerothOrderStep(position, _signed(coefficient, 32), _signed(high << 32 | low, 64), pairs))
+            step = ZerothOrderStep(position, _signed(coefficient, 32), _signed(high << 32 | low, 64), row[:size])
+            found.append(step)
         return found
 
     def logits_image(self, logits: Integers) -> Bytes:

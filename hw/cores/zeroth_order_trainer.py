@@ -25,6 +25,7 @@ from ..zo.step_updates import StepUpdates
 from .logit_writer import LogitWriter
 from .memory_system import MemorySystem, buses
 from .shell import Control
+from .target_memory import TargetMemory
 
 READS = ("order", "images")
 """Requesters that read, the highest rank first; images are samples, parameters, deltas and states of the generator."""
@@ -100,9 +101,10 @@ class ZerothOrderTrainer(wiring.Component):
         shared = self.engine.cut.signature if spec.cut_style == "shared" else None
         self.deltas = DeltaMemory(spec.mapping, self.numbers, spec.deltas, shared)
         address = spec.address
-        self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address), StepUpdates()
-        self.scheduler, self.state = StepScheduler(forward, Error, address), StateLoader(generator)
+        self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address, spec.loss), StepUpdates()
+        self.scheduler, self.state = StepScheduler(forward, spec.labels, Error, address), StateLoader(generator)
         self.logits = LogitWriter(spec.layout.logit_beats, address)
+        self.targets = TargetMemory(forward) if spec.loss == "mse" else None
         self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER, address=address)
         ports = {"control": In(Control(CORE, address)), **buses(1, address)}
         super().__init__({**ports, "monitor": Out(Monitor(spec.layout.row_beats))})
@@ -125,6 +127,8 @@ class ZerothOrderTrainer(wiring.Component):
         self._monitor(m)
         transferred, further = self._memory(m, transferring)
         self._results(m, infer)
+        if self.targets is not None:
+            self._targets(m, self.targets, infer)
         self._commands(m, infer, transferring, transferred, further)
         return m
 
@@ -172,7 +176,7 @@ class ZerothOrderTrainer(wiring.Component):
         wiring.connect(m, self.logits.write, memory.logits_write)
         wiring.connect(m, self.deltas.save, memory.deltas_write.beats)
         m.d.comb += [
-            scheduler.room.eq(self.engine.sample.room),
+            scheduler.room.eq(self.engine.sample.room & (1 if self.targets is None else self.targets.room)),
             self.engine.sample.start.eq(scheduler.begin),
             memory.stop.eq(control.abort),
             control.quiet.eq(memory.quiet),
@@ -233,16 +237,32 @@ class ZerothOrderTrainer(wiring.Component):
         taken = reader.o.valid & reader.o.ready
         with m.If(taken):
             m.d.sync += channel.eq(Mux(last, 0, channel + 1))
-        label = self.scheduler.label
         m.d.comb += [
             *(into.i.payload.logit.eq(reader.o.payload) for into in (slopes, logits)),
             *(into.i.payload.last.eq(last) for into in (slopes, logits)),
             slopes.i.valid.eq(reader.o.valid & ~infer),
             logits.i.valid.eq(reader.o.valid & infer),
             reader.o.ready.eq(Mux(infer, logits.i.ready, slopes.i.ready)),
-            slopes.label.valid.eq(label.valid & ~infer),
-            slopes.label.payload.eq(label.payload),
-            label.ready.eq(slopes.label.ready | infer),
+        ]
+        label = self.scheduler.label
+        if self.targets is not None:
+            m.d.comb += label.ready.eq(1)
+        else:
+            m.d.comb += [
+                slopes.label.valid.eq(label.valid & ~infer),
+                slopes.label.payload.eq(label.payload),
+                label.ready.eq(slopes.label.ready | infer),
+            ]
+
+    def _targets(self, m: Module, targets: TargetMemory, infer: Value) -> None:
+        """Keep each sample of a step until its losses are known."""
+        m.submodules.targets = targets
+        beats = self.engine.sample.beats
+        wiring.connect(m, targets.o, self.slopes.target)
+        m.d.comb += [
+            targets.start.eq(self.scheduler.begin & ~infer),
+            targets.write.eq(beats.valid & beats.ready & ~infer),
+            targets.beat.eq(beats.payload),
         ]
 
     def _samples(self, m: Module, release: Value, infer: Value, first: Value) -> Value:
@@ -254,7 +274,9 @@ class ZerothOrderTrainer(wiring.Component):
         hold, before = Signal(init=1), Signal()
         begun, over = Signal(step.payload.last_sample.shape()), Signal()
         begins = engine.running & ~before & ~infer
-        m.d.sync += [before.eq(engine.running), slopes.sample.eq(begins & first)]
+        m.d.sync += before.eq(engine.running)
+        if self.targets is None:
+            m.d.sync += slopes.sample.eq(begins & first)
         with m.If(begins):
             m.d.sync += begun.eq(begun + 1)
             with m.If(begun == step.payload.last_sample):

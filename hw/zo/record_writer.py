@@ -1,4 +1,4 @@
-"""Record writer: probabilities of the labels of a step, then its position, coefficient and loss difference."""
+"""Record writer: a word for each sample of a step, then its position, coefficient and loss difference."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -6,14 +6,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
-from ...golden.fixed import Q4_12
 from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, STEP_DIFFERENCE
 from ...golden.zo.memory_layout import WORDS
 from ..axi.memory_port import WritePort, beat_number, byte_address
 from ..ports import shape
 
-PAIR = data.StructLayout({"plus": shape(Q4_12), "minus": shape(Q4_12), "last": 1})
-"""Probabilities of a sample's label on both sides, and whether the sample is its step's last."""
+SAMPLE = data.StructLayout({"word": 32, "last": 1})
+"""Word that tells a sample's losses, and whether the sample is its step's last."""
 SUMMARY = data.StructLayout({"position": 32, "coefficient": shape(COEFFICIENT), "difference": shape(STEP_DIFFERENCE)})
 """Position, coefficient and loss difference of a step."""
 
@@ -34,10 +33,10 @@ class RecordWriter(wiring.Component):
         Byte address, a multiple of a beat's 16 bytes.
     batch : In, 9
         Samples for which a record has room; stays the same during a job.
-    pair : In stream of `PAIR`
-        Probabilities of a step's samples.
+    sample : In stream of `SAMPLE`
+        Words of a step's samples.
     summary : In stream of `SUMMARY`
-        Summary of a step, after its last pair.
+        Summary of a step, after its last sample.
     write : Out, `WritePort`
     empty : Out, 1
         All that was taken has been given to the memory.
@@ -49,7 +48,7 @@ class RecordWriter(wiring.Component):
                 "start": In(1),
                 "address": In(address),
                 "batch": In(LARGEST_BATCH.bit_length()),
-                "pair": In(stream.Signature(PAIR)),
+                "sample": In(stream.Signature(SAMPLE)),
                 "summary": In(stream.Signature(SUMMARY)),
                 "write": Out(WritePort(address)),
                 "empty": Out(1),
@@ -59,7 +58,7 @@ class RecordWriter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         command, beats = self.write.command, self.write.beats
-        pair, summary = self.pair.payload, self.summary.payload
+        sample, summary = self.sample.payload, self.summary.payload
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         start = beat_number(self.address)
         at, end = Signal.like(start), Signal.like(start)
@@ -71,24 +70,23 @@ class RecordWriter(wiring.Component):
             command.payload.beats.eq(1),
             beats.valid.eq(offered & announced),
             beats.payload.eq(beat),
-            self.pair.ready.eq(free),
-            self.summary.ready.eq(free & (lane == 0) & ~self.pair.valid),
+            self.sample.ready.eq(free),
+            self.summary.ready.eq(free & (lane == 0) & ~self.sample.valid),
             self.empty.eq(free & (lane == 0)),
         ]
         # the summary stands behind the room for all samples
         room = (self.batch + WORDS - 1) >> exact_log2(WORDS)
         with m.If(self.start):
             m.d.sync += [at.eq(start), end.eq(start + room), lane.eq(0)]
-        with m.If(self.pair.valid & self.pair.ready):
-            word = Cat(pair.plus, pair.minus)
+        with m.If(self.sample.valid & self.sample.ready):
             for number in range(WORDS):
                 with m.If(lane == number):
-                    m.d.sync += beat.word_select(number, 32).eq(word)
+                    m.d.sync += beat.word_select(number, 32).eq(sample.word)
                 with m.Elif(lane == 0):
                     m.d.sync += beat.word_select(number, 32).eq(0)
-            full = pair.last | (lane == WORDS - 1)
+            full = sample.last | (lane == WORDS - 1)
             m.d.sync += [offered.eq(full), closing.eq(0), lane.eq(lane + 1)]
-            with m.If(pair.last):
+            with m.If(sample.last):
                 m.d.sync += lane.eq(0)
         with m.Elif(self.summary.valid & self.summary.ready):
             difference = Signal(signed(64))

@@ -1,19 +1,22 @@
 """Slope recorder: from the logits of a step's samples to the coefficients of its slopes and their records."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import ADDRESS_BITS
+from ...golden.nn.loss import Loss
 from ...golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, RATE, SHIFT, CoefficientSpec
 from ...golden.zo.loss_difference import LossDifferenceSpec
+from ...golden.zo.mse_difference import MseDifferenceSpec
 from ..axi.memory_port import WritePort
-from ..nn.interfaces import LOGIT
+from ..nn.interfaces import ACTIVATION, LOGIT
 from ..ports import shape
 from ..primitives.fifo import Fifo
 from .coefficient import Coefficient
 from .label_memory import LabelMemory
 from .loss_difference import LossDifference
+from .mse_difference import MseDifference
 from .record_writer import RecordWriter
 from .step_scheduler import LABEL_BITS
 
@@ -30,15 +33,19 @@ class SlopeRecorder(wiring.Component):
         Logits of a sample.
     address : int
         Bits of a byte address.
+    loss : str
+        See `golden.nn.loss`.
 
     Attributes
     ----------
     i : In stream of `LOGIT`
         Logits, sample by sample, the plus side and then the minus side.
-    label : In stream of `LABEL_BITS` bits
+    label : In stream of `LABEL_BITS` bits, only with the cross entropy
         Labels in the order of the samples; one is there when its sample is computed.
-    sample : In, 1
+    sample : In, 1, only with the cross entropy
         A sample is computed first, see `LabelMemory`; one cycle.
+    target : In stream of Q8.16, only with the mean squared error
+        What each logit should be.
     last_sample : In, 8
         Samples of a step less one.
     rate, shift : In, 16 and 6 bits
@@ -53,14 +60,13 @@ class SlopeRecorder(wiring.Component):
         Ports of the records, see `RecordWriter`.
     """
 
-    def __init__(self, classes: int, address: int = ADDRESS_BITS) -> None:
-        self._address = address
-        self.loss = LossDifference(LossDifferenceSpec(classes=classes))
+    def __init__(self, classes: int, address: int = ADDRESS_BITS, loss: Loss = "cross_entropy") -> None:
+        self._address, self._classes, self._loss = address, classes, loss
+        own = {"label": In(stream.Signature(LABEL_BITS)), "sample": In(1)}
         super().__init__(
             {
                 "i": In(LOGIT),
-                "label": In(stream.Signature(LABEL_BITS)),
-                "sample": In(1),
+                **(own if loss == "cross_entropy" else {"target": In(stream.Signature(ACTIVATION))}),
                 "last_sample": In(range(LARGEST_BATCH)),
                 "rate": In(shape(RATE)),
                 "shift": In(shape(SHIFT)),
@@ -77,21 +83,14 @@ class SlopeRecorder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.loss = loss = self.loss
-        m.submodules.labels = labels = LabelMemory()
+        loss, word = self._labelled(m) if self._loss == "cross_entropy" else self._targeted(m)
         m.submodules.coefficient = coefficient = Coefficient(CoefficientSpec())
         m.submodules.records = records = RecordWriter(self._address)
         m.submodules.positions = positions = Fifo(32, POSITIONS_AHEAD)
         wiring.connect(m, wiring.flipped(self.i), loss.i)
-        wiring.connect(m, wiring.flipped(self.label), labels.i)
         wiring.connect(m, wiring.flipped(self.position), positions.i)
         wiring.connect(m, records.write, wiring.flipped(self.write))
         m.d.comb += [
-            labels.sample.eq(self.sample),
-            labels.last_sample.eq(self.last_sample),
-            loss.label.valid.eq(labels.o.valid),
-            loss.label.payload.label.eq(labels.o.payload),
-            labels.o.ready.eq(loss.label.ready),
             records.start.eq(self.start),
             records.address.eq(self.address),
             records.batch.eq(self.batch),
@@ -99,24 +98,23 @@ class SlopeRecorder(wiring.Component):
         ]
         # a loss difference goes to the coefficient and into the record
         done, last = Signal(self.last_sample.shape()), Signal()
-        moved = loss.o.valid & coefficient.i.ready & records.pair.ready
+        moved = loss.o.valid & coefficient.i.ready & records.sample.ready
         m.d.sync += last.eq(done == self.last_sample)
         with m.If(moved):
             m.d.sync += done.eq(Mux(last, 0, done + 1))
-        found, given = loss.o.payload, coefficient.o.payload
+        given = coefficient.o.payload
         # a register: long paths begin with the coefficient's state
         closing = Signal()
         written = closing & records.summary.ready
         m.d.sync += closing.eq(coefficient.o.valid & positions.o.valid & ~written)
         m.d.comb += [
-            coefficient.i.valid.eq(loss.o.valid & records.pair.ready),
-            records.pair.valid.eq(loss.o.valid & coefficient.i.ready),
-            loss.o.ready.eq(coefficient.i.ready & records.pair.ready),
-            coefficient.i.payload.difference.eq(found.difference),
+            coefficient.i.valid.eq(loss.o.valid & records.sample.ready),
+            records.sample.valid.eq(loss.o.valid & coefficient.i.ready),
+            loss.o.ready.eq(coefficient.i.ready & records.sample.ready),
+            coefficient.i.payload.difference.eq(loss.o.payload.difference),
             coefficient.i.payload.last.eq(last),
-            records.pair.payload.plus.eq(found.plus),
-            records.pair.payload.minus.eq(found.minus),
-            records.pair.payload.last.eq(last),
+            records.sample.payload.word.eq(word),
+            records.sample.payload.last.eq(last),
             coefficient.rate.valid.eq(1),
             coefficient.rate.payload.rate.eq(self.rate),
             coefficient.rate.payload.shift.eq(self.shift),
@@ -131,3 +129,27 @@ class SlopeRecorder(wiring.Component):
             self.clipped.eq(written & given.clipped),
         ]
         return m
+
+    def _labelled(self, m: Module) -> tuple[LossDifference, Value]:
+        """Cross entropy of labels: the losses, and a sample's word."""
+        m.submodules.loss = loss = LossDifference(LossDifferenceSpec(classes=self._classes))
+        m.submodules.labels = labels = LabelMemory()
+        wiring.connect(m, wiring.flipped(self.label), labels.i)
+        m.d.comb += [
+            labels.sample.eq(self.sample),
+            labels.last_sample.eq(self.last_sample),
+            loss.label.valid.eq(labels.o.valid),
+            loss.label.payload.label.eq(labels.o.payload),
+            labels.o.ready.eq(loss.label.ready),
+        ]
+        return loss, Cat(loss.o.payload.plus, loss.o.payload.minus)
+
+    def _targeted(self, m: Module) -> tuple[MseDifference, Value]:
+        """Mean squared error of targets: the losses, and a sample's word."""
+        m.submodules.loss = loss = MseDifference(MseDifferenceSpec(outputs=self._classes))
+        m.d.comb += [
+            loss.target.valid.eq(self.target.valid),
+            loss.target.payload.target.eq(self.target.payload),
+            self.target.ready.eq(loss.target.ready),
+        ]
+        return loss, loss.o.payload.error

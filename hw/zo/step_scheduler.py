@@ -62,7 +62,9 @@ class StepScheduler(wiring.Component):
     Parameters
     ----------
     mapping : Mapping
-        The network: size of a sample, number of classes.
+        The network: size of a sample.
+    labels : int
+        Labels that a sample can have.
     errors : type of IntEnum
         The core's error codes, with ``BAD_STEP``, ``BAD_INDEX`` and ``BAD_LABEL``.
     address : int
@@ -89,8 +91,8 @@ class StepScheduler(wiring.Component):
         A word of the order list is wrong: the value. Held until reset.
     """
 
-    def __init__(self, mapping: Mapping, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
-        self.mapping, self.errors = mapping, errors
+    def __init__(self, mapping: Mapping, labels: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
+        self.mapping, self.labels, self.errors = mapping, labels, errors
         super().__init__(
             {
                 "job": In(StepJob(address)),
@@ -124,7 +126,7 @@ class StepScheduler(wiring.Component):
         m.d.sync += [
             bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
             bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
-            bad_label.eq(word[LABEL_BIT:] >= self.mapping.stages[-1].channels),
+            bad_label.eq(word[LABEL_BIT:] >= self.labels),
         ]
         m.d.comb += [
             read.command.payload.address.eq(byte_address(at)),

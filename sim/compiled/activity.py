@@ -230,7 +230,7 @@ def _tune(
     samples = min(spec.cache_entries, job.steps * batch)
     flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
     frozen = random_parameters(network, rng)
-    inputs, _, labels = random_samples(network, spec.byte_inputs, samples, rng)
+    inputs, _, labels = random_samples(network, spec.byte_inputs, samples, rng, spec.labels)
     recording = [np.arange(at, min(at + batch, samples)) for at in range(0, samples, batch)]
     cached = list(np.resize(rng.permutation(samples), (job.steps, batch)))
     raw = job.raw or spec.raw_modes[0]
@@ -255,7 +255,7 @@ def _train(
     """Write the activity of steps of training; return their cycles, and whether the deltas are golden's."""
     rng, network = np.random.default_rng(job.seed), spec.described
     frozen = random_parameters(network, rng)
-    inputs, _, labels = random_samples(network, spec.byte_inputs, batch, rng)
+    inputs, _, labels = random_samples(network, spec.byte_inputs, batch, rng, spec.labels)
     drawn = [rng.permutation(batch) for _ in range(job.steps)]
     steps = [StepOrder(one, labels[one], TRAINING_RATE) for one in drawn]
     training = TrainingJob(frozen, inputs, steps, SHIFT)

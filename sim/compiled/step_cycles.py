@@ -50,7 +50,7 @@ def step_cycles(
     rng, network = np.random.default_rng(0), spec.described
     shape = (batch, *network.input_shape)
     inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
-    frozen, labels = random_parameters(network, rng), rng.integers(0, network.classes, batch)
+    frozen, labels = random_parameters(network, rng), rng.integers(0, spec.labels, batch)
     order = StepOrder(np.arange(batch), labels, rate=40_000)
     found = [
         compare_zeroth_order(spec, TrainingJob(frozen, inputs, [order] * count, shift=24), inputs[:1], stage=stage)[1]

@@ -60,8 +60,8 @@ class TrainingJob:
 
     def golden(self, spec: ZotrainSpec) -> ZerothOrderJob:
         """Make the integer job, before its first step."""
-        settings = self.shift, self.eps_shift, self.position, self.deltas
-        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings, split=self.split, scalars=self.scalars)
+        settings = self.shift, self.eps_shift, self.position, self.deltas, "blas", self.split, self.scalars, spec.loss
+        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings)
 
     def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""
@@ -116,8 +116,8 @@ def compare_zeroth_order(
 ) -> tuple[list[ZerothOrderStep], ZerothOrderComparison]:
     """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
 
-    Compared are the record of every step (position, coefficient, loss difference, probabilities of the labels), all
-    deltas after every step, the final deltas, the counters, and the logits of held-out samples with the core's deltas.
+    Compared are the record of every step (position, coefficient, loss difference, words of the samples), all deltas
+    after every step, the final deltas, the counters, and the logits of held-out samples with the core's deltas.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:
         other.position,
         other.coefficient,
         other.difference,
-    ) and np.array_equal(one.probabilities, other.probabilities)
+    ) and np.array_equal(one.words, other.words)
 
 
 def counts_of(golden: ZerothOrderJob, steps: int) -> dict[str, int]:

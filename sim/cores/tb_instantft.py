@@ -52,7 +52,7 @@ class _Scenario(RecordedJob):
         mapping, network = spec.mapping, spec.described
         self._samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.cache_entries)))
         self._frozen = random_parameters(network, rng)
-        self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, self._samples, rng)
+        self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, self._samples, rng, spec.labels)
         self._work = mapping.forward.cycles
         beats = mapping.forward.frozen_beats + mapping.adapter_beats * 4
         sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500

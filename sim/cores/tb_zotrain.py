@@ -50,7 +50,7 @@ class _Scenario(RecordedJob):
         self._steps = int(np.clip(words // WORDS_PER_STEP, 2, 16))
         mapping, network = spec.mapping, spec.described
         self._frozen = random_parameters(network, rng)
-        self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, SAMPLES, rng)
+        self._inputs, self._x, self._labels = random_samples(network, spec.byte_inputs, SAMPLES, rng, spec.labels)
         self._position = int(rng.integers(min(spec.source.period, POSITIONS // 2)))
         self._work = mapping.forward.cycles
         beats = mapping.forward.frozen_beats + 2 * self._layout.delta_beats
@@ -157,7 +157,9 @@ class _Scenario(RecordedJob):
         return self._layout.deltas(job.rows).image
 
     def _job(self, shift: int, position: int, eps_shift: int = 10) -> ZerothOrderJob:
-        return ZerothOrderJob(self._spec.mapping, self._frozen, self._spec.source, shift, eps_shift, position)
+        spec = self._spec
+        settings = shift, eps_shift, position
+        return ZerothOrderJob(spec.mapping, self._frozen, spec.source, *settings, loss=spec.loss)
 
     def _rates(self, orders: Sequence[StepOrder]) -> tuple[list[int], int]:
         table = PerturbationTable(self._spec.source)

@@ -76,7 +76,7 @@ def order_findings(program: Path, spec: InstantftSpec | ZotrainSpec, mutant: int
 
 
 def _training(spec: ZotrainSpec) -> Iterator[_Entry]:
-    error, classes = TrainingError, spec.mapping.forward.stages[-1].channels
+    error, classes = TrainingError, spec.labels
     for bit in range(LABEL_BIT):
         at = {"sample_count": 1 << bit}
         yield _Entry((1, 1 << bit), at, error.BAD_INDEX, 1 << bit)

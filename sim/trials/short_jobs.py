@@ -199,7 +199,7 @@ class ShortTraining:
     def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
         rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
         network, samples, period = spec.described, wanted.samples, min(spec.source.period, POSITIONS)
-        labels = rng.integers(0, network.classes, samples)
+        labels = rng.integers(0, spec.labels, samples)
         drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
         position = int(rng.integers(1000))
         settings = {"split": wanted.split, "scalars": wanted.scalars, "eps_shift": wanted.eps_shift}

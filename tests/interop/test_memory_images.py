@@ -120,7 +120,7 @@ def test_what_zotrain_writes(network, lanes, columns):
     assert layout.deltas().size == rows * 128
     sizes = [4, 2, 5]
     slopes = [
-        ZerothOrderStep(at, at - 4, (at - 4) << 40, rng.integers(0, 4097, (2, size))) for at, size in enumerate(sizes)
+        ZerothOrderStep(at, at - 4, (at - 4) << 40, rng.integers(0, 1 << 32, size)) for at, size in enumerate(sizes)
     ]
     image = layout.records_image(slopes, 6).tobytes()
     assert len(image) == layout.records(len(sizes), 6).size

@@ -67,6 +67,7 @@ VARIATIONS = [
     ("softmax", "classes=256"),
     ("loss_difference", "classes=1"),
     ("loss_difference", "classes=2"),
+    ("mse_difference", "outputs=1"),
     ("mac", "mode=within lanes=2 columns=3 batch=1"),
     ("mac", "lanes=16 columns=1 terms=16"),
     ("fc", "inputs=33 outputs=9 columns=2 relu=false"),
@@ -78,6 +79,7 @@ VARIATIONS = [
 SLOW_VARIATIONS = [
     ("gaussian_array", "n=16 form=select seed=3"),
     ("loss_difference", "classes=256"),
+    ("mse_difference", "outputs=640"),
     ("adapter", "inputs=20,50,33 classes=16 rank=3 columns=8 lanes=16 batch=5"),
     ("mac", "mode=within"),
     ("fc", "inputs=1 outputs=1 lanes=16 columns=8"),

@@ -76,6 +76,7 @@ SLOW = (
     "gaussian_array",
     "loss_difference",
     "mac",
+    "mse_difference",
     "tile",
     "weight_path",
 )

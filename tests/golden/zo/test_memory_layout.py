@@ -84,15 +84,15 @@ def test_deltas_of_a_word_are_a_row_of_whole_beats():
     assert np.array_equal(LAYOUT.deltas_of(region.image), rows)
 
 
-def test_records_are_probabilities_then_position_coefficient_and_difference():
+def test_records_are_words_of_samples_then_position_coefficient_and_difference():
     steps = [
-        ZerothOrderStep(7904, -3, -(1 << 40) - 5, np.array([[4096, 0, 17], [1, 4095, 2]])),
-        ZerothOrderStep(0, (1 << 26) - 1, (1 << 45) + 9, np.array([[4096], [4096]])),
+        ZerothOrderStep(7904, -3, -(1 << 40) - 5, np.array([0x0001_1000, 0x8FFF_0000, 0x0002_0011])),
+        ZerothOrderStep(0, (1 << 26) - 1, (1 << 45) + 9, np.array([0x1000_1000])),
     ]
     image = LAYOUT.records_image(steps, 3)
     assert image.size == LAYOUT.records(2, 3).size == 2 * 16 * LAYOUT.record_beats(3)
     first, second = image.view("<u4").reshape(2, 8).tolist()
-    assert first == [0x0001_1000, 0x0FFF_0000, 0x0002_0011, 0, 7904, 0xFFFF_FFFD, 0xFFFF_FFFB, 0xFFFF_FEFF]
+    assert first == [0x0001_1000, 0x8FFF_0000, 0x0002_0011, 0, 7904, 0xFFFF_FFFD, 0xFFFF_FFFB, 0xFFFF_FEFF]
     assert second == [0x1000_1000, 0, 0, 0, 0, 0x03FF_FFFF, 9, 0x2000]
     for found, step in zip(LAYOUT.records_of(image, [3, 1], 3), steps, strict=True):
         assert (found.position, found.coefficient, found.difference) == (
@@ -100,7 +100,8 @@ def test_records_are_probabilities_then_position_coefficient_and_difference():
             step.coefficient,
             step.difference,
         )
-        assert np.array_equal(found.probabilities, step.probabilities)
+        assert np.array_equal(found.words, step.words)
+    assert found.probabilities.tolist() == [[4096], [4096]]
 
 
 @pytest.mark.parametrize(("batch", "beats"), [(1, 2), (4, 2), (5, 3), (20, 6), (256, 65)])

@@ -31,7 +31,7 @@ def orders(rng):
 
 def scheduled(steps, image, play, stall=0.0, batch=BATCH, repeats=1):
     """Steps, labels and sample addresses that come out, and the fault if there is one."""
-    dut, rng = StepScheduler(MAPPING, Error), np.random.default_rng(8)
+    dut, rng = StepScheduler(MAPPING, 3, Error), np.random.default_rng(8)
     found = {"steps": [], "labels": [], "addresses": [], "fault": None}
 
     async def body(ctx):
@@ -125,7 +125,7 @@ def test_records(stall, play):
             int(rng.integers(7905)),
             int(rng.integers(-(1 << 26), 1 << 26)),
             int(rng.integers(-(1 << 47), 1 << 47)),
-            rng.integers(0, 4097, (2, size)),
+            rng.integers(0, 1 << 32, size),
         )
         for size in sizes
     ]
@@ -137,12 +137,11 @@ def test_records(stall, play):
         await ctx.tick()
         ctx.set(dut.start, 0)
         for step in steps:
-            for number, (plus, minus) in enumerate(step.probabilities.T.tolist()):
-                last = number == step.probabilities.shape[1] - 1
-                ctx.set(dut.pair.payload, {"plus": plus, "minus": minus, "last": int(last)})
-                ctx.set(dut.pair.valid, 1)
-                await ctx.tick().until(dut.pair.ready)
-                ctx.set(dut.pair.valid, 0)
+            for number, word in enumerate(step.words.tolist()):
+                ctx.set(dut.sample.payload, {"word": word, "last": int(number == len(step.words) - 1)})
+                ctx.set(dut.sample.valid, 1)
+                await ctx.tick().until(dut.sample.ready)
+                ctx.set(dut.sample.valid, 0)
             summary = {"position": step.position, "coefficient": step.coefficient, "difference": step.difference}
             ctx.set(dut.summary.payload, summary)
             ctx.set(dut.summary.valid, 1)

@@ -1,0 +1,116 @@
+"""`mse_difference`: difference of a sample's mean squared errors on both sides of a perturbation, and their mean.
+
+A side's loss is half the sum of its outputs' ``(logit - target)**2``, divided by their number, which is rounded up to a
+power of two, 2**k: the slope along a logit is then ``(logit - target) / 2**k``. The sums of both sides are exact; their
+difference and their mean are rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import Field, Spec, Stream, Words
+from ..errors import UserError
+from ..fixed import Q8_16, Format, Integers, narrow
+from ..nn.loss import LARGEST_OUTPUTS
+from ..packets import packets_of
+from ..rng.urng import BIT
+from .loss_difference import DIFFERENCE
+
+ERROR = Format(16, 16, signed=False)
+"""Format of a mean squared error; no errors of Q8.16 are beyond it."""
+
+
+def size_bits(outputs: int) -> int:
+    """Count k: the number of outputs, rounded up to a power of two, is 2**k."""
+    return (outputs - 1).bit_length()
+
+
+def mean_squared_error(errors: Integers, outputs: int) -> float:
+    """Convert words of `ERROR` to the mean of the squared errors of all outputs."""
+    return float(ERROR.to_float(errors).mean()) * (1 << size_bits(outputs)) / outputs
+
+
+def rate_scale(outputs: int) -> float:
+    """Factor from a learning rate of the mean squared error, as PyTorch defines it, to one of a side's loss."""
+    return (2 << size_bits(outputs)) / outputs
+
+
+def mse_differences(plus: Integers, minus: Integers) -> tuple[Integers, Integers]:
+    """Compute the loss differences of samples.
+
+    Parameters
+    ----------
+    plus, minus : array of int, (samples, outputs)
+        Errors of either side, logit less target, 16 fraction bits.
+
+    Returns
+    -------
+    array of int64, (samples,)
+        `loss_difference.DIFFERENCE`, saturated: loss of the plus side less that of the minus side.
+    array of int64, (samples,)
+        `ERROR`: mean of both sides' squared errors, that is the sum of their losses.
+    """
+    sums = [np.square(side).sum(axis=1) for side in (plus, minus)]
+    fraction = 2 * Q8_16.fraction + 1 + size_bits(plus.shape[1])
+    return narrow(sums[0] - sums[1], fraction, DIFFERENCE), narrow(sums[0] + sums[1], fraction, ERROR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MseDifferenceSpec(Spec):
+    """Parameters and model of `mse_difference`.
+
+    Parameters
+    ----------
+    outputs : int
+        Number of outputs of every sample.
+    """
+
+    name: ClassVar[str] = "mse_difference"
+    summary: ClassVar[str] = "difference of two mean squared errors, from the outputs on both sides of a perturbation"
+
+    outputs: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.outputs <= LARGEST_OUTPUTS:
+            raise UserError(f"outputs = {self.outputs} is not in 1 to {LARGEST_OUTPUTS}")
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a pair's last logit to its word: subtraction, square in two steps, sum, three of rounding."""
+        return 7
+
+    @property
+    def period(self) -> int:
+        """Cycles from pair to pair in a steady stream: the next one begins when the word was taken."""
+        return 2 * self.outputs + self.latency
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes logits, plus side then minus side, `target` a word for each; `o` has one for both."""
+        return {
+            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
+            "target": Stream("in", (Field("target", Q8_16),)),
+            "o": Stream("out", (Field("difference", DIFFERENCE), Field("error", ERROR))),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute the words of all complete pairs.
+
+        Raises
+        ------
+        UserError
+            If a side does not have `outputs` logits.
+        """
+        sides = packets_of(inputs["i"]["last"])
+        if wrong := [end - start for start, end in sides if end - start != self.outputs]:
+            raise UserError(f"a side of {wrong[0]} logits; here all have {self.outputs}")
+        logits, targets = inputs["i"]["logit"][:, 0], inputs["target"]["target"][:, 0]
+        pair = 2 * self.outputs
+        whole = min(len(logits), len(targets)) // pair * pair
+        errors = (logits[:whole] - targets[:whole]).reshape(-1, 2, self.outputs)
+        difference, error = mse_differences(errors[:, 0], errors[:, 1])
+        return {"o": {"difference": difference[:words, None], "error": error[:words, None]}}

@@ -1,0 +1,93 @@
+"""RTL of `mse_difference`: a squarer, and the sum and the difference of both sides' squares."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+
+from ...golden.fixed import Q8_16, Format
+from ...golden.zo.loss_difference import DIFFERENCE
+from ...golden.zo.mse_difference import ERROR, MseDifferenceSpec, size_bits
+from ..ports import members
+from ..primitives.pipeline import delayed
+from ..primitives.rounding import RoundSaturate
+
+_LOW = 17
+"""Bits of the lower part of an error, which is squared in two products of one DSP each."""
+_ERROR = Format(ERROR.integer + 1, ERROR.fraction)
+"""Format of a mean squared error with a sign, which is never set."""
+
+
+class MseDifference(wiring.Component):
+    """Take a sample's logits of both sides one a cycle, each with its target, and give the difference of the losses.
+
+    A word comes ``spec.latency`` cycles after the last of a pair's logits; the next pair's first is taken in the cycle
+    after the word was.
+
+    Parameters
+    ----------
+    spec : MseDifferenceSpec
+        Number of outputs.
+
+    Attributes
+    ----------
+    i : In, stream of ``logit`` (Q8.16), ``last`` (1 bit)
+        Logits of a sample's plus side, `last` with the final one, then as many of its minus side. A logit waits for its
+        target, and while a pair's word is made or on offer.
+    target : In, stream of ``target`` (Q8.16)
+        What each logit should be; taken with it.
+    o : Out, stream of ``difference`` (Q11.29), ``error`` (U16.16)
+        Difference of the losses, and mean of both sides' squared errors; one word a pair.
+    """
+
+    def __init__(self, spec: MseDifferenceSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        given, target, result = self.i.payload, self.target.payload.target, self.o.payload
+        taken, busy, side, begins = Signal(), Signal(), Signal(), Signal(init=1)
+        ends = taken & given.last & side
+        m.d.comb += [
+            self.i.ready.eq(self.target.valid & ~busy),
+            self.target.ready.eq(self.i.valid & ~busy),
+            taken.eq(self.i.valid & self.i.ready),
+        ]
+        m.d.sync += busy.eq((busy | ends) & ~(self.o.valid & self.o.ready))
+        with m.If(taken):
+            m.d.sync += [side.eq(side ^ given.last), begins.eq(ends)]
+
+        error = Signal(signed(Q8_16.width + 1))
+        low, high = Signal(signed(len(error) + _LOW)), Signal(signed(2 * len(error) - _LOW))
+        square = Signal(2 * Q8_16.width)
+        # registers before the sums: of the error, of its products, of the square
+        ahead = 3
+        width = 2 * Q8_16.width + size_bits(self.spec.outputs) + 2
+        difference, total = Signal(signed(width)), Signal(signed(width))
+        of = {
+            name: delayed(m, value, ahead, name)
+            for name, value in (("step", taken), ("first", begins), ("minus", side))
+        }
+        m.d.sync += [
+            error.eq(given.logit - target),
+            low.eq(error * error[:_LOW]),
+            high.eq(error * error[_LOW:].as_signed()),
+            square.eq(low + (high << _LOW)),
+        ]
+        with m.If(of["step"]):
+            m.d.sync += [
+                difference.eq(Mux(of["first"], 0, difference) + Mux(of["minus"], -square, square)),
+                total.eq(Mux(of["first"], 0, total) + square),
+            ]
+
+        # the sums stay until the word is taken, and so does what is rounded
+        fraction = 2 * Q8_16.fraction + 1 + size_bits(self.spec.outputs)
+        for name, value, target_format in (("difference", difference, DIFFERENCE), ("error", total, _ERROR)):
+            rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)
+            m.submodules[f"{name}_rounding"] = rounding
+            m.d.comb += [rounding.i.eq(value), result[name].eq(rounding.o)]
+        over = delayed(m, ends, ahead + RoundSaturate.LATENCY, "over")
+        with m.If(over):
+            m.d.sync += self.o.valid.eq(1)
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        return m

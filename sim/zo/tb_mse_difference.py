@@ -1,0 +1,52 @@
+"""Bench of `mse_difference`: pairs near, far, equal, at both ends; jobs take the spec's cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...golden.block import Words
+from ...golden.fixed import Q8_16, Integers
+from ...golden.packets import last_flags
+from ...golden.zo.mse_difference import MseDifferenceSpec
+from ..phase import Phase
+from ..stimulus import two_jobs
+
+
+def stimulus(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
+    """Make at least four pairs, one of each kind in turn."""
+    pairs = max(words // (2 * spec.outputs), 4)
+    made = [_pair(rng, spec.outputs, kind % 4) for kind in range(pairs)]
+    logits = np.concatenate([side for plus, minus, _ in made for side in (plus, minus)])
+    targets = np.concatenate([side for *_, target in made for side in (target, target)])
+    return {
+        "i": {"logit": logits[:, None], "last": last_flags([spec.outputs] * (2 * pairs))},
+        "target": {"target": targets[:, None]},
+    }
+
+
+def _pair(rng: np.random.Generator, outputs: int, kind: int) -> tuple[Integers, Integers, Integers]:
+    """Logits of both sides, and targets."""
+    ends = [Q8_16.minimum, Q8_16.maximum]
+    if kind == 0:  # as in a step
+        target = Q8_16.from_float(rng.normal(0, 1, outputs))
+        plus = target + Q8_16.from_float(rng.normal(0, 0.3, outputs))
+        return plus, plus + rng.integers(-400, 401, outputs), target
+    if kind == 1:  # differences are clipped
+        target = rng.choice(ends, outputs)
+        sides = (target, ~target) if rng.integers(2) else (~target, target)
+        return *sides, target
+    if kind == 2:
+        plus, target = rng.choice(ends, (2, outputs))
+        return plus, plus, target
+    plus, minus, target = rng.integers(Q8_16.minimum, Q8_16.maximum, (3, outputs), endpoint=True)
+    return plus, minus, target
+
+
+def scenario(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Two jobs of whole pairs, each in as many cycles as the spec says."""
+    return [
+        replace(phase, cycles=spec.period * len(phase.expected["o"]["error"]))
+        for phase in two_jobs(spec, rng, words, stimulus)
+    ]

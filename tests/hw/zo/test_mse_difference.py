@@ -1,0 +1,63 @@
+"""`mse_difference`: latency of a pair, and what waits while its target or its word does."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.packets import last_flags
+from fabtune.golden.zo.mse_difference import MseDifferenceSpec
+from fabtune.hw.zo.mse_difference import MseDifference
+
+
+def pairs_of(spec, count):
+    """Payloads of random pairs and their targets, and the words that the model makes of them."""
+    rng, size = np.random.default_rng(count), 2 * count * spec.outputs
+    logits, targets = rng.integers(-(1 << 20), 1 << 20, (2, size))
+    flags = last_flags([spec.outputs] * (2 * count))
+    inputs = {"i": {"logit": logits[:, None], "last": flags}, "target": {"target": targets[:, None]}}
+    words = spec.run(inputs, count)["o"]
+    return (
+        [{"logit": int(logit), "last": int(last)} for logit, last in zip(logits, flags[:, 0], strict=True)],
+        [{"target": int(target)} for target in targets],
+        [{name: int(column[at, 0]) for name, column in words.items()} for at in range(count)],
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 5, 33])
+def test_latency_and_period(outputs, drive):
+    spec = MseDifferenceSpec(outputs=outputs)
+    logits, targets, words = pairs_of(spec, 3)
+    seen = drive(MseDifference(spec), {"i": logits, "target": targets}, {"o": 3})
+    assert [word for _, word in seen["o"]] == words
+    first = seen["i"][0][0]
+    assert [cycle - first for cycle, _ in seen["o"]] == [spec.period * number - 1 for number in (1, 2, 3)]
+    assert seen["o"][0][0] - seen["i"][2 * outputs - 1][0] == spec.latency
+
+
+@pytest.mark.parametrize("waits", ["target", "o"])
+def test_nothing_is_taken_without_a_target_or_before_the_word_is(waits, simulate):
+    spec = MseDifferenceSpec(outputs=3)
+    dut, (logits, targets, words) = MseDifference(spec), pairs_of(spec, 2)
+    late, limit, taken, found = 100, {"target": 4, "o": 6}[waits], 0, []
+
+    async def bench(ctx):
+        nonlocal taken
+        for cycle in range(200):
+            ctx.set(dut.i.valid, taken < len(logits))
+            ctx.set(dut.i.payload, logits[min(taken, len(logits) - 1)])
+            there = waits != "target" or cycle >= late or taken < limit
+            ctx.set(dut.target.valid, taken < len(targets) and there)
+            ctx.set(dut.target.payload, targets[min(taken, len(targets) - 1)])
+            ctx.set(dut.o.ready, waits != "o" or cycle >= late)
+            *_, logit, target, word, payload = await ctx.tick().sample(
+                dut.i.valid & dut.i.ready, dut.target.valid & dut.target.ready, dut.o.valid & dut.o.ready, dut.o.payload
+            )
+            assert logit == target
+            taken += logit
+            if cycle < late:
+                assert taken <= limit
+            if word:
+                found.append({name: getattr(payload, name) for name in words[0]})
+
+    simulate(dut, bench)
+    assert taken == len(logits)
+    assert found == words

@@ -1,0 +1,30 @@
+"""Short jobs of autoencoders on the compiled cores: results, records and counters are golden's."""
+
+import pytest
+
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.trials.short_jobs import short_jobs
+
+NETWORK = "40 fc6 relu fc40"
+
+
+def check(spec, clipped):
+    """Run all short jobs of a core, one after the other."""
+    device = SimulatedDevice(compiled_core(spec, 1))
+    for name, job in short_jobs(spec).items():
+        driver = job.driver(device)
+        job.load(driver)
+        assert job.differences(driver, device) == [], name
+        assert name != "clipped" or all(job.counts[one] > 0 for one in clipped)
+
+
+def test_all_weights_are_tuned():
+    check(ZotrainSpec(network=NETWORK, lanes=16, columns=2, loss="mse", byte_inputs=False), ["saturations"])
+
+
+@pytest.mark.slow
+def test_all_weights_are_tuned_with_samples_of_bytes_and_convolutions():
+    network = "2x5x5 conv7k3p1 relu flatten fc33 relu fc50"
+    check(ZotrainSpec(network=network, lanes=16, deltas="ultra", loss="mse"), ["saturations", "coefficients_clipped"])
