@@ -29,6 +29,9 @@ class InstantftSpec(CoreSpec):
         Rank of the adapters, at most `columns`.
     last_only : bool
         One adapter, beside the last layer; otherwise one from every stage's input.
+    tunes : str
+        ``adapters``; or ``layer``, the last layer's own weights and biases, or ``biases``, its biases alone, in which
+        case the rank is of how many classes the array takes the weights at once.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
@@ -65,6 +68,7 @@ class InstantftSpec(CoreSpec):
     network: str = "lenet5-mnist"
     rank: int = 4
     last_only: bool = False
+    tunes: Literal["adapters", "layer", "biases"] = "adapters"
     byte_inputs: bool = True
     lanes: int = 32
     columns: int = 4
@@ -82,6 +86,8 @@ class InstantftSpec(CoreSpec):
             raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
         if self.ports not in (1, 2):
             raise UserError(f"ports = {self.ports}: give 1 or 2")
+        if self.last_only and self.tunes != "adapters":
+            raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
         if self.cache == "chip" and self.ports == 2:
             raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
         mapping = self.mapping
@@ -104,7 +110,7 @@ class InstantftSpec(CoreSpec):
         """Mapping of network and adapters on the array."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
-        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
+        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes)
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]

@@ -20,6 +20,7 @@ from ..nn.softmax import SoftmaxTables
 from ..rng.urng import UrngSpec
 from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
 from .forward_cache import ForwardCache
+from .last_layer import Tuned, adapter_input, last_layer_sizes
 
 
 class BatchResult(NamedTuple):
@@ -39,7 +40,7 @@ class Job:
     frozen : sequence of StageIntegers
         Weights and biases of the network.
     adapters : Adapters
-        Adapters of the inputs of the last ``len(adapters.a)`` stages; tuned in place.
+        Adapters of the inputs of the last ``len(adapters.a)`` stages, or those of `last_layer`; tuned in place.
     rate : int
         Learning rate of a sample, from `rate_of`; `batch` may be given another.
     cache : ForwardCache, optional
@@ -67,7 +68,6 @@ class Job:
         self.batches = 0
         self._product: Product = product_of(products)
         self._narrow = Narrower()
-        self._read = range(len(network.stages) - len(adapters.a), len(network.stages))
         self._check()
 
     def _check(self) -> None:
@@ -78,7 +78,11 @@ class Job:
             if own.weight.shape != stage.weight_shape or own.bias.shape != (stage.biases,):
                 raise UserError(f"weights {own.weight.shape}, {own.bias.shape} do not fit {stage.weight_shape}")
         shape = self.adapters.shape
-        if shape.classes != self.network.classes or shape.inputs != tuple(stages[at].inputs for at in self._read):
+        expected = tuple(stage.inputs for stage in stages[-len(shape.inputs) :])
+        if shape.selects:
+            tuned: Tuned = "biases" if shape.inputs[0] == 1 else "layer"
+            expected = last_layer_sizes(stages[-1], tuned, shape.rank).inputs
+        if shape.classes != self.network.classes or shape.inputs != expected:
             raise UserError(f"adapters of {shape} do not fit {self.network.name}")
         _check_rate(self.rate)
 
@@ -133,9 +137,11 @@ class Job:
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
 
     def _inputs_of_adapters(self, inputs: Integers, outputs: Sequence[Integers]) -> list[Integers]:
-        """Inputs of the adapters, (n, values) each: those of their stages."""
-        seen = [inputs.reshape(len(inputs), -1), *outputs]
-        return [seen[self.network.stages[at].source + 1] for at in self._read]
+        """Inputs of the adapters, (n, values) each: those of their stages, or of the last one with a constant."""
+        seen, shape = [inputs.reshape(len(inputs), -1), *outputs], self.adapters.shape
+        count = 1 if shape.selects else len(shape.inputs)
+        found = [seen[stage.source + 1] for stage in self.network.stages[-count:]]
+        return [adapter_input(found[0], shape)] * len(shape.inputs) if shape.selects else found
 
     def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
         """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""

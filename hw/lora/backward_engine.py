@@ -8,6 +8,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from ...golden.fixed import Q8_16
 from ...golden.lora.mapping import AdapterMapping
 from ..device import ram_style
 from ..nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
@@ -154,7 +155,10 @@ class BackwardEngine(wiring.Component):
             m.d.comb += getattr(array, name).eq(delayed(m, getattr(sequencer, name), FETCH, name))
 
     def _fetch(self, m: Module, style: str) -> list[Value]:
-        """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row."""
+        """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
+
+        Of a constant row the first value is 1, whatever the memory has there.
+        """
         mapping = self.mapping
         values: list[Value] = []
         for number in range(mapping.words_per_cycle):
@@ -170,4 +174,8 @@ class BackwardEngine(wiring.Component):
                 fetch.addr.eq(self.sequencer.address),
             ]
             values.extend(fetch.data)
+        if mapping.constant_rows:
+            constant = delayed(m, self.sequencer.constant, FETCH, "constant")
+            ones = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]
+            values = [Mux(constant, one, value) for one, value in zip(ones, values, strict=True)]
         return values

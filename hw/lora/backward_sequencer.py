@@ -51,6 +51,8 @@ class BackwardSequencer(wiring.Component):
         Flags of a row for the array, `FETCH` cycles before its operands.
     base : Out, 1
         The row is a sample's base logits, in the cycle of its address.
+    constant : Out, 1, where there are such rows
+        The row is a constant 1, `FETCH` cycles before its operands.
     address : Out, range(2 * batch * sample_rows)
         Row in the batch memory.
     row : Out, range(adapter_rows)
@@ -84,6 +86,7 @@ class BackwardSequencer(wiring.Component):
                 "batch": In(BatchRun(batch)),
                 "finished": In(range(batch + 1)),
                 **dict.fromkeys(("enable", "within", "first", "last", "base"), Out(1)),
+                **({"constant": Out(1)} if mapping.constant_rows else {}),
                 "address": Out(range(2 * batch * mapping.sample_rows)),
                 "row": Out(range(max(mapping.adapter_rows, 2))),
                 "hidden": Out(range(batch * mapping.adapters)),
@@ -161,12 +164,15 @@ class BackwardSequencer(wiring.Component):
                 # the last row's gradients leave before those of B; the state begins behind its last turn
                 m.d.sync += pace.eq(pace + 1)
                 with m.If(pace == leave - 2):
-                    m.next = "COLUMNS"
-            with m.State("COLUMNS"):
-                m.d.comb += column.eq(1)
-                m.d.sync += [entry.eq(entry + 1), pause.eq(settle - 1)]
-                with m.If(entry == self.entries - 1):
-                    m.next = "SETTLE"
+                    m.next = "SETTLE" if mapping.shape.selects else "COLUMNS"
+                    if mapping.shape.selects:
+                        m.d.sync += pause.eq(settle - 1)
+            if not mapping.shape.selects:
+                with m.State("COLUMNS"):
+                    m.d.comb += column.eq(1)
+                    m.d.sync += [entry.eq(entry + 1), pause.eq(settle - 1)]
+                    with m.If(entry == self.entries - 1):
+                        m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
@@ -187,7 +193,13 @@ class BackwardSequencer(wiring.Component):
             self.row.eq(Mux(forward, row, leaving)),
         ]
         m.d.comb += self.b.address.eq(entry)
+        if mapping.constant_rows:
+            m.d.sync += self.constant.eq(self._is_constant(row))
         return m
+
+    def _is_constant(self, row: Signal) -> Value:
+        """Whether a row is a constant 1."""
+        return Cat(row == number for number in self.mapping.constant_rows).any()
 
     def _step(self, row: Signal) -> Value:
         """Distance in the batch memory from this row to the next one, that of the next sample behind the logits."""

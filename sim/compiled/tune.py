@@ -63,6 +63,7 @@ def spec_for(
         network,
         rank=settings.rank,
         last_only=method.adapters is AdapterPlacement.LAST,
+        tunes=method.last_layer or "adapters",
         byte_inputs=byte_inputs,
         rates=settings.schedule != "constant",
         batch=max(settings.batch, 2),

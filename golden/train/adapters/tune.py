@@ -75,7 +75,7 @@ class Settings:
         if self.engine != "float" and not method.frozen:
             able = [one.name for one in METHODS.values() if one.frozen]
             raise UserError(
-                f"{method.title} changes the network itself, which the integer engine cannot: "
+                f"{method.title} changes more than the last layer, which the integer engine cannot: "
                 f"take --engine float, or --method {', '.join(able)}"
             )
         if self.stochastic and self.engine == "float":
@@ -172,7 +172,7 @@ def engine_of(network: Network, module: nn.Module, settings: Settings, samples: 
         urng = STOCHASTIC if settings.stochastic else None
         parameters = folded(network, module)
         rate = rate_of(settings.rate, settings.batch)
-        return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng)
+        return IntegerEngine(deployed(network), parameters, method, a, settings.rank, rate, samples, urng)
     if method.adapters is AdapterPlacement.SKIP:
         frozen = deployed_module(network, module)
         return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)

@@ -100,6 +100,7 @@ OTHER = {
     "network": "1x8x8 conv4k3p1 relu pool2 flatten fc10",
     "rank": 3,
     "last_only": True,
+    "tunes": "layer",
     "byte_inputs": False,
     "rates": True,
     "lanes": 16,

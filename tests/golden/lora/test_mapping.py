@@ -26,6 +26,11 @@ MAPPINGS |= {
     "last": AdapterMapping.of(OWN, first=2),
 }
 MAPPINGS |= {
+    f"{tunes}, {columns} columns": AdapterMapping.of(OWN, columns=columns, rank=2, tunes=tunes)
+    for tunes in ("layer", "biases")
+    for columns in (2, 4)
+}
+MAPPINGS |= {
     f"own, {columns} columns, rank {rank}": AdapterMapping.of(OWN, rank=rank, columns=columns)
     for columns, rank in ((8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
 }
@@ -34,7 +39,8 @@ MAPPINGS |= {
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_words_cover_tensors(name: str) -> None:
     mapping = MAPPINGS[name]
-    assert len(mapping.adapter_words) == mapping.adapters == len(mapping.forward.network_stages) - mapping.first
+    expected = len(mapping.forward.network_stages) - mapping.first if mapping.tunes == "adapters" else 2
+    assert len(mapping.adapter_words) == mapping.adapters == expected
     for words, (count, length) in zip(mapping.record_words, mapping.blocks, strict=True):
         values = np.concatenate([np.arange(word.first, word.first + word.count) for word in words])
         assert np.array_equal(values, np.arange(count * length))

@@ -87,7 +87,10 @@ def test_skip_adapters_follow_autograd(name, method):
 
 @pytest.mark.parametrize(
     ("method", "name"),
-    [*((one, "digits") for one in ("skip-lora", "skip2-lora", "instantft", "lora-last")), ("instantft", "residual")],
+    [
+        *((one, "digits") for one in ("skip-lora", "skip2-lora", "instantft", "lora-last", "ft-last", "ft-bias-last")),
+        *((one, "residual") for one in ("instantft", "ft-last")),
+    ],
 )
 def test_integers_follow_floats(method, name):
     network, module, samples = material(name)
@@ -168,7 +171,7 @@ def test_stochastic_rounding_is_the_urngs():
 
 
 def test_refusals():
-    with pytest.raises(UserError, match="LoRA-All changes the network itself"):
+    with pytest.raises(UserError, match="LoRA-All changes more than the last layer"):
         Settings("lora-all", "golden")
     with pytest.raises(UserError, match="no method 'lora'; there are: ft-all"):
         Settings("lora")
