@@ -10,6 +10,7 @@ from ..axi.bus import BEAT, BEAT_COUNT_BITS
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
 from ..lora.memory_layout import JobLayout
+from ..lora.update_noise import UpdateNoise
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
@@ -36,6 +37,8 @@ class InstantftSpec(CoreSpec):
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
         Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    stochastic : bool
+        Updates are rounded with random numbers, which begin anew with each load of adapters; else to nearest.
     rates : bool
         Each batch may have a learning rate of its own, in the order list.
     batch : int
@@ -72,6 +75,7 @@ class InstantftSpec(CoreSpec):
     byte_inputs: bool = True
     lanes: int = 32
     columns: int = 4
+    stochastic: bool = False
     rates: bool = False
     batch: int = 20
     cache_entries: int = 16384
@@ -111,6 +115,11 @@ class InstantftSpec(CoreSpec):
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
         return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes)
+
+    @cached_property
+    def noise(self) -> UpdateNoise | None:
+        """Random numbers of the updates, where they are rounded with some."""
+        return UpdateNoise.by_image(self.mapping) if self.stochastic else None
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]

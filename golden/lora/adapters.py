@@ -154,8 +154,9 @@ class Adapters:
             Learning rate of a sample with `RATE_FRACTION` fraction bits.
         product, narrow : callable
             Matrix product and narrowing.
-        noise : array of int, (shape.parameters,), optional
-            Uniform integers of `NOISE_BITS` bits for stochastic rounding; by default to nearest.
+        noise : array of int, (parameters,), optional
+            For each parameter that is updated, uniform integers of `NOISE_BITS` bits for stochastic rounding; by
+            default to nearest.
         """
         dh = narrow(product(gradient, self.b), 2 * Q4_12.fraction, Q4_12)
         by_adapter = np.split(dh, len(self.a), axis=1)
@@ -165,4 +166,4 @@ class Adapters:
         total = narrow(np.concatenate(sums), PRODUCT_FRACTION, BATCH_GRADIENT)
         own = self.flat[: total.size]
         stepped = (own << NOISE_BITS) - total * rate
-        own[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, None if noise is None else noise[: total.size])
+        own[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, noise)

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
 from ..nn.forward import StageIntegers, run
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
-from ..rng.urng import UrngSpec
-from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
+from .adapters import MAXIMUM_RATE, Adapters
 from .forward_cache import ForwardCache
 from .last_layer import Tuned, adapter_input, last_layer_sizes
+from .update_noise import UpdateNoise
 
 
 class BatchResult(NamedTuple):
@@ -45,9 +43,8 @@ class Job:
         Learning rate of a sample, from `rate_of`; `batch` may be given another.
     cache : ForwardCache, optional
         Forward cache; without one, the frozen network runs for every sample of every batch.
-    urng : UrngSpec, optional
-        Generator for stochastic rounding of updates: parameter i of batch k takes number i mod n of position
-        k * ceil(parameters / n) + i // n. By default updates are rounded to nearest.
+    noise : UpdateNoise, optional
+        Random numbers for stochastic rounding of updates. By default they are rounded to nearest.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
     """
@@ -59,11 +56,11 @@ class Job:
         adapters: Adapters,
         rate: int,
         cache: ForwardCache | None = None,
-        urng: UrngSpec | None = None,
+        noise: UpdateNoise | None = None,
         products: str = "blas",
     ) -> None:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
-        self.rate, self.cache, self.urng = rate, cache, urng
+        self.rate, self.cache, self.noise = rate, cache, noise
         self.softmax = SoftmaxTables()
         self.batches = 0
         self._product: Product = product_of(products)
@@ -125,7 +122,8 @@ class Job:
         h = self.adapters.hidden(read, self._product, self._narrow)
         logits = self.adapters.logits(base, h, self._product, self._narrow)
         gradient = self.softmax.gradient(logits, labels)
-        self.adapters.update(read, h, gradient, rate, self._product, self._narrow, self._noise())
+        noise = self.noise.numbers(self.batches) if self.noise else None
+        self.adapters.update(read, h, gradient, rate, self._product, self._narrow, noise)
         self.batches += 1
         return BatchResult(logits, misses)
 
@@ -147,15 +145,6 @@ class Job:
         """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""
         outputs = run(self.network.stages, self.frozen, inputs, self._product, narrow)
         return [one.reshape(len(inputs), -1) for one in outputs]
-
-    def _noise(self) -> Integers | None:
-        if self.urng is None:
-            return None
-        count = self.adapters.shape.parameters
-        cycles = -(-count // self.urng.n)
-        contents = self.urng.contents(self.batches * cycles + np.arange(cycles)).reshape(-1)[:count]
-        # numbers are odd: the lowest bit is one, which centres them in the bits below
-        return (2 * contents + 1) << (NOISE_BITS - self.urng.bits - 1)
 
     def _check_batch(self, inputs: Integers, labels: Integers, indices: Integers) -> None:
         if inputs.shape[1:] != self.network.input_shape or not len(inputs) == len(labels) == len(indices):

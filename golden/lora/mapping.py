@@ -286,6 +286,12 @@ class AdapterMapping:
         return self.a_beats + self.classes * self.adapters * self.forward.column_beats
 
     @property
+    def update_cycles(self) -> int:
+        """Cycles in which an update writes beats: those of A as many at once as a row has words, those of B alone."""
+        entries = 0 if self.shape.selects else self.classes * self.adapters
+        return self.a_beats // self.words_per_cycle + entries
+
+    @property
     def logit_beats(self) -> int:
         """Beats of a sample's logits."""
         return -(-self.classes * 4 // BEAT)

@@ -10,6 +10,7 @@ from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q8_16
 from ...golden.lora.mapping import AdapterMapping
+from ...golden.rng.urng import UrngSpec
 from ..device import ram_style
 from ..nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ..nn.mac import MacArray
@@ -35,6 +36,8 @@ class BackwardEngine(wiring.Component):
         Batches that the batch memory holds: 2 where one is loaded while the other is computed, else 1.
     style : str
         Kind of memory of the batch memory: ``ultra`` or ``block``.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded; they begin anew with each load of parameters.
 
     Attributes
     ----------
@@ -61,10 +64,16 @@ class BackwardEngine(wiring.Component):
     """
 
     def __init__(
-        self, mapping: AdapterMapping, batch: int, array: MacArray, halves: int = 2, style: str = "ultra"
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        array: MacArray,
+        halves: int = 2,
+        style: str = "ultra",
+        urng: UrngSpec | None = None,
     ) -> None:
         self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
-        self.sequencer = BackwardSequencer(mapping, batch, array.within_width)
+        self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
         self.head = LogitHead(mapping, batch, array.within_width)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
         super().__init__(
@@ -100,6 +109,8 @@ class BackwardEngine(wiring.Component):
             sequencer.sums.eq(self.array.sums),
             self.clipped.eq(head.clipped + sequencer.clipped),
         ]
+        if sequencer.urng:
+            m.d.comb += sequencer.restart.eq(self.load.a.any() | self.load.b)
         self._operands(m, self._parameters(m), self._fetch(m, ram_style(platform, self.style)))
         return m
 

@@ -2,15 +2,18 @@
 
 import itertools
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
 from ...golden.nn import latency
+from ...golden.rng.urng import UrngSpec
 from ..nn.interfaces import PARAMETER
+from ..ports import elements
 from ..primitives.pipeline import delayed
+from ..rng.urng import Urng
 from .engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
 from .update import Updater
 
@@ -40,11 +43,16 @@ class BackwardSequencer(wiring.Component):
         Most samples of a batch.
     width : int
         Bits of a gradient's sum.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded, see `UpdateNoise.by_image`; without it they
+        are rounded to nearest.
 
     Attributes
     ----------
     batch : In, `BatchRun`
         The batch.
+    restart : In, 1, with random numbers
+        They begin anew; between batches.
     finished : In, range(batch + 1)
         Samples whose gradients at the hidden values are known.
     enable, within, first, last : Out, 1
@@ -73,17 +81,18 @@ class BackwardSequencer(wiring.Component):
         Gradients and parameters that were clipped in the cycle before.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, width: int) -> None:
-        self.mapping, self.most = mapping, batch
+    def __init__(self, mapping: AdapterMapping, batch: int, width: int, urng: UrngSpec | None = None) -> None:
+        self.mapping, self.most, self.urng = mapping, batch, urng
         self.entries = mapping.classes * mapping.adapters
         values, words = mapping.lanes * mapping.columns, mapping.words_per_cycle
         self.slices = mapping.forward.word_beats // words
         # the row of A follows the gradients that leave, and its parameters are there two registers later
         self.period = self.slices + ISSUE + FETCH
-        self.updaters = [Updater(width) for _ in range(words)]
+        self.updaters = [Updater(width, urng.bits if urng else 0) for _ in range(words)]
         super().__init__(
             {
                 "batch": In(BatchRun(batch)),
+                **({"restart": In(1)} if urng else {}),
                 "finished": In(range(batch + 1)),
                 **dict.fromkeys(("enable", "within", "first", "last", "base"), Out(1)),
                 **({"constant": Out(1)} if mapping.constant_rows else {}),
@@ -265,6 +274,8 @@ class BackwardSequencer(wiring.Component):
             self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
             self.clipped.eq(sum(clipped[1:], clipped[0])),
         ]
+        if self.urng:
+            self._draw(m, self.urng)
         for at in range(VALUES * words):
             updater, into = self.updaters[at // VALUES], at % VALUES
             starts = range(at, mapping.lanes * mapping.columns, VALUES * words)
@@ -277,3 +288,12 @@ class BackwardSequencer(wiring.Component):
         for at, updater in enumerate(self.updaters):
             m.d.sync += updater.valid.eq(busy if at else busy | of_b)
         return row
+
+    def _draw(self, m: Module, urng: UrngSpec) -> None:
+        """Give the updaters random numbers, those of a position to each cycle of updates; the last one is not used."""
+        generator = Urng(urng)
+        m.submodules.urng = ResetInserter(self.restart)(generator)
+        numbers = elements(generator.o.payload.number, urng.streams()["o"].fields[0])
+        m.d.comb += generator.o.ready.eq(self.updaters[0].ask)
+        into = [value for updater in self.updaters for value in updater.noise]
+        m.d.comb += [value.eq(number) for value, number in zip(into, numbers, strict=False)]

@@ -281,7 +281,6 @@ def test_own_network_in_rtl(fabtune, tmp_path, method):
             "LoRA-All changes more than the last layer, which the integer engine cannot",
         ),
         ("--engine rtl --method skip-lora --core chip", "NF4, and skip-lora has no cache: take --method instantft, or"),
-        ("--engine rtl --stochastic", "rounds to nearest"),
         ("--engine rtl --rank 9", "columns = 16"),
         ("--engine verilog", "there is no engine 'verilog'; there are: float, golden, rtl"),
     ],

@@ -12,6 +12,7 @@ from ...lora.adapters import Adapters, AdapterSizes, scheduled_rate
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...lora.last_layer import added, last_layer_sizes, untuned_layer
+from ...lora.update_noise import UpdateNoise
 from ...models.folding import Parameters
 from ...models.network import Network
 from ...rng.urng import UrngSpec
@@ -69,7 +70,9 @@ class IntegerEngine:
         if method.cache is not methods.Cache.NONE:
             codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
             cache = ForwardCache(network, codec, samples)
-        self.job = Job(network, frozen, adapters, rate, cache, urng)
+        updated = adapters.flat.size - adapters.b.size * adapters.shape.selects
+        noise = UpdateNoise.by_parameter(urng, updated) if urng else None
+        self.job = Job(network, frozen, adapters, rate, cache, noise)
 
     @property
     def saturations(self) -> int:

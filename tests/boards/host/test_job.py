@@ -31,7 +31,7 @@ SMALL = {
     "batch": 4,
     "cache_entries": 64,
 }
-OPTIONS = {"cache": "none", "rates": True, "tunes": "layer"}
+OPTIONS = {"cache": "none", "rates": True, "tunes": "layer", "stochastic": True}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -123,6 +123,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "options": (OPTIONS, True, 1.0),
     "without a cache": ({"cache": "none"}, True, 1.0),
     "rates": ({"rates": True}, False, 1.0),
+    "stochastic, two words at once": ({"stochastic": True, "rank": 2}, False, 1.0),
     "layer, two words at once": ({"tunes": "layer", "rank": 2}, False, 1.0),
     "layer, saturating": ({"tunes": "layer", "lanes": 32, "columns": 8, "rank": 2}, True, 60.0),
     "biases": ({"tunes": "biases"}, False, 1.0),
@@ -139,7 +140,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
     *("without a cache", "rates", "last, without a cache, two ports"),
-    *("layer, two words at once", "layer, saturating", "biases"),
+    *("layer, two words at once", "layer, saturating", "biases", "stochastic, two words at once"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""

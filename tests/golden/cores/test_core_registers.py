@@ -102,6 +102,7 @@ OTHER = {
     "last_only": True,
     "tunes": "layer",
     "byte_inputs": False,
+    "stochastic": True,
     "rates": True,
     "lanes": 16,
     "columns": 8,

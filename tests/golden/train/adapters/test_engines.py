@@ -167,7 +167,7 @@ def test_stochastic_rounding_is_the_urngs():
     nearest = run(engine_of(network, module, Settings(engine="golden", rate=0.05), SAMPLES), samples)
     assert all(np.array_equal(results[0][name], results[1][name]) for name in nearest)
     assert any(not np.array_equal(results[0][name], nearest[name]) for name in nearest)
-    assert engine_of(network, module, settings, SAMPLES).job.urng == STOCHASTIC
+    assert engine_of(network, module, settings, SAMPLES).job.noise.urng == STOCHASTIC
 
 
 def test_refusals():
