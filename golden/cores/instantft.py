@@ -10,6 +10,7 @@ from ..axi.bus import BEAT, BEAT_COUNT_BITS
 from ..errors import UserError
 from ..lora.mapping import AdapterMapping
 from ..lora.memory_layout import JobLayout
+from ..lora.update_noise import UpdateNoise
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
@@ -30,10 +31,15 @@ class InstantftSpec(CoreSpec):
         Rank of the adapters, at most `columns`.
     last_only : bool
         One adapter, beside the last layer; otherwise one from every stage's input.
+    tunes : str
+        ``adapters``; or ``layer``, the last layer's own weights and biases, or ``biases``, its biases alone, in which
+        case the rank is of how many classes the array takes the weights at once.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes, columns : int
         Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    stochastic : bool
+        Updates are rounded with random numbers, which begin anew with each load of adapters; else to nearest.
     rates : bool
         Each batch may have a learning rate of its own, in the order list.
     batch : int
@@ -66,9 +72,11 @@ class InstantftSpec(CoreSpec):
     network: str = "lenet5-mnist"
     rank: int = 4
     last_only: bool = False
+    tunes: Literal["adapters", "layer", "biases"] = "adapters"
     byte_inputs: bool = True
     lanes: int = 32
     columns: int = 4
+    stochastic: bool = False
     rates: bool = False
     batch: int = 20
     cache_entries: int = 16384
@@ -83,6 +91,8 @@ class InstantftSpec(CoreSpec):
             raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
         if self.ports not in (1, 2):
             raise UserError(f"ports = {self.ports}: give 1 or 2")
+        if self.last_only and self.tunes != "adapters":
+            raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
         if self.cache == "chip" and self.ports == 2:
             raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
         mapping = self.mapping
@@ -105,7 +115,12 @@ class InstantftSpec(CoreSpec):
         """Mapping of network and adapters on the array."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
-        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
+        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes)
+
+    @cached_property
+    def noise(self) -> UpdateNoise | None:
+        """Random numbers of the updates, where they are rounded with some."""
+        return UpdateNoise.by_image(self.mapping) if self.stochastic else None
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]

@@ -56,11 +56,14 @@ class AdapterSizes(NamedTuple):
     inputs : tuple of int
         Number of input values of each adapter.
     classes, rank : int
+    selects : bool
+        B is a constant, see `last_layer`: an update leaves it as it is.
     """
 
     inputs: tuple[int, ...]
     classes: int
     rank: int
+    selects: bool = False
 
     @property
     def parameters(self) -> int:
@@ -151,13 +154,16 @@ class Adapters:
             Learning rate of a sample with `RATE_FRACTION` fraction bits.
         product, narrow : callable
             Matrix product and narrowing.
-        noise : array of int, (shape.parameters,), optional
-            Uniform integers of `NOISE_BITS` bits for stochastic rounding; by default to nearest.
+        noise : array of int, (parameters,), optional
+            For each parameter that is updated, uniform integers of `NOISE_BITS` bits for stochastic rounding; by
+            default to nearest.
         """
         dh = narrow(product(gradient, self.b), 2 * Q4_12.fraction, Q4_12)
         by_adapter = np.split(dh, len(self.a), axis=1)
         sums = [product(x.T, one).reshape(-1) for x, one in zip(inputs, by_adapter, strict=True)]
-        sums.append(product(gradient.T, h).reshape(-1))
+        if not self.shape.selects:
+            sums.append(product(gradient.T, h).reshape(-1))
         total = narrow(np.concatenate(sums), PRODUCT_FRACTION, BATCH_GRADIENT)
-        stepped = (self.flat << NOISE_BITS) - total * rate
-        self.flat[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, noise)
+        own = self.flat[: total.size]
+        stepped = (own << NOISE_BITS) - total * rate
+        own[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, noise)

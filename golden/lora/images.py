@@ -38,6 +38,22 @@ def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
     return found
 
 
+def update_order(mapping: AdapterMapping) -> Integers:
+    """Place of each parameter that an update writes, (parameters,) or without B, which may stay: beats in their order.
+
+    Of A those of a row are written as many at once as it has words; of B each beat alone, and the places beside it are
+    empty.
+    """
+    count = mapping.a_beats * BEAT // 2
+    values = np.arange(count).reshape(mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks)
+    found = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
+    for row, part, a, word in _row_words(mapping, found):
+        a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
+    entries = np.arange(mapping.classes * mapping.adapters)[:, None] * (mapping.words_per_cycle * BEAT // 2)
+    found.b[:] = (count + entries + np.arange(mapping.rank)).reshape(found.b.shape)
+    return found.flat[: -found.b.size] if mapping.shape.selects else found.flat
+
+
 def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Bytes:
     """Build the order list of (indices, labels) batches: 4 bytes an entry, each batch begun on a beat.
 

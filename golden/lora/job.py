@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
 from ..nn.forward import StageIntegers, run
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
-from ..rng.urng import UrngSpec
-from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
+from .adapters import MAXIMUM_RATE, Adapters
 from .forward_cache import ForwardCache
+from .last_layer import Tuned, adapter_input, last_layer_sizes
+from .update_noise import UpdateNoise
 
 
 class BatchResult(NamedTuple):
@@ -39,14 +38,13 @@ class Job:
     frozen : sequence of StageIntegers
         Weights and biases of the network.
     adapters : Adapters
-        Adapters of the inputs of the last ``len(adapters.a)`` stages; tuned in place.
+        Adapters of the inputs of the last ``len(adapters.a)`` stages, or those of `last_layer`; tuned in place.
     rate : int
         Learning rate of a sample, from `rate_of`; `batch` may be given another.
     cache : ForwardCache, optional
         Forward cache; without one, the frozen network runs for every sample of every batch.
-    urng : UrngSpec, optional
-        Generator for stochastic rounding of updates: parameter i of batch k takes number i mod n of position
-        k * ceil(parameters / n) + i // n. By default updates are rounded to nearest.
+    noise : UpdateNoise, optional
+        Random numbers for stochastic rounding of updates. By default they are rounded to nearest.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
     """
@@ -58,16 +56,15 @@ class Job:
         adapters: Adapters,
         rate: int,
         cache: ForwardCache | None = None,
-        urng: UrngSpec | None = None,
+        noise: UpdateNoise | None = None,
         products: str = "blas",
     ) -> None:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
-        self.rate, self.cache, self.urng = rate, cache, urng
+        self.rate, self.cache, self.noise = rate, cache, noise
         self.softmax = SoftmaxTables()
         self.batches = 0
         self._product: Product = product_of(products)
         self._narrow = Narrower()
-        self._read = range(len(network.stages) - len(adapters.a), len(network.stages))
         self._check()
 
     def _check(self) -> None:
@@ -78,7 +75,11 @@ class Job:
             if own.weight.shape != stage.weight_shape or own.bias.shape != (stage.biases,):
                 raise UserError(f"weights {own.weight.shape}, {own.bias.shape} do not fit {stage.weight_shape}")
         shape = self.adapters.shape
-        if shape.classes != self.network.classes or shape.inputs != tuple(stages[at].inputs for at in self._read):
+        expected = tuple(stage.inputs for stage in stages[-len(shape.inputs) :])
+        if shape.selects:
+            tuned: Tuned = "biases" if shape.inputs[0] == 1 else "layer"
+            expected = last_layer_sizes(stages[-1], tuned, shape.rank).inputs
+        if shape.classes != self.network.classes or shape.inputs != expected:
             raise UserError(f"adapters of {shape} do not fit {self.network.name}")
         _check_rate(self.rate)
 
@@ -121,7 +122,8 @@ class Job:
         h = self.adapters.hidden(read, self._product, self._narrow)
         logits = self.adapters.logits(base, h, self._product, self._narrow)
         gradient = self.softmax.gradient(logits, labels)
-        self.adapters.update(read, h, gradient, rate, self._product, self._narrow, self._noise())
+        noise = self.noise.numbers(self.batches) if self.noise else None
+        self.adapters.update(read, h, gradient, rate, self._product, self._narrow, noise)
         self.batches += 1
         return BatchResult(logits, misses)
 
@@ -133,23 +135,16 @@ class Job:
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
 
     def _inputs_of_adapters(self, inputs: Integers, outputs: Sequence[Integers]) -> list[Integers]:
-        """Inputs of the adapters, (n, values) each: those of their stages."""
-        seen = [inputs.reshape(len(inputs), -1), *outputs]
-        return [seen[self.network.stages[at].source + 1] for at in self._read]
+        """Inputs of the adapters, (n, values) each: those of their stages, or of the last one with a constant."""
+        seen, shape = [inputs.reshape(len(inputs), -1), *outputs], self.adapters.shape
+        count = 1 if shape.selects else len(shape.inputs)
+        found = [seen[stage.source + 1] for stage in self.network.stages[-count:]]
+        return [adapter_input(found[0], shape)] * len(shape.inputs) if shape.selects else found
 
     def _run(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
         """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""
         outputs = run(self.network.stages, self.frozen, inputs, self._product, narrow)
         return [one.reshape(len(inputs), -1) for one in outputs]
-
-    def _noise(self) -> Integers | None:
-        if self.urng is None:
-            return None
-        count = self.adapters.shape.parameters
-        cycles = -(-count // self.urng.n)
-        contents = self.urng.contents(self.batches * cycles + np.arange(cycles)).reshape(-1)[:count]
-        # numbers are odd: the lowest bit is one, which centres them in the bits below
-        return (2 * contents + 1) << (NOISE_BITS - self.urng.bits - 1)
 
     def _check_batch(self, inputs: Integers, labels: Integers, indices: Integers) -> None:
         if inputs.shape[1:] != self.network.input_shape or not len(inputs) == len(labels) == len(indices):

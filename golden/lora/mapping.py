@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ..errors import UserError
 from ..models.network import Network
 from ..nn.mapping import Mapping
 from .adapters import AdapterSizes
+from .last_layer import Tuned, last_layer_sizes
 
 SCALES = 4
 """Most NF4 blocks, and so scales, that a word of a record has a part of."""
@@ -57,11 +59,14 @@ class AdapterMapping:
         The first stage whose input has an adapter; all later ones have one, too.
     rank : int
         Rank of every adapter.
+    tunes : "adapters", "layer" or "biases"
+        Adapters as above, or those of `last_layer`, which tune the last layer's weights and biases, or its biases.
     """
 
     forward: Mapping
     first: int = 0
     rank: int = 4
+    tunes: Literal["adapters"] | Tuned = "adapters"
 
     def __post_init__(self) -> None:
         name, stages = self.forward.name, self.forward.network_stages
@@ -81,9 +86,10 @@ class AdapterMapping:
         lanes: int = 32,
         columns: int = 4,
         byte_inputs: bool = True,
+        tunes: Literal["adapters"] | Tuned = "adapters",
     ) -> AdapterMapping:
         """Map a network and its adapters; parameters as of `Mapping` and of this class."""
-        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank)
+        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank, tunes)
 
     @property
     def lanes(self) -> int:
@@ -148,8 +154,14 @@ class AdapterMapping:
 
     @property
     def tensors(self) -> tuple[int, ...]:
-        """Inputs of the adapters: number of the stage whose outputs each reads, -1 for the sample."""
-        return tuple(stage.source for stage in self.forward.network_stages[self.first :])
+        """Inputs of the adapters: number of the stage whose outputs each reads, -1 for the sample.
+
+        Adapters that read the constant alone are not among them.
+        """
+        stages = self.forward.network_stages
+        if self.tunes == "adapters":
+            return tuple(stage.source for stage in stages[self.first :])
+        return (stages[-1].source,) * len(self.shape.inputs) if self.tunes == "layer" else ()
 
     @property
     def takes_sample(self) -> bool:
@@ -158,8 +170,13 @@ class AdapterMapping:
 
     @cached_property
     def adapter_words(self) -> tuple[tuple[Word, ...], ...]:
-        """Words of each adapter's input."""
-        return tuple(self.sample_words if tensor < 0 else self.record_words[tensor] for tensor in self.tensors)
+        """Words of each adapter's input; a constant has a row of its own."""
+        read = tuple(self.sample_words if tensor < 0 else self.record_words[tensor] for tensor in self.tensors)
+        if self.tunes == "adapters":
+            return read
+        words, at = read[0] if read else (), self.shape.inputs[0] - 1
+        filling = (Word(at, 0, 0, ()),) * (-len(words) % self.words_per_cycle)
+        return ((*words, *filling, Word(at, 1, 0, ())),) * len(self.shape.inputs)
 
     @property
     def adapters(self) -> int:
@@ -208,15 +225,26 @@ class AdapterMapping:
         begins = [self.record_row]
         for words in self.batch_words:
             begins.append(begins[-1] + self._rows(words))
-        order: list[int] = []
-        for tensor, rows in zip(self.tensors, self.rows_per_adapter, strict=True):
+        order, base = list[int](), self.sample_rows - 1
+        for number, rows in enumerate(self.rows_per_adapter):
+            tensor = self.tensors[number] if self.tensors else -1
             begin = 0 if tensor < 0 else begins[tensor - self.first_record]
             order.extend(range(begin, begin + rows))
-        return (*order, self.sample_rows - 1)
+            if self.tunes != "adapters":
+                order[-1] = base
+        return (*order, base)
 
-    @property
+    @cached_property
+    def constant_rows(self) -> tuple[int, ...]:
+        """Those of the adapters' rows that are a constant 1; what the batch memory has there is not used."""
+        ends = np.cumsum(self.rows_per_adapter) - 1
+        return () if self.tunes == "adapters" else tuple(ends.tolist())
+
+    @cached_property
     def shape(self) -> AdapterSizes:
         """Shape of the adapters."""
+        if self.tunes != "adapters":
+            return last_layer_sizes(self.forward.network_stages[-1], self.tunes, self.rank)
         inputs = tuple(stage.inputs for stage in self.forward.network_stages[self.first :])
         return AdapterSizes(inputs, self.classes, self.rank)
 
@@ -256,6 +284,12 @@ class AdapterMapping:
     def adapter_beats(self) -> int:
         """Beats of the adapters' image: every A, row by row, then B, class by class."""
         return self.a_beats + self.classes * self.adapters * self.forward.column_beats
+
+    @property
+    def update_cycles(self) -> int:
+        """Cycles in which an update writes beats: those of A as many at once as a row has words, those of B alone."""
+        entries = 0 if self.shape.selects else self.classes * self.adapters
+        return self.a_beats // self.words_per_cycle + entries
 
     @property
     def logit_beats(self) -> int:

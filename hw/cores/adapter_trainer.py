@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
 from ...golden.lora.mapping import AdapterMapping
+from ...golden.rng.urng import UrngSpec
 from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ..lora.batch_scheduler import BatchScheduler
 from ..lora.batch_unpacker import BatchUnpacker
@@ -73,6 +74,8 @@ class AdapterTrainer(wiring.Component):
         Bits of a byte address.
     rates : bool
         Batches may have learning rates of their own.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which updates are rounded.
 
     Attributes
     ----------
@@ -93,10 +96,11 @@ class AdapterTrainer(wiring.Component):
         ram_beats: int = 0,
         address: int = ADDRESS_BITS,
         rates: bool = False,
+        urng: UrngSpec | None = None,
     ) -> None:
         self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
         self.cached, self.rates = cache_entries > 0, rates
-        self.engine = AdapterEngine(mapping, batch)
+        self.engine = AdapterEngine(mapping, batch, urng)
         self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, rates)
         self.batches = BatchScheduler(mapping, batch, address, self.cached, rates)
         self.unpacker = BatchUnpacker(mapping, batch)

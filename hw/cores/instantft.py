@@ -54,6 +54,7 @@ class Instantft(wiring.Component):
             spec.cache_ram_beats,
             spec.address,
             spec.rates,
+            spec.noise.urng if spec.noise else None,
         )
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)

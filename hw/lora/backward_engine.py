@@ -8,7 +8,9 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from ...golden.fixed import Q8_16
 from ...golden.lora.mapping import AdapterMapping
+from ...golden.rng.urng import UrngSpec
 from ..device import ram_style
 from ..nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ..nn.mac import MacArray
@@ -34,6 +36,8 @@ class BackwardEngine(wiring.Component):
         Batches that the batch memory holds: 2 where one is loaded while the other is computed, else 1.
     style : str
         Kind of memory of the batch memory: ``ultra`` or ``block``.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded; they begin anew with each load of parameters.
 
     Attributes
     ----------
@@ -60,10 +64,16 @@ class BackwardEngine(wiring.Component):
     """
 
     def __init__(
-        self, mapping: AdapterMapping, batch: int, array: MacArray, halves: int = 2, style: str = "ultra"
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        array: MacArray,
+        halves: int = 2,
+        style: str = "ultra",
+        urng: UrngSpec | None = None,
     ) -> None:
         self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
-        self.sequencer = BackwardSequencer(mapping, batch, array.within_width)
+        self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
         self.head = LogitHead(mapping, batch, array.within_width)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
         super().__init__(
@@ -99,6 +109,8 @@ class BackwardEngine(wiring.Component):
             sequencer.sums.eq(self.array.sums),
             self.clipped.eq(head.clipped + sequencer.clipped),
         ]
+        if sequencer.urng:
+            m.d.comb += sequencer.restart.eq(self.load.a.any() | self.load.b)
         self._operands(m, self._parameters(m), self._fetch(m, ram_style(platform, self.style)))
         return m
 
@@ -154,7 +166,10 @@ class BackwardEngine(wiring.Component):
             m.d.comb += getattr(array, name).eq(delayed(m, getattr(sequencer, name), FETCH, name))
 
     def _fetch(self, m: Module, style: str) -> list[Value]:
-        """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row."""
+        """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
+
+        Of a constant row the first value is 1, whatever the memory has there.
+        """
         mapping = self.mapping
         values: list[Value] = []
         for number in range(mapping.words_per_cycle):
@@ -170,4 +185,8 @@ class BackwardEngine(wiring.Component):
                 fetch.addr.eq(self.sequencer.address),
             ]
             values.extend(fetch.data)
+        if mapping.constant_rows:
+            constant = delayed(m, self.sequencer.constant, FETCH, "constant")
+            ones = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]
+            values = [Mux(constant, one, value) for one, value in zip(ones, values, strict=True)]
         return values

@@ -2,15 +2,18 @@
 
 import itertools
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
 from ...golden.nn import latency
+from ...golden.rng.urng import UrngSpec
 from ..nn.interfaces import PARAMETER
+from ..ports import elements
 from ..primitives.pipeline import delayed
+from ..rng.urng import Urng
 from .engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
 from .update import Updater
 
@@ -40,17 +43,24 @@ class BackwardSequencer(wiring.Component):
         Most samples of a batch.
     width : int
         Bits of a gradient's sum.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded, see `UpdateNoise.by_image`; without it they
+        are rounded to nearest.
 
     Attributes
     ----------
     batch : In, `BatchRun`
         The batch.
+    restart : In, 1, with random numbers
+        They begin anew; between batches.
     finished : In, range(batch + 1)
         Samples whose gradients at the hidden values are known.
     enable, within, first, last : Out, 1
         Flags of a row for the array, `FETCH` cycles before its operands.
     base : Out, 1
         The row is a sample's base logits, in the cycle of its address.
+    constant : Out, 1, where there are such rows
+        The row is a constant 1, `FETCH` cycles before its operands.
     address : Out, range(2 * batch * sample_rows)
         Row in the batch memory.
     row : Out, range(adapter_rows)
@@ -71,19 +81,21 @@ class BackwardSequencer(wiring.Component):
         Gradients and parameters that were clipped in the cycle before.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, width: int) -> None:
-        self.mapping, self.most = mapping, batch
+    def __init__(self, mapping: AdapterMapping, batch: int, width: int, urng: UrngSpec | None = None) -> None:
+        self.mapping, self.most, self.urng = mapping, batch, urng
         self.entries = mapping.classes * mapping.adapters
         values, words = mapping.lanes * mapping.columns, mapping.words_per_cycle
         self.slices = mapping.forward.word_beats // words
         # the row of A follows the gradients that leave, and its parameters are there two registers later
         self.period = self.slices + ISSUE + FETCH
-        self.updaters = [Updater(width) for _ in range(words)]
+        self.updaters = [Updater(width, urng.bits if urng else 0) for _ in range(words)]
         super().__init__(
             {
                 "batch": In(BatchRun(batch)),
+                **({"restart": In(1)} if urng else {}),
                 "finished": In(range(batch + 1)),
                 **dict.fromkeys(("enable", "within", "first", "last", "base"), Out(1)),
+                **({"constant": Out(1)} if mapping.constant_rows else {}),
                 "address": Out(range(2 * batch * mapping.sample_rows)),
                 "row": Out(range(max(mapping.adapter_rows, 2))),
                 "hidden": Out(range(batch * mapping.adapters)),
@@ -161,12 +173,15 @@ class BackwardSequencer(wiring.Component):
                 # the last row's gradients leave before those of B; the state begins behind its last turn
                 m.d.sync += pace.eq(pace + 1)
                 with m.If(pace == leave - 2):
-                    m.next = "COLUMNS"
-            with m.State("COLUMNS"):
-                m.d.comb += column.eq(1)
-                m.d.sync += [entry.eq(entry + 1), pause.eq(settle - 1)]
-                with m.If(entry == self.entries - 1):
-                    m.next = "SETTLE"
+                    m.next = "SETTLE" if mapping.shape.selects else "COLUMNS"
+                    if mapping.shape.selects:
+                        m.d.sync += pause.eq(settle - 1)
+            if not mapping.shape.selects:
+                with m.State("COLUMNS"):
+                    m.d.comb += column.eq(1)
+                    m.d.sync += [entry.eq(entry + 1), pause.eq(settle - 1)]
+                    with m.If(entry == self.entries - 1):
+                        m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
@@ -187,7 +202,13 @@ class BackwardSequencer(wiring.Component):
             self.row.eq(Mux(forward, row, leaving)),
         ]
         m.d.comb += self.b.address.eq(entry)
+        if mapping.constant_rows:
+            m.d.sync += self.constant.eq(self._is_constant(row))
         return m
+
+    def _is_constant(self, row: Signal) -> Value:
+        """Whether a row is a constant 1."""
+        return Cat(row == number for number in self.mapping.constant_rows).any()
 
     def _step(self, row: Signal) -> Value:
         """Distance in the batch memory from this row to the next one, that of the next sample behind the logits."""
@@ -253,6 +274,8 @@ class BackwardSequencer(wiring.Component):
             self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
             self.clipped.eq(sum(clipped[1:], clipped[0])),
         ]
+        if self.urng:
+            self._draw(m, self.urng)
         for at in range(VALUES * words):
             updater, into = self.updaters[at // VALUES], at % VALUES
             starts = range(at, mapping.lanes * mapping.columns, VALUES * words)
@@ -265,3 +288,12 @@ class BackwardSequencer(wiring.Component):
         for at, updater in enumerate(self.updaters):
             m.d.sync += updater.valid.eq(busy if at else busy | of_b)
         return row
+
+    def _draw(self, m: Module, urng: UrngSpec) -> None:
+        """Give the updaters random numbers, those of a position to each cycle of updates; the last one is not used."""
+        generator = Urng(urng)
+        m.submodules.urng = ResetInserter(self.restart)(generator)
+        numbers = elements(generator.o.payload.number, urng.streams()["o"].fields[0])
+        m.d.comb += generator.o.ready.eq(self.updaters[0].ask)
+        into = [value for updater in self.updaters for value in updater.noise]
+        m.d.comb += [value.eq(number) for value, number in zip(into, numbers, strict=False)]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.lora.mapping import AdapterMapping
+from ...golden.rng.urng import UrngSpec
 from ..nn.forward_engine import ForwardEngine
 from ..nn.interfaces import BEATS, LOGIT, SampleInput
 from ..nn.mac import MacArray
@@ -26,6 +27,8 @@ class AdapterEngine(wiring.Component):
     mapping : AdapterMapping
     batch : int
         Most samples of a batch.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded.
 
     Attributes
     ----------
@@ -61,14 +64,14 @@ class AdapterEngine(wiring.Component):
         Values that were clipped, two cycles ago.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+    def __init__(self, mapping: AdapterMapping, batch: int, urng: UrngSpec | None = None) -> None:
         self.mapping = mapping
         forward, words = mapping.forward, mapping.words_per_cycle
         terms = max(max(stage.sum_words for stage in forward.stages), mapping.adapter_rows * words) * mapping.lanes
         batch_terms = max(batch, forward.most_lane_terms)
         array = MacArray(mapping.lanes, mapping.columns, terms, batch_terms, words, forward.most_parts)
         self.forward = ForwardEngine(forward, array)
-        self.backward = BackwardEngine(mapping, batch, array)
+        self.backward = BackwardEngine(mapping, batch, array, urng=urng)
         super().__init__(
             {
                 "parameters": In(ParameterWrite(mapping)),

@@ -1,6 +1,6 @@
 """Updater: parameters less learning rate times gradient, a beat of eight a cycle."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from ...golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ..nn.interfaces import PARAMETER
 from ..primitives.pipeline import delayed
-from ..primitives.rounding import RoundSaturate
+from ..primitives.rounding import NoiseSaturate, RoundSaturate
 from .engine_interfaces import RATE, VALUES
 
 OPERAND, PRODUCT, STEP = 1, 1, 1
@@ -23,6 +23,8 @@ class Updater(wiring.Component):
     ----------
     width : int
         Bits of a gradient's sum, 28 of them behind the point.
+    noise_bits : int
+        Bits of the random numbers with which parameters are rounded; 0: they are rounded to nearest.
 
     Attributes
     ----------
@@ -38,15 +40,20 @@ class Updater(wiring.Component):
         `o` has a beat: `LATENCY` cycles after `valid`.
     o : Out, array of 8 Q4.12
         Parameters after the update.
+    ask : Out, 1, with random numbers
+        `noise` is taken in this cycle.
+    noise : In, array of 8 integers of `noise_bits` bits, with random numbers
+        For the beat that is `LATENCY` - `RoundSaturate.LATENCY` cycles old.
     clipped : Out, range(17)
         Gradients and parameters that were clipped in the cycle before.
     """
 
     LATENCY = RoundSaturate.LATENCY + OPERAND + PRODUCT + STEP + RoundSaturate.LATENCY
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, width: int, noise_bits: int = 0) -> None:
+        self.width, self.noise_bits = width, noise_bits
         beat = data.ArrayLayout(PARAMETER, VALUES)
+        random = {"ask": Out(1), "noise": In(data.ArrayLayout(unsigned(noise_bits), VALUES))}
         super().__init__(
             {
                 "valid": In(1),
@@ -55,6 +62,7 @@ class Updater(wiring.Component):
                 "rate": In(RATE),
                 "done": Out(1),
                 "o": Out(beat),
+                **(random if noise_bits else {}),
                 "clipped": Out(range(2 * VALUES + 1)),
             }
         )
@@ -66,6 +74,8 @@ class Updater(wiring.Component):
         old = delayed(m, self.parameters, RoundSaturate.LATENCY + OPERAND + PRODUCT, "old")
         rounded = delayed(m, self.valid, RoundSaturate.LATENCY, "rounded")
         m.d.comb += self.done.eq(delayed(m, rounded, self.LATENCY - RoundSaturate.LATENCY, "done"))
+        if self.noise_bits:
+            m.d.comb += self.ask.eq(delayed(m, rounded, OPERAND + PRODUCT + STEP, "ask"))
         clipped_gradients, clipped = [], []
         for at in range(VALUES):
             m.submodules[f"gradient{at}"] = gradient = RoundSaturate(
@@ -81,7 +91,8 @@ class Updater(wiring.Component):
                 product.eq(operand * rate),
                 stepped.eq((old[at] << NOISE_BITS) - product),
             ]
-            m.submodules[f"parameter{at}"] = parameter = RoundSaturate(len(stepped), NOISE_BITS, Q4_12)
+            parameter = self._rounding(m, len(stepped), at)
+            m.submodules[f"parameter{at}"] = parameter
             m.d.comb += [parameter.i.eq(stepped), self.o[at].eq(parameter.o)]
             clipped_gradients.append(gradient.clipped & rounded)
             clipped.append(parameter.clipped & self.done)
@@ -89,3 +100,11 @@ class Updater(wiring.Component):
         m.d.comb += count.eq(sum(clipped_gradients[1:], clipped_gradients[0]) + sum(clipped[1:], clipped[0]))
         m.d.sync += self.clipped.eq(count)
         return m
+
+    def _rounding(self, m: Module, width: int, at: int) -> RoundSaturate | NoiseSaturate:
+        """Rounding of a parameter of so many bits."""
+        if not self.noise_bits:
+            return RoundSaturate(width, NOISE_BITS, Q4_12)
+        rounding = NoiseSaturate(width, NOISE_BITS, self.noise_bits, Q4_12)
+        m.d.comb += rounding.noise.eq(self.noise[at])
+        return rounding

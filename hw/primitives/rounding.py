@@ -1,4 +1,4 @@
-"""Narrow a signed number: round half to even, saturate, report saturation. The RTL of `golden.fixed.narrow`."""
+"""Narrow a signed number: round half to even or with random numbers, saturate, report it: `golden.fixed.narrow`."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -75,6 +75,55 @@ class RoundSaturate(wiring.Component):
         ]
         rounded = Signal(signed(len(kept) + 1))
         m.d.sync += rounded.eq(floor + Cat(half & (rest | odd), 0).as_signed())
+        width = self.target.width
+        m.d.sync += [self.o.eq(saturate(rounded, width)), self.clipped.eq(~_fits(rounded, width))]
+        return m
+
+
+class NoiseSaturate(wiring.Component):
+    """Round with random numbers and saturate, one number a cycle, without handshake.
+
+    Parameters
+    ----------
+    width : int
+        Bits of the signed input.
+    drop : int
+        Fraction bits of the input beyond those of the target.
+    noise : int
+        Bits of a random number, less than `drop`.
+    target : Format
+        Format of the result.
+
+    Attributes
+    ----------
+    i : In(signed(width))
+        Number to narrow, with ``target.fraction + drop`` fraction bits. Sampled in every cycle.
+    noise : In(noise)
+        Random number: the upper bits of what is added before all below the target's fraction are dropped; the next
+        lower bit is one. In the cycle of its `i`.
+    o, clipped
+        As of `RoundSaturate`, with the same latency.
+    """
+
+    LATENCY = RoundSaturate.LATENCY
+
+    def __init__(self, width: int, drop: int, noise: int, target: Format) -> None:
+        self.drop, self.target = drop, target
+        super().__init__(
+            {"i": In(signed(width)), "noise": In(noise), "o": Out(signed(target.width)), "clipped": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        # bits below the lowest one of the random number do not matter
+        odd = Cat(1, self.noise)
+        below = self.drop - len(odd)
+        kept, added = Signal(signed(len(self.i) - below)), Signal.like(odd)
+        m.d.sync += [kept.eq(self.i[below:]), added.eq(odd)]
+        total = Signal(signed(len(kept) + 1))
+        m.d.sync += total.eq(kept + Cat(added, 0).as_signed())
+        rounded = Signal(signed(len(total) - len(odd)))
+        m.d.comb += rounded.eq(total[len(odd) :])
         width = self.target.width
         m.d.sync += [self.o.eq(saturate(rounded, width)), self.clipped.eq(~_fits(rounded, width))]
         return m

@@ -63,7 +63,9 @@ class TuningJob:
         network = spec.described
         codec = WordCodec(network) if self.raw else record_layout(network)
         cache = None if spec.cache == "none" else ForwardCache(network, codec, len(self.inputs))
-        return Job(network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rates[0], cache)
+        return Job(
+            network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rates[0], cache, spec.noise
+        )
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
         """Run all batches on an integer job; after each one the job holds what the core must hold then."""

@@ -40,10 +40,8 @@ def spec_for(
     Raises
     ------
     UserError
-        If the core cannot run the method's cache or its rounding, or there is no such preset.
+        If the core cannot run the method's cache, or there is no such preset.
     """
-    if settings.stochastic:
-        raise UserError("--engine rtl rounds to nearest: leave --stochastic to --engine golden")
     if core not in InstantftSpec.presets:
         raise UserError(f"there is no core {core!r}; there are: {', '.join(InstantftSpec.presets)}")
     chosen: dict[str, Any] = dict(InstantftSpec.presets[core])
@@ -63,7 +61,9 @@ def spec_for(
         network,
         rank=settings.rank,
         last_only=method.adapters is AdapterPlacement.LAST,
+        tunes=method.last_layer or "adapters",
         byte_inputs=byte_inputs,
+        stochastic=settings.stochastic,
         rates=settings.schedule != "constant",
         batch=max(settings.batch, 2),
         **chosen,
@@ -109,6 +109,7 @@ def tune_rtl(
     assert isinstance(engine, IntegerEngine)
     byte_inputs = task.tune.inputs.dtype == np.uint8
     spec = spec_for(network, settings, len(task.tune), byte_inputs, core)
+    engine.job.noise = spec.noise
     start = Adapters(engine.job.adapters.shape, engine.job.adapters.flat)
     stage("tune in integers")
     result = tune(network, module, task, settings, progress, watch, engine=engine)

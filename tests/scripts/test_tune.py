@@ -180,7 +180,7 @@ def test_outputs_that_cannot_be_written_are_told_before_the_work(refused, tmp_pa
 
 MISTAKES = {
     "tune --method lora": "no method 'lora'; there are: ft-all, ft-last",
-    "tune --method lora-all": "changes the network itself",
+    "tune --method lora-all": "changes more than the last layer",
     "tune --engine verilog": "no engine 'verilog'",
     "tune --rate 0": "rate = 0.0: a learning rate is above 0",
     "tune --rate 50": "has no integer: take 1.91e-05 to 2.5",
@@ -276,9 +276,11 @@ def test_own_network_in_rtl(fabtune, tmp_path, method):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--engine rtl --method lora-all", "LoRA-All changes the network itself, which the integer engine cannot"),
+        (
+            "--engine rtl --method lora-all",
+            "LoRA-All changes more than the last layer, which the integer engine cannot",
+        ),
         ("--engine rtl --method skip-lora --core chip", "NF4, and skip-lora has no cache: take --method instantft, or"),
-        ("--engine rtl --stochastic", "rounds to nearest"),
         ("--engine rtl --rank 9", "columns = 16"),
         ("--engine verilog", "there is no engine 'verilog'; there are: float, golden, rtl"),
     ],

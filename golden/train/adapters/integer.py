@@ -11,6 +11,8 @@ from ...fixed import Q4_12, Q8_16, Floats, Integers
 from ...lora.adapters import Adapters, AdapterSizes, scheduled_rate
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
+from ...lora.last_layer import added, last_layer_sizes, untuned_layer
+from ...lora.update_noise import UpdateNoise
 from ...models.folding import Parameters
 from ...models.network import Network
 from ...rng.urng import UrngSpec
@@ -20,7 +22,7 @@ from .engine import Tensors
 
 
 class IntegerEngine:
-    """Engine for Skip-LoRA, Skip2-LoRA, InstantFT and LoRA-Last in Q8.16 and Q4.12.
+    """Engine for Skip-LoRA, Skip2-LoRA, InstantFT, LoRA-Last, FT-Last and FT-Bias-Last in Q8.16 and Q4.12.
 
     Parameters
     ----------
@@ -30,7 +32,9 @@ class IntegerEngine:
         Weights and biases of the frozen network, floats.
     method : Method
     a : sequence of array, (rank, inputs)
-        Initial A for the inputs of the last ``len(a)`` stages.
+        Initial A for the inputs of the last ``len(a)`` stages; empty where the last layer itself is trained.
+    rank : int
+        Rank of the adapters.
     rate : int
         Learning rate for the gradient of one sample, from `rate_of`.
     samples : int
@@ -49,20 +53,26 @@ class IntegerEngine:
         parameters: Parameters,
         method: methods.Method,
         a: Sequence[Floats],
+        rank: int,
         rate: int,
         samples: int,
         urng: UrngSpec | None = None,
     ) -> None:
         self._converter = Converter()
         frozen = self._converter.stages(parameters)
-        shape = AdapterSizes(tuple(one.shape[1] for one in a), network.classes, len(a[0]))
-        zeros = np.zeros((network.classes, shape.rank), np.int64)
-        adapters = Adapters.of(shape, [self._converter.convert(one, Q4_12) for one in a], [zeros] * len(a))
+        if method.last_layer:
+            adapters = untuned_layer(last_layer_sizes(network.stages[-1], method.last_layer, rank))
+        else:
+            shape = AdapterSizes(tuple(one.shape[1] for one in a), network.classes, rank)
+            zeros = np.zeros((network.classes, rank), np.int64)
+            adapters = Adapters.of(shape, [self._converter.convert(one, Q4_12) for one in a], [zeros] * len(a))
         cache = None
         if method.cache is not methods.Cache.NONE:
             codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
             cache = ForwardCache(network, codec, samples)
-        self.job = Job(network, frozen, adapters, rate, cache, urng)
+        updated = adapters.flat.size - adapters.b.size * adapters.shape.selects
+        noise = UpdateNoise.by_parameter(urng, updated) if urng else None
+        self.job = Job(network, frozen, adapters, rate, cache, noise)
 
     @property
     def saturations(self) -> int:
@@ -84,9 +94,19 @@ class IntegerEngine:
         return _floats(self.job.logits(self.integers(samples)))
 
     def tensors(self) -> Tensors:
-        """A (rank, inputs) and B (classes, rank) of each adapter in Q4.12, named by the stage whose input it reads."""
-        pairs = self.job.adapters.pairs()
-        first = len(self.job.network.stages) - len(pairs)
+        """Trained parameters in Q4.12, named by the stage.
+
+        A (rank, inputs) and B (classes, rank) of each adapter, of the stage whose input it reads. Or the last layer's
+        weights and biases with what was added to them, in 32 bits, so that none is clipped.
+        """
+        stages, adapters = self.job.network.stages, self.job.adapters
+        if adapters.shape.selects:
+            last, (weight, bias) = self.job.frozen[-1], added(adapters)
+            named = {"weight": last.weight + weight} if weight.size else {}
+            named["bias"] = last.bias + bias
+            return {f"layer.{len(stages) - 1}.{name}": one.astype(np.int32) for name, one in named.items()}
+        pairs = adapters.pairs()
+        first = len(stages) - len(pairs)
         return {
             f"adapter.{at}.{name}": one.astype(np.int16)
             for at, pair in enumerate(pairs, first)

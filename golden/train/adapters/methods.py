@@ -7,6 +7,7 @@ from enum import StrEnum
 from math import prod
 
 from ...errors import UserError
+from ...lora.last_layer import Tuned
 from ...models.network import Network
 
 
@@ -65,10 +66,15 @@ class Method:
 
     @property
     def frozen(self) -> bool:
-        """True if the network is unchanged and only adapters that end in the logits are trained."""
-        return (
-            self.weights is Reach.NONE and self.biases is Reach.NONE and self.adapters is not AdapterPlacement.PARALLEL
-        )
+        """True if all before the last layer is unchanged: it and adapters that end in the logits alone are trained."""
+        return Reach.ALL not in (self.weights, self.biases) and self.adapters is not AdapterPlacement.PARALLEL
+
+    @property
+    def last_layer(self) -> Tuned | None:
+        """Part of the last layer that is trained itself."""
+        if self.weights is Reach.LAST:
+            return "layer"
+        return "biases" if self.biases is Reach.LAST else None
 
     @property
     def propagates(self) -> bool:
@@ -82,6 +88,7 @@ METHODS = {
         Method("ft-all", "FT-All", Reach.ALL, Reach.ALL),
         Method("ft-last", "FT-Last", Reach.LAST, Reach.LAST),
         Method("ft-bias", "FT-Bias", biases=Reach.ALL),
+        Method("ft-bias-last", "FT-Bias-Last", biases=Reach.LAST),
         Method("ft-all-lora", "FT-All-LoRA", Reach.ALL, Reach.ALL, AdapterPlacement.PARALLEL),
         Method("lora-all", "LoRA-All", adapters=AdapterPlacement.PARALLEL),
         Method("lora-last", "LoRA-Last", adapters=AdapterPlacement.LAST),

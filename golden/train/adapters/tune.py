@@ -15,6 +15,7 @@ from ...datasets.dataset import Samples, Task
 from ...errors import UserError
 from ...fixed import Integers
 from ...lora.adapters import rate_of
+from ...lora.update_noise import NOISE_NUMBER_BITS
 from ...models.folding import deployed_module, described, folded
 from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
@@ -30,8 +31,8 @@ from .skip import SkipEngine
 ENGINES = ("float", "golden", "rtl")
 """float32; the hardware's integers; the hardware's integers together with a simulation of its RTL (`fabtune tune`)."""
 MAXIMUM_RANK = 64
-STOCHASTIC = UrngSpec(bits=14)
-"""Generator for stochastic rounding of updates."""
+STOCHASTIC = UrngSpec(bits=NOISE_NUMBER_BITS)
+"""Generator for stochastic rounding of updates; a core's has as many numbers as it updates in a cycle."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class Settings:
         if self.engine != "float" and not method.frozen:
             able = [one.name for one in METHODS.values() if one.frozen]
             raise UserError(
-                f"{method.title} changes the network itself, which the integer engine cannot: "
+                f"{method.title} changes more than the last layer, which the integer engine cannot: "
                 f"take --engine float, or --method {', '.join(able)}"
             )
         if self.stochastic and self.engine == "float":
-            raise UserError("stochastic rounding is for --engine golden: floats are not rounded")
+            raise UserError("stochastic rounding is for --engine golden or rtl: floats are not rounded")
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
@@ -172,7 +173,7 @@ def engine_of(network: Network, module: nn.Module, settings: Settings, samples: 
         urng = STOCHASTIC if settings.stochastic else None
         parameters = folded(network, module)
         rate = rate_of(settings.rate, settings.batch)
-        return IntegerEngine(deployed(network), parameters, method, a, rate, samples, urng)
+        return IntegerEngine(deployed(network), parameters, method, a, settings.rank, rate, samples, urng)
     if method.adapters is AdapterPlacement.SKIP:
         frozen = deployed_module(network, module)
         return SkipEngine(deployed(network), frozen, a, settings.rate / settings.batch, method.cache, samples)

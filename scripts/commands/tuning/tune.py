@@ -47,8 +47,8 @@ TEXT = ("shots", "precision")
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
 )
 @section(
-    "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias, ft-last, "
-    "ft-all",
+    "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias-last, "
+    "ft-bias, ft-last, ft-all",
     option("--epochs", type=EPOCHS, help="Epochs of fine-tuning; by default the paper's."),
     option(
         "--schedule", default="constant", show_default=True, metavar="NAME", help="linear, cosine, step:EPOCHS:FACTOR."

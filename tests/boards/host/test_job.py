@@ -18,6 +18,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
+from fabtune.golden.lora.last_layer import untuned_layer
 from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.sim.compiled.comparison import compiled_core, values_of
 from fabtune.sim.compiled.device import SimulatedDevice
@@ -30,7 +31,7 @@ SMALL = {
     "batch": 4,
     "cache_entries": 64,
 }
-OPTIONS = {"cache": "none", "rates": True}
+OPTIONS = {"cache": "none", "rates": True, "tunes": "layer", "stochastic": True}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -64,6 +65,8 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     frozen = random_parameters(network, rng, gain)
     flat = 1500 * rng.normal(0, 1, mapping.shape.parameters)
     start = Adapters(mapping.shape, np.rint(flat).astype(np.int64).clip(-32768, 32767))
+    if spec.tunes != "adapters":
+        start.b[:] = untuned_layer(mapping.shape).b
     shape = (samples, *network.input_shape)
     inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
     labels = rng.integers(0, network.classes, samples)
@@ -120,6 +123,10 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "options": (OPTIONS, True, 1.0),
     "without a cache": ({"cache": "none"}, True, 1.0),
     "rates": ({"rates": True}, False, 1.0),
+    "stochastic, two words at once": ({"stochastic": True, "rank": 2}, False, 1.0),
+    "layer, two words at once": ({"tunes": "layer", "rank": 2}, False, 1.0),
+    "layer, saturating": ({"tunes": "layer", "lanes": 32, "columns": 8, "rank": 2}, True, 60.0),
+    "biases": ({"tunes": "biases"}, False, 1.0),
     "last, without a cache, two ports": ({"last_only": True, "cache": "none", "ports": 2}, True, 1.0),
     "two words at once": ({"rank": 2}, False, 1.0),
     "wide": ({"lanes": 32, "columns": 8, "rank": 6, "batch": 7}, False, 1.0),
@@ -133,6 +140,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
     *("without a cache", "rates", "last, without a cache, two ports"),
+    *("layer, two words at once", "layer, saturating", "biases", "stochastic, two words at once"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""

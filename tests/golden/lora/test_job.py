@@ -11,6 +11,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters, AdapterSizes
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.job import Job
+from fabtune.golden.lora.update_noise import UpdateNoise
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.presets import preset
@@ -211,7 +212,7 @@ def test_a_sample_is_computed_once():
 
 
 def test_stochastic_rounding_is_unbiased_and_repeatable():
-    flats = [tuned(*job("nf4", urng=UrngSpec(bits=14))) for _ in range(2)]
+    flats = [tuned(*job("nf4", noise=UpdateNoise.by_parameter(UrngSpec(bits=14), SHAPE.parameters))) for _ in range(2)]
     assert np.array_equal(*flats)
     nearest = tuned(*job("nf4"))
     difference = flats[0] - nearest

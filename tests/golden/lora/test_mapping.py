@@ -8,8 +8,9 @@ import pytest
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
 from fabtune.golden.lora.adapters import Adapters
-from fabtune.golden.lora.images import adapters_image, adapters_of
+from fabtune.golden.lora.images import adapters_image, adapters_of, update_order
 from fabtune.golden.lora.mapping import AdapterMapping
+from fabtune.golden.lora.update_noise import UpdateNoise
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.presets import NETWORKS
@@ -26,6 +27,11 @@ MAPPINGS |= {
     "last": AdapterMapping.of(OWN, first=2),
 }
 MAPPINGS |= {
+    f"{tunes}, {columns} columns": AdapterMapping.of(OWN, columns=columns, rank=2, tunes=tunes)
+    for tunes in ("layer", "biases")
+    for columns in (2, 4)
+}
+MAPPINGS |= {
     f"own, {columns} columns, rank {rank}": AdapterMapping.of(OWN, rank=rank, columns=columns)
     for columns, rank in ((8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
 }
@@ -34,7 +40,8 @@ MAPPINGS |= {
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_words_cover_tensors(name: str) -> None:
     mapping = MAPPINGS[name]
-    assert len(mapping.adapter_words) == mapping.adapters == len(mapping.forward.network_stages) - mapping.first
+    expected = len(mapping.forward.network_stages) - mapping.first if mapping.tunes == "adapters" else 2
+    assert len(mapping.adapter_words) == mapping.adapters == expected
     for words, (count, length) in zip(mapping.record_words, mapping.blocks, strict=True):
         values = np.concatenate([np.arange(word.first, word.first + word.count) for word in words])
         assert np.array_equal(values, np.arange(count * length))
@@ -54,6 +61,28 @@ def test_adapters_image_round_trip(name: str) -> None:
     image = adapters_image(mapping, adapters)
     assert image.size == 16 * mapping.adapter_beats
     assert np.array_equal(adapters_of(mapping, image).flat, adapters.flat)
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_update_order_is_that_of_the_image(name: str) -> None:
+    """As many beats at once as a row has words, those of B alone: beat and value of a parameter name its number."""
+    mapping = MAPPINGS[name]
+    words, numbers = mapping.words_per_cycle, np.arange(mapping.shape.parameters) + 1
+    found = update_order(mapping)
+    low, high = (
+        adapters_image(mapping, Adapters(mapping.shape, part)).view("<i2") for part in (numbers % 1000, numbers // 1000)
+    )
+    for at, number in enumerate((low + 1000 * high.astype(np.int64)).tolist()):
+        beat, value = divmod(at, 8)
+        cycle, part = divmod(beat, words) if beat < mapping.a_beats else (beat - mapping.a_beats, 0)
+        cycle += mapping.a_beats // words if beat >= mapping.a_beats else 0
+        if number and number <= len(found):
+            assert found[number - 1] == (cycle * words + part) * 8 + value
+    noise = UpdateNoise.by_image(mapping)
+    assert noise.urng.n == 8 * words + 1
+    assert np.array_equal(noise.places // noise.urng.n, found // (8 * words))
+    entries = mapping.classes * mapping.adapters if mapping.tunes == "adapters" else 0
+    assert noise.cycles == mapping.a_beats // words + entries
 
 
 @pytest.mark.parametrize("name", MAPPINGS)

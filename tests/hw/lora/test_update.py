@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.fixed import Q4_12, Format, narrow
+from fabtune.golden.fixed import Q4_12, Format, Rounding, narrow
 from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from fabtune.golden.nn.forward import PRODUCT_FRACTION
 from fabtune.hw.lora.update import Updater
@@ -27,15 +27,21 @@ def stimulus(scale):
 @pytest.mark.parametrize("gap", [0, 2])
 @pytest.mark.parametrize("rate", [0, 1, 300, (1 << 17) - 1])
 @pytest.mark.parametrize("scale", [20, 43])
-def test_it_equals_golden(scale, rate, gap, simulate):
+@pytest.mark.parametrize("noise_bits", [0, 14])
+def test_it_equals_golden(noise_bits, scale, rate, gap, simulate):
     sums, parameters = stimulus(scale)
+    drawn = np.random.default_rng(rate).integers(0, 1 << noise_bits, sums.shape)
+    drawn[0], drawn[1], drawn[3] = (1 << noise_bits) - 1, 0, (1 << noise_bits) - 1
+    rounding = (Rounding.STOCHASTIC,) if noise_bits else (Rounding.HALF_EVEN,)
+    given = {"noise": (2 * drawn + 1) << (NOISE_BITS - noise_bits - 1)} if noise_bits else {}
     gradients = narrow(sums, PRODUCT_FRACTION, BATCH_GRADIENT)
     stepped = (parameters << NOISE_BITS) - gradients * rate
-    wanted = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12)
+    wanted = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, *rounding, **given)
     wide = Format(40, BATCH_GRADIENT.fraction)
     clipped = np.count_nonzero(gradients != narrow(sums, PRODUCT_FRACTION, wide))
-    clipped += np.count_nonzero(wanted != narrow(stepped, Q4_12.fraction + NOISE_BITS, UNLIMITED))
-    dut, found, count = Updater(WIDTH), [], 0
+    clipped += np.count_nonzero(wanted != narrow(stepped, Q4_12.fraction + NOISE_BITS, UNLIMITED, *rounding, **given))
+    dut, found, count = Updater(WIDTH, noise_bits), [], 0
+    left = drawn.tolist()
 
     async def bench(ctx):
         nonlocal count
@@ -48,6 +54,10 @@ def test_it_equals_golden(scale, rate, gap, simulate):
             if valid:
                 ctx.set(dut.sums, sums[at].tolist())
                 ctx.set(dut.parameters, parameters[at].tolist())
+            if noise_bits:
+                ctx.set(dut.noise, left[0] if left else [0] * VALUES)
+                if ctx.get(dut.ask):
+                    left.pop(0)
             if ctx.get(dut.done):
                 found.append((cycle, list(ctx.get(dut.o))))
             count += ctx.get(dut.clipped)

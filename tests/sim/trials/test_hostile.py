@@ -35,7 +35,7 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "zotrain": _zeroth_order,
     "instantft, two ports": lambda: _adapters(ports=2),
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
-    "instantft, options": lambda: _adapters(cache="none", rates=True),
+    "instantft, options": lambda: _adapters(cache="none", rates=True, tunes="layer", stochastic=True),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
 }
 FEW, MANY = range(12), range(12, 222)

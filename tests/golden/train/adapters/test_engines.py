@@ -87,7 +87,10 @@ def test_skip_adapters_follow_autograd(name, method):
 
 @pytest.mark.parametrize(
     ("method", "name"),
-    [*((one, "digits") for one in ("skip-lora", "skip2-lora", "instantft", "lora-last")), ("instantft", "residual")],
+    [
+        *((one, "digits") for one in ("skip-lora", "skip2-lora", "instantft", "lora-last", "ft-last", "ft-bias-last")),
+        *((one, "residual") for one in ("instantft", "ft-last")),
+    ],
 )
 def test_integers_follow_floats(method, name):
     network, module, samples = material(name)
@@ -164,11 +167,11 @@ def test_stochastic_rounding_is_the_urngs():
     nearest = run(engine_of(network, module, Settings(engine="golden", rate=0.05), SAMPLES), samples)
     assert all(np.array_equal(results[0][name], results[1][name]) for name in nearest)
     assert any(not np.array_equal(results[0][name], nearest[name]) for name in nearest)
-    assert engine_of(network, module, settings, SAMPLES).job.urng == STOCHASTIC
+    assert engine_of(network, module, settings, SAMPLES).job.noise.urng == STOCHASTIC
 
 
 def test_refusals():
-    with pytest.raises(UserError, match="LoRA-All changes the network itself"):
+    with pytest.raises(UserError, match="LoRA-All changes more than the last layer"):
         Settings("lora-all", "golden")
     with pytest.raises(UserError, match="no method 'lora'; there are: ft-all"):
         Settings("lora")
