@@ -47,7 +47,7 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     cache = ForwardCache(network, record_layout(network), samples)
 
     def fresh() -> Job:
-        return Job(network, frozen, Adapters(mapping.shape, flat.copy()), RATE, cache)
+        return Job(network, frozen, Adapters(mapping.shape, flat.copy()), RATE, cache, loss=spec.loss)
 
     def save(name: str, adapters: Adapters) -> None:
         image = layout.adapters(adapters).image

@@ -13,7 +13,7 @@ from ..lora.memory_layout import JobLayout
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
-from ..nn.loss import labels_of
+from ..nn.loss import Loss
 from .instantft_registers import CORE
 from .shell import CoreRegisters, CoreSpec
 
@@ -43,6 +43,8 @@ class InstantftSpec(CoreSpec):
     cache : str
         Place of the forward cache: ``dram``, outside; or ``chip``, in URAM, for NF4 records only and emptied by an
         inference.
+    loss : str
+        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `last_only`.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class InstantftSpec(CoreSpec):
     cache_entries: int = 16384
     ports: int = 1
     cache: Literal["dram", "chip"] = "dram"
+    loss: Loss = "cross_entropy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +105,7 @@ class InstantftSpec(CoreSpec):
         """Mapping of network and adapters on the array."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
-        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs)
+        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.loss)
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
@@ -130,7 +133,7 @@ class InstantftSpec(CoreSpec):
     @cached_property
     def labels(self) -> int:
         """Labels that a sample can have, see `nn.loss.labels_of`."""
-        return labels_of("cross_entropy", self.network, self.described.stages)
+        return self.mapping.labels
 
     @cached_property
     def signature(self) -> int:

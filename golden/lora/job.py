@@ -15,11 +15,13 @@ from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
 from ..nn.forward import StageIntegers, run
+from ..nn.loss import Loss, labels_of
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.urng import UrngSpec
 from .adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
 from .forward_cache import ForwardCache
+from .mseloss import mse_gradient
 
 
 class BatchResult(NamedTuple):
@@ -49,6 +51,8 @@ class Job:
         k * ceil(parameters / n) + i // n. By default updates are rounded to nearest.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
+    loss : str
+        See `nn.loss`.
     """
 
     def __init__(
@@ -60,9 +64,11 @@ class Job:
         cache: ForwardCache | None = None,
         urng: UrngSpec | None = None,
         products: str = "blas",
+        loss: Loss = "cross_entropy",
     ) -> None:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
-        self.rate, self.cache, self.urng = rate, cache, urng
+        self.rate, self.cache, self.urng, self.loss = rate, cache, urng, loss
+        self._labels = labels_of(loss, network.name, network.stages)
         self.softmax = SoftmaxTables()
         self.batches = 0
         self._product: Product = product_of(products)
@@ -85,7 +91,7 @@ class Job:
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far in the frozen network, the adapters and their updates."""
+        """Number of values clipped so far in the frozen network, the adapters, loss gradients and updates."""
         return self._narrow.saturations
 
     def batch(self, inputs: Integers, labels: Integers, indices: Integers) -> BatchResult:
@@ -96,6 +102,7 @@ class Job:
         inputs : array of int, (n, *network.input_shape)
             Q8.16.
         labels : array of int, (n,)
+            0 where a sample is its own target.
         indices : array of int, (n,)
             Cache entries of the samples.
 
@@ -117,7 +124,10 @@ class Job:
         read, base = self._inputs_of_adapters(inputs, outputs), outputs[-1]
         h = self.adapters.hidden(read, self._product, self._narrow)
         logits = self.adapters.logits(base, h, self._product, self._narrow)
-        gradient = self.softmax.gradient(logits, labels)
+        if self.loss == "mse":
+            gradient = mse_gradient(logits, inputs.reshape(logits.shape), self._narrow)
+        else:
+            gradient = self.softmax.gradient(logits, labels)
         self.adapters.update(read, h, gradient, self.rate, self._product, self._narrow, self._noise())
         self.batches += 1
         return BatchResult(logits, misses)
@@ -154,5 +164,5 @@ class Job:
                 f"a batch of {self.network.name} is n x {self.network.input_shape} with n labels and n indices, "
                 f"not {inputs.shape}, {labels.shape}, {indices.shape}"
             )
-        if labels.size and not 0 <= labels.min() <= labels.max() < self.network.classes:
-            raise UserError(f"a label of {labels.tolist()} is outside 0 to {self.network.classes - 1}")
+        if labels.size and not 0 <= labels.min() <= labels.max() < self._labels:
+            raise UserError(f"a label of {labels.tolist()} is outside 0 to {self._labels - 1}")

@@ -16,6 +16,7 @@ import numpy as np
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.network import Network
+from ..nn.loss import Loss, labels_of
 from ..nn.mapping import Mapping
 from .adapters import AdapterSizes
 
@@ -57,20 +58,26 @@ class AdapterMapping:
         The first stage whose input has an adapter; all later ones have one, too.
     rank : int
         Rank of every adapter.
+    loss : str
+        See `nn.loss`; with ``mse`` an adapter reads the sample, which is the target.
     """
 
     forward: Mapping
     first: int = 0
     rank: int = 4
+    loss: Loss = "cross_entropy"
 
     def __post_init__(self) -> None:
         name, stages = self.forward.name, self.forward.network_stages
         if not 1 <= self.rank <= self.columns:
             raise UserError(f"rank = {self.rank} needs as many columns; there are {self.columns}")
-        if self.classes > self.lanes:
-            raise UserError(f"{name} has {self.classes} classes; the core takes as many as lanes: {self.lanes}")
         if not 0 <= self.first < len(stages):
             raise UserError(f"{name} has stages 0 to {len(stages) - 1}, not {self.first}")
+        _ = self.labels  # refuses outputs that do not fit the loss
+        if self.loss == "mse" and not self.takes_sample:
+            raise UserError(
+                f"loss = mse: no adapter of {name} reads the sample, which is the target; give all adapters"
+            )
 
     @classmethod
     def of(
@@ -81,9 +88,10 @@ class AdapterMapping:
         lanes: int = 32,
         columns: int = 4,
         byte_inputs: bool = True,
+        loss: Loss = "cross_entropy",
     ) -> AdapterMapping:
         """Map a network and its adapters; parameters as of `Mapping` and of this class."""
-        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank)
+        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank, loss)
 
     @property
     def lanes(self) -> int:
@@ -99,6 +107,11 @@ class AdapterMapping:
     def classes(self) -> int:
         """Logits."""
         return self.forward.network_stages[-1].biases
+
+    @property
+    def labels(self) -> int:
+        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        return labels_of(self.loss, self.forward.name, self.forward.network_stages)
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -185,6 +198,16 @@ class AdapterMapping:
         return -(-len(words) // self.words_per_cycle)
 
     @property
+    def logit_rows(self) -> int:
+        """Rows of a sample's base logits."""
+        return self._rows(self.record_words[-1])
+
+    @property
+    def logits_per_row(self) -> int:
+        """Base logits of a row: all of a sample's, where they fit."""
+        return min(self.classes, self.lanes * self.words_per_cycle)
+
+    @property
     def adapter_rows(self) -> int:
         """Rows of all adapters' inputs, each with a word of parameters."""
         return sum(self.rows_per_adapter)
@@ -201,7 +224,7 @@ class AdapterMapping:
 
     @cached_property
     def row_order(self) -> tuple[int, ...]:
-        """Row in the batch memory of each of the adapters' rows, then that of the base logits.
+        """Row in the batch memory of each of the adapters' rows, then those of the base logits.
 
         One behind the other but where an adapter does not read the outputs that lie behind the input of the one before.
         """
@@ -212,7 +235,7 @@ class AdapterMapping:
         for tensor, rows in zip(self.tensors, self.rows_per_adapter, strict=True):
             begin = 0 if tensor < 0 else begins[tensor - self.first_record]
             order.extend(range(begin, begin + rows))
-        return (*order, self.sample_rows - 1)
+        return (*order, *range(self.sample_rows - self.logit_rows, self.sample_rows))
 
     @property
     def shape(self) -> AdapterSizes:

@@ -58,7 +58,8 @@ class TuningJob:
         network = spec.described
         codec = WordCodec(network) if self.raw else record_layout(network)
         adapters = Adapters(self.adapters.shape, self.adapters.flat)
-        return Job(network, self.frozen, adapters, self.rate, ForwardCache(network, codec, len(self.inputs)))
+        cache = ForwardCache(network, codec, len(self.inputs))
+        return Job(network, self.frozen, adapters, self.rate, cache, loss=spec.loss)
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
         """Run all batches on an integer job; after each one the job holds what the core must hold then."""

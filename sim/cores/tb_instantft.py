@@ -75,7 +75,8 @@ class _Scenario(RecordedJob):
         for name in ("logits", "logits_again", "logits_infer", "logits_raw"):
             memory.place(layout.logits(EPOCHS * self._samples), name)
         network = spec.described
-        job = Job(network, self._frozen, start, RATE, ForwardCache(network, record_layout(network), self._samples))
+        cache = ForwardCache(network, record_layout(network), self._samples)
+        job = Job(network, self._frozen, start, RATE, cache, loss=self._spec.loss)
         return [self._first(job, first), self._second(job, second), self._third(third)]
 
     def _first(self, job: Job, batches: list[Integers]) -> Phase:
@@ -129,7 +130,7 @@ class _Scenario(RecordedJob):
         self.run(Command.LOAD_ADAPTERS)
         cache = ForwardCache(network, WordCodec(network) if outside else record_layout(network), self._samples)
         logits = self._tune(
-            Job(network, self._frozen, adapters, RATE, cache),
+            Job(network, self._frozen, adapters, RATE, cache, loss=self._spec.loss),
             batches,
             misses=self._samples,
             order=addresses["order_raw"],
