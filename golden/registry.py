@@ -7,6 +7,7 @@ from .block import Spec
 from .cores.instantft import InstantftSpec
 from .cores.zotrain import ZotrainSpec
 from .lora.adapter import AdapterSpec
+from .lora.mseloss import MselossSpec
 from .nf4.nf4_dequant import Nf4DequantSpec
 from .nf4.nf4_quant import Nf4QuantSpec
 from .nn.celoss import CelossSpec
@@ -46,6 +47,7 @@ BLOCKS: dict[str, type[Spec]] = {
         SoftmaxSpec,
         CelossSpec,
         LossDifferenceSpec,
+        MselossSpec,
         MseDifferenceSpec,
         CoefficientSpec,
         MacSpec,

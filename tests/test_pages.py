@@ -217,6 +217,7 @@ SIMULATED = {
     "softmax": {"settings": ["classes=2"], "gaps": [8]},
     "celoss": {},
     "loss_difference": {"settings": ["classes=2"], "gaps": [9, 9, 10, 7]},
+    "mseloss": {},
     "mse_difference": {"settings": ["outputs=2"], "gaps": [4]},
     "coefficient": {"gaps": [18]},
     "axi_read": {"undrawn": {"s_axis_command_tdata": 1 << 32}},

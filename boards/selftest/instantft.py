@@ -49,7 +49,7 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     cache = None if spec.cache == "none" else ForwardCache(network, codec, samples)
 
     def fresh() -> Job:
-        return Job(network, frozen, Adapters(mapping.shape, flat.copy()), RATE, cache, spec.noise)
+        return Job(network, frozen, Adapters(mapping.shape, flat.copy()), RATE, cache, spec.noise, loss=spec.loss)
 
     def save(name: str, adapters: Adapters) -> None:
         image = layout.adapters(adapters).image

@@ -14,7 +14,7 @@ from ..lora.update_noise import UpdateNoise
 from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
-from ..nn.loss import labels_of
+from ..nn.loss import Loss
 from .instantft_registers import CORE
 from .shell import CoreRegisters, CoreSpec
 
@@ -51,6 +51,8 @@ class InstantftSpec(CoreSpec):
     cache : str
         Place of the forward cache: ``dram``, outside; ``chip``, in URAM, for NF4 records only and emptied by an
         inference; or ``none``: each sample of each batch runs through the frozen network.
+    loss : str
+        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `last_only`.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class InstantftSpec(CoreSpec):
     cache_entries: int = 16384
     ports: int = 1
     cache: Literal["dram", "chip", "none"] = "dram"
+    loss: Loss = "cross_entropy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,7 +118,9 @@ class InstantftSpec(CoreSpec):
         """Mapping of network and adapters on the array."""
         network = self.described
         first = len(network.stages) - 1 if self.last_only else 0
-        return AdapterMapping.of(network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes)
+        return AdapterMapping.of(
+            network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes, self.loss
+        )
 
     @cached_property
     def noise(self) -> UpdateNoise | None:
@@ -164,7 +169,7 @@ class InstantftSpec(CoreSpec):
     @cached_property
     def labels(self) -> int:
         """Labels that a sample can have, see `nn.loss.labels_of`."""
-        return labels_of("cross_entropy", self.network, self.described.stages)
+        return self.mapping.labels
 
     @cached_property
     def signature(self) -> int:

@@ -20,6 +20,7 @@ from ..models.layers import Linear
 from ..models.network import Network
 from ..nn.celoss import LABEL
 from ..nn.layer_block import VALUES, check_beats
+from ..nn.loss import Loss
 from ..nn.products import product_of
 from ..nn.softmax import SoftmaxTables
 from ..packets import last_flags
@@ -27,6 +28,7 @@ from ..rng.urng import BIT
 from .adapters import MAXIMUM_RATE, Adapters
 from .images import adapters_image, adapters_of
 from .mapping import AdapterMapping
+from .mseloss import mse_gradient
 
 RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
 
@@ -58,6 +60,8 @@ class AdapterSpec(Spec):
         Inputs multiplied per cycle, a power of two.
     columns : int
         Ranks with multipliers of their own, a power of two.
+    loss : str
+        See `nn.loss`; with ``mse`` the first adapter's inputs are the targets.
     """
 
     name: ClassVar[str] = "adapter"
@@ -70,6 +74,7 @@ class AdapterSpec(Spec):
     batch: int = 20
     lanes: int = 32
     columns: int = 4
+    loss: Loss = "cross_entropy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +91,7 @@ class AdapterSpec(Spec):
     @cached_property
     def mapping(self) -> AdapterMapping:
         """Mapping of inputs and parameters onto the memories."""
-        return AdapterMapping.of(self.network, 0, self.rank, self.lanes, self.columns, byte_inputs=False)
+        return AdapterMapping.of(self.network, 0, self.rank, self.lanes, self.columns, False, loss=self.loss)
 
     @cached_property
     def network(self) -> Network:
@@ -97,7 +102,7 @@ class AdapterSpec(Spec):
     @property
     def rows(self) -> int:
         """Number of rows of a sample: the adapters' inputs, then the base logits."""
-        return self.mapping.adapter_rows + 1
+        return self.mapping.adapter_rows + self.mapping.logit_rows
 
     @property
     def row(self) -> int:
@@ -134,10 +139,13 @@ class AdapterSpec(Spec):
 
     def tune(self, adapters: Adapters, batch: AdapterBatch) -> dict[str, Words]:
         """Output words for a batch; the adapters are updated in place."""
-        product, narrow, softmax = product_of("int64"), Narrower(), SoftmaxTables()
+        product, narrow = product_of("int64"), Narrower()
         h = adapters.hidden(batch.read, product, narrow)
         logits = adapters.logits(batch.base, h, product, narrow)
-        gradient = softmax.gradient(logits, batch.labels)
+        if self.loss == "mse":
+            gradient = mse_gradient(logits, batch.read[0], narrow)
+        else:
+            gradient = SoftmaxTables().gradient(logits, batch.labels)
         adapters.update(batch.read, h, gradient, batch.rate, product, narrow)
         given = {"logit": logits.reshape(-1, 1), "last": last_flags([self.classes] * len(logits))}
         return {"logits": given, "o": self.load_words(adapters)}

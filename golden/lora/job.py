@@ -13,11 +13,13 @@ from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
 from ..nn.forward import StageIntegers, run
+from ..nn.loss import Loss, labels_of
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from .adapters import MAXIMUM_RATE, Adapters
 from .forward_cache import ForwardCache
 from .last_layer import Tuned, adapter_input, last_layer_sizes
+from .mseloss import mse_gradient
 from .update_noise import UpdateNoise
 
 
@@ -47,6 +49,8 @@ class Job:
         Random numbers for stochastic rounding of updates. By default they are rounded to nearest.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
+    loss : str
+        See `nn.loss`.
     """
 
     def __init__(
@@ -58,9 +62,11 @@ class Job:
         cache: ForwardCache | None = None,
         noise: UpdateNoise | None = None,
         products: str = "blas",
+        loss: Loss = "cross_entropy",
     ) -> None:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
-        self.rate, self.cache, self.noise = rate, cache, noise
+        self.rate, self.cache, self.noise, self.loss = rate, cache, noise, loss
+        self._labels = labels_of(loss, network.name, network.stages)
         self.softmax = SoftmaxTables()
         self.batches = 0
         self._product: Product = product_of(products)
@@ -85,7 +91,7 @@ class Job:
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far in the frozen network, the adapters and their updates."""
+        """Number of values clipped so far in the frozen network, the adapters, loss gradients and updates."""
         return self._narrow.saturations
 
     def batch(self, inputs: Integers, labels: Integers, indices: Integers, rate: int | None = None) -> BatchResult:
@@ -96,6 +102,7 @@ class Job:
         inputs : array of int, (n, *network.input_shape)
             Q8.16.
         labels : array of int, (n,)
+            0 where a sample is its own target.
         indices : array of int, (n,)
             Cache entries of the samples.
         rate : int, optional
@@ -121,7 +128,10 @@ class Job:
         read, base = self._inputs_of_adapters(inputs, outputs), outputs[-1]
         h = self.adapters.hidden(read, self._product, self._narrow)
         logits = self.adapters.logits(base, h, self._product, self._narrow)
-        gradient = self.softmax.gradient(logits, labels)
+        if self.loss == "mse":
+            gradient = mse_gradient(logits, inputs.reshape(logits.shape), self._narrow)
+        else:
+            gradient = self.softmax.gradient(logits, labels)
         noise = self.noise.numbers(self.batches) if self.noise else None
         self.adapters.update(read, h, gradient, rate, self._product, self._narrow, noise)
         self.batches += 1
@@ -152,8 +162,8 @@ class Job:
                 f"a batch of {self.network.name} is n x {self.network.input_shape} with n labels and n indices, "
                 f"not {inputs.shape}, {labels.shape}, {indices.shape}"
             )
-        if labels.size and not 0 <= labels.min() <= labels.max() < self.network.classes:
-            raise UserError(f"a label of {labels.tolist()} is outside 0 to {self.network.classes - 1}")
+        if labels.size and not 0 <= labels.min() <= labels.max() < self._labels:
+            raise UserError(f"a label of {labels.tolist()} is outside 0 to {self._labels - 1}")
 
 
 def _check_rate(rate: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.network import Network
+from ..nn.loss import Loss, labels_of
 from ..nn.mapping import Mapping
 from .adapters import AdapterSizes
 from .last_layer import Tuned, last_layer_sizes
@@ -61,21 +62,27 @@ class AdapterMapping:
         Rank of every adapter.
     tunes : "adapters", "layer" or "biases"
         Adapters as above, or those of `last_layer`, which tune the last layer's weights and biases, or its biases.
+    loss : str
+        See `nn.loss`; with ``mse`` an adapter reads the sample, which is the target.
     """
 
     forward: Mapping
     first: int = 0
     rank: int = 4
     tunes: Literal["adapters"] | Tuned = "adapters"
+    loss: Loss = "cross_entropy"
 
     def __post_init__(self) -> None:
         name, stages = self.forward.name, self.forward.network_stages
         if not 1 <= self.rank <= self.columns:
             raise UserError(f"rank = {self.rank} needs as many columns; there are {self.columns}")
-        if self.classes > self.lanes:
-            raise UserError(f"{name} has {self.classes} classes; the core takes as many as lanes: {self.lanes}")
         if not 0 <= self.first < len(stages):
             raise UserError(f"{name} has stages 0 to {len(stages) - 1}, not {self.first}")
+        _ = self.labels  # refuses outputs that do not fit the loss
+        if self.loss == "mse" and not self.takes_sample:
+            raise UserError(
+                f"loss = mse: no adapter of {name} reads the sample, which is the target; give all adapters"
+            )
 
     @classmethod
     def of(
@@ -87,9 +94,10 @@ class AdapterMapping:
         columns: int = 4,
         byte_inputs: bool = True,
         tunes: Literal["adapters"] | Tuned = "adapters",
+        loss: Loss = "cross_entropy",
     ) -> AdapterMapping:
         """Map a network and its adapters; parameters as of `Mapping` and of this class."""
-        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank, tunes)
+        return cls(Mapping.of(network, lanes, columns, byte_inputs), first, rank, tunes, loss)
 
     @property
     def lanes(self) -> int:
@@ -105,6 +113,11 @@ class AdapterMapping:
     def classes(self) -> int:
         """Logits."""
         return self.forward.network_stages[-1].biases
+
+    @property
+    def labels(self) -> int:
+        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        return labels_of(self.loss, self.forward.name, self.forward.network_stages)
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -202,6 +215,16 @@ class AdapterMapping:
         return -(-len(words) // self.words_per_cycle)
 
     @property
+    def logit_rows(self) -> int:
+        """Rows of a sample's base logits."""
+        return self._rows(self.record_words[-1])
+
+    @property
+    def logits_per_row(self) -> int:
+        """Base logits of a row: all of a sample's, where they fit."""
+        return min(self.classes, self.lanes * self.words_per_cycle)
+
+    @property
     def adapter_rows(self) -> int:
         """Rows of all adapters' inputs, each with a word of parameters."""
         return sum(self.rows_per_adapter)
@@ -218,21 +241,21 @@ class AdapterMapping:
 
     @cached_property
     def row_order(self) -> tuple[int, ...]:
-        """Row in the batch memory of each of the adapters' rows, then that of the base logits.
+        """Row in the batch memory of each of the adapters' rows, then those of the base logits.
 
         One behind the other but where an adapter does not read the outputs that lie behind the input of the one before.
         """
         begins = [self.record_row]
         for words in self.batch_words:
             begins.append(begins[-1] + self._rows(words))
-        order, base = list[int](), self.sample_rows - 1
+        order, base = list[int](), range(self.sample_rows - self.logit_rows, self.sample_rows)
         for number, rows in enumerate(self.rows_per_adapter):
             tensor = self.tensors[number] if self.tensors else -1
             begin = 0 if tensor < 0 else begins[tensor - self.first_record]
             order.extend(range(begin, begin + rows))
             if self.tunes != "adapters":
-                order[-1] = base
-        return (*order, base)
+                order[-1] = base.start
+        return (*order, *base)
 
     @cached_property
     def constant_rows(self) -> tuple[int, ...]:

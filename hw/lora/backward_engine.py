@@ -168,9 +168,14 @@ class BackwardEngine(wiring.Component):
     def _fetch(self, m: Module, style: str) -> list[Value]:
         """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
 
-        Of a constant row the first value is 1, whatever the memory has there.
+        Of a constant row the first value is 1, whatever the memory has there. While the sequencer waits for gradients,
+        it is the head's row of targets.
         """
-        mapping = self.mapping
+        mapping, address = self.mapping, self.sequencer.address
+        targets = self.head.targets if mapping.loss == "mse" else None
+        if targets is not None:
+            m.d.comb += targets.free.eq(self.sequencer.waits)
+            address = Mux(targets.free, targets.address, address)
         values: list[Value] = []
         for number in range(mapping.words_per_cycle):
             shape = data.ArrayLayout(ACTIVATION, mapping.lanes)
@@ -182,9 +187,11 @@ class BackwardEngine(wiring.Component):
                 into.en.eq(self.rows.enable[number]),
                 into.addr.eq(self.rows.address),
                 into.data.eq(Cat(self.rows.words[first + lane] for lane in range(mapping.lanes))),
-                fetch.addr.eq(self.sequencer.address),
+                fetch.addr.eq(address),
             ]
             values.extend(fetch.data)
+        if targets is not None:
+            m.d.comb += [into.eq(value) for into, value in zip(targets.values, values, strict=False)]
         if mapping.constant_rows:
             constant = delayed(m, self.sequencer.constant, FETCH, "constant")
             ones = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]

@@ -55,10 +55,12 @@ class BackwardSequencer(wiring.Component):
         They begin anew; between batches.
     finished : In, range(batch + 1)
         Samples whose gradients at the hidden values are known.
+    waits : Out, 1, only where samples are targets
+        The gradients are waited for: `address` is not used.
     enable, within, first, last : Out, 1
         Flags of a row for the array, `FETCH` cycles before its operands.
     base : Out, 1
-        The row is a sample's base logits, in the cycle of its address.
+        The row has base logits of a sample, in the cycle of its address.
     constant : Out, 1, where there are such rows
         The row is a constant 1, `FETCH` cycles before its operands.
     address : Out, range(2 * batch * sample_rows)
@@ -94,6 +96,7 @@ class BackwardSequencer(wiring.Component):
                 "batch": In(BatchRun(batch)),
                 **({"restart": In(1)} if urng else {}),
                 "finished": In(range(batch + 1)),
+                **({"waits": Out(1)} if mapping.loss == "mse" else {}),
                 **dict.fromkeys(("enable", "within", "first", "last", "base"), Out(1)),
                 **({"constant": Out(1)} if mapping.constant_rows else {}),
                 "address": Out(range(2 * batch * mapping.sample_rows)),
@@ -114,7 +117,7 @@ class BackwardSequencer(wiring.Component):
         mapping, run = self.mapping, self.batch
         rows, begin = mapping.sample_rows, mapping.row_order[0]
         sample, row = Signal.like(run.count), Signal(range(len(mapping.row_order)))
-        last_sample, last_row = Signal(), Signal()
+        last_sample, last_row, of_logits = Signal(), Signal(), Signal()
         # from a row's last turn here until its gradients have left; B's entries are fetched meanwhile
         leave = ISSUE + FETCH + latency.within_latency() + HELD + self.slices - FETCH
         settle = FETCH + OPERANDS + Updater.LATENCY + CLIPPED
@@ -126,10 +129,14 @@ class BackwardSequencer(wiring.Component):
         # backward, whether the sample is the last one is known a cycle ahead
         ending, single, nearly = Signal(), Signal(), Signal.like(run.count)
         forward, backward, column = Signal(), Signal(), Signal()
-        final = Signal.like(run.count)
+        final, waits = Signal.like(run.count), Signal()
         step = self._step(row)
         m.d.sync += [final.eq(run.count - 1), nearly.eq(final - 1), single.eq(final == 0)]
-        m.d.comb += [last_sample.eq(sample == final), last_row.eq(row == mapping.adapter_rows)]
+        m.d.comb += [
+            last_sample.eq(sample == final),
+            last_row.eq(row == mapping.adapter_rows + mapping.logit_rows - 1),
+            of_logits.eq(row >= mapping.adapter_rows if mapping.logit_rows > 1 else last_row),
+        ]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), row.eq(0), entry.eq(0)]
@@ -145,6 +152,8 @@ class BackwardSequencer(wiring.Component):
                         m.d.sync += sample.eq(0)
                         m.next = "LOGITS"
             with m.State("LOGITS"):
+                if mapping.loss == "mse":
+                    m.d.comb += waits.eq(1)
                 m.d.sync += [position.eq(origin), pace.eq(0), paced.eq(0), more.eq(1), hidden.eq(0), pause.eq(0)]
                 m.d.sync += ending.eq(single)
                 with m.If(self.finished == run.count):
@@ -191,11 +200,11 @@ class BackwardSequencer(wiring.Component):
         first, last = self._ends(m, row)
         leaving = self._drain(m, column, entry)
         m.d.sync += [
-            self.enable.eq((forward & ~last_row) | backward),
+            self.enable.eq((forward & ~of_logits) | backward),
             self.within.eq(backward),
             self.first.eq(Mux(backward, sample == 0, first)),
             self.last.eq(Mux(backward, ending, last)),
-            self.base.eq(forward & last_row),
+            self.base.eq(forward & of_logits),
             self.address.eq(position),
             self.hidden.eq(hidden),
             # backward, the parameters are read for what leaves
@@ -204,6 +213,9 @@ class BackwardSequencer(wiring.Component):
         m.d.comb += self.b.address.eq(entry)
         if mapping.constant_rows:
             m.d.sync += self.constant.eq(self._is_constant(row))
+        if mapping.loss == "mse":
+            # the address of the last row is used a cycle later
+            m.d.sync += self.waits.eq(waits)
         return m
 
     def _is_constant(self, row: Signal) -> Value:

@@ -123,8 +123,9 @@ class ForwardValues(wiring.Signature):
         `hidden` has an adapter's hidden values; adapters in order, sample by sample.
     hidden : Out, array of ranks Q8.16
     base_valid : Out, 1
-        `base` has the next sample's base logits; at least two cycles before its last hidden values.
-    base : Out, array of classes Q8.16
+        `base` has the next row of a sample's base logits. A single row comes at least two cycles before the sample's
+        last hidden values.
+    base : Out, array of logits_per_row Q8.16
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
@@ -133,7 +134,35 @@ class ForwardValues(wiring.Signature):
                 "hidden_valid": Out(1),
                 "hidden": Out(data.ArrayLayout(ACTIVATION, mapping.ranks)),
                 "base_valid": Out(1),
-                "base": Out(data.ArrayLayout(ACTIVATION, mapping.classes)),
+                "base": Out(data.ArrayLayout(ACTIVATION, mapping.logits_per_row)),
+            }
+        )
+
+
+class TargetRead(wiring.Signature):
+    """A read of a row of the batch memory, for the targets of an autoencoder's outputs.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+
+    Attributes
+    ----------
+    address : Out, range(2 * batch * sample_rows)
+    free : In, 1
+        The row at `address` is read in this cycle.
+    values : In, array of logits_per_row Q8.16
+        The row, one cycle later.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        super().__init__(
+            {
+                "address": Out(range(2 * batch * mapping.sample_rows)),
+                "free": In(1),
+                "values": In(data.ArrayLayout(ACTIVATION, mapping.logits_per_row)),
             }
         )
 

@@ -1,12 +1,13 @@
 """Logit head, the end of the network sample by sample: logits, softmax, loss gradient, each adapter's part of it."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib import fifo, memory, wiring
+from amaranth.lib import fifo, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.lora.mapping import AdapterMapping
+from ...golden.lora.mseloss import MselossSpec
 from ...golden.nn.celoss import CelossSpec
 from ...golden.nn.forward import PRODUCT_FRACTION
 from ...golden.nn.softmax import SoftmaxSpec
@@ -16,11 +17,12 @@ from ..nn.softmax import Softmax
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
-from .engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead
+from .engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
 from .job_interfaces import LabelWrite
+from .mseloss import Mseloss
 
 LOGITS_WAITING = 64
-"""Logits that may wait for the softmax."""
+"""Logits that may wait for the softmax, or more where a sample has more."""
 READ, MULTIPLY, SUM = 1, 1, 1
 """Registers of a memory read, of a product, of a sum."""
 LABEL_READ = 2
@@ -50,6 +52,8 @@ class LogitHead(wiring.Component):
         Hidden values and base logits; a sample's logits begin when all of its values are there.
     labels : In, `LabelWrite`
         Labels of either half.
+    targets : Out, `TargetRead`, only where samples are targets
+        Reads of the batch's samples.
     finished : Out, range(batch + 1)
         Samples of which all gradients are known.
     gradients : In, `HiddenGradientRead`
@@ -62,24 +66,26 @@ class LogitHead(wiring.Component):
         Logits also go out through `logits`; stays the same during a batch.
     logits : Out stream of logits
         Logits of the tuned network, a sample after the other.
-    clipped : Out, range(ranks + 2)
+    clipped : Out, range(ranks + 2), or ranks + 3 where samples are targets
         Logits and gradients that were clipped in the cycle before.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
         self.mapping, self.batch, self.sum_width = mapping, batch, sum_width
         self.entries = mapping.classes * mapping.adapters
+        self.has_targets = mapping.loss == "mse"
         super().__init__(
             {
                 **dict.fromkeys(("start", "half", "show"), In(1)),
                 "forward": In(ForwardValues(mapping)),
                 "labels": In(LabelWrite(batch)),
+                **({"targets": Out(TargetRead(mapping, batch))} if self.has_targets else {}),
                 "finished": Out(range(batch + 1)),
                 "gradients": In(HiddenGradientRead(mapping, batch)),
                 "b_write": In(BWrite(mapping)),
                 "b_read": In(BRead(mapping, self.sum_width)),
                 "logits": Out(LOGIT),
-                "clipped": Out(range(mapping.ranks + 2)),
+                "clipped": Out(range(mapping.ranks + 2 + self.has_targets)),
             }
         )
 
@@ -97,11 +103,18 @@ class LogitHead(wiring.Component):
         with m.Elif(forward.hidden_valid):
             m.d.sync += position.eq(position + 1)
 
-        m.submodules.waiting = waiting = fifo.SyncFIFOBuffered(
-            width=len(Value.cast(self.logits.payload)), depth=LOGITS_WAITING
-        )
+        # at least those of a sample
+        depth = max(LOGITS_WAITING, 1 << (mapping.classes - 1).bit_length())
+        m.submodules.waiting = waiting = fifo.SyncFIFOBuffered(width=len(Value.cast(self.logits.payload)), depth=depth)
         logit_clipped = self._logits(m, b, h, position, waiting)
-        m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=mapping.classes))
+        gradients, loss_clipped = self._targeted(m, waiting) if self.has_targets else self._labelled(m, waiting)
+        dh_clipped = self._gradients(m, b, h, gradients)
+        m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)) + loss_clipped)
+        return m
+
+    def _labelled(self, m: Module, waiting: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value | int]:
+        """Cross entropy: logits go to the softmax, and at the same time out; its gradients, none of them clipped."""
+        m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=self.mapping.classes))
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
         given = self.logits.payload.shape()(waiting.r_data)
@@ -115,9 +128,53 @@ class LogitHead(wiring.Component):
             waiting.r_en.eq(both),
         ]
         self._labels(m, celoss)
-        dh_clipped = self._gradients(m, b, h, celoss)
-        m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)))
-        return m
+        return celoss.o, 0
+
+    def _targeted(self, m: Module, waiting: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value]:
+        """Squared error: a logit goes out, then to the loss with its target; its gradients, and if one is clipped."""
+        m.submodules.mseloss = loss = Mseloss(MselossSpec())
+        given, shown = self.logits.payload.shape()(waiting.r_data), Signal()
+        m.d.comb += [
+            self.logits.valid.eq(waiting.r_rdy & self.show & ~shown),
+            self.logits.payload.eq(given),
+            loss.i.valid.eq(waiting.r_rdy & (shown | ~self.show)),
+            loss.i.payload.logit.eq(given.logit),
+            loss.i.payload.last.eq(given.last),
+            waiting.r_en.eq(loss.i.valid & loss.i.ready),
+        ]
+        m.d.sync += shown.eq((shown | (self.logits.valid & self.logits.ready)) & ~waiting.r_en)
+        self._targets(m, loss)
+        return loss.o, loss.o.valid & loss.o.ready & loss.o.payload.clipped
+
+    def _targets(self, m: Module, loss: Mseloss) -> None:
+        """Give the values of the batch's samples one after the other, a row of the batch memory at a time."""
+        mapping, read = self.mapping, self.targets
+        row = Signal(read.values.shape().size)
+        there, comes, lane, number = (
+            Signal(),
+            Signal(),
+            Signal(range(mapping.logits_per_row)),
+            Signal(range(mapping.classes)),
+        )
+        over, last = Signal(), number == mapping.classes - 1
+        taken = loss.target.valid & loss.target.ready
+        m.d.comb += [
+            loss.target.valid.eq(there),
+            loss.target.payload.target.eq(row[: ACTIVATION.width]),
+            over.eq(taken & (last | (lane == mapping.logits_per_row - 1))),
+        ]
+        m.d.sync += [comes.eq(read.free & ~there & ~comes), there.eq((there & ~over) | comes)]
+        with m.If(taken):
+            m.d.sync += [row.eq(row >> ACTIVATION.width), lane.eq(Mux(over, 0, lane + 1))]
+            m.d.sync += number.eq(Mux(last, 0, number + 1))
+        with m.If(over):
+            # a sample's rows are the first of those that it has
+            m.d.sync += read.address.eq(read.address + Mux(last, mapping.sample_rows - mapping.logit_rows + 1, 1))
+        with m.If(comes):
+            m.d.sync += row.eq(read.values.as_value())
+        with m.If(self.start):
+            begin = self.batch * mapping.sample_rows
+            m.d.sync += [read.address.eq(Mux(self.half, begin, 0)), there.eq(0), comes.eq(0), lane.eq(0), number.eq(0)]
 
     def _labels(self, m: Module, celoss: Celoss) -> None:
         """Give the batch's labels one after the other."""
@@ -151,20 +208,28 @@ class LogitHead(wiring.Component):
         # by then a sample's last logit is in the FIFO, whose level decides on the next one
         behind = before_sum + SUM + RoundSaturate.LATENCY
         sample_width = len(Value.cast(forward.base))
-        m.submodules.bases = bases = memory.Memory(shape=unsigned(sample_width), depth=self.batch, init=[])
+        rows = mapping.logit_rows
+        m.submodules.bases = bases = memory.Memory(shape=unsigned(sample_width), depth=self.batch * rows, init=[])
         into, base = bases.write_port(), bases.read_port()
         bases_seen, needed, sample = Signal(range(self.batch + 1)), Signal.like(seen), Signal(range(self.batch + 1))
-        m.d.comb += [into.en.eq(forward.base_valid), into.addr.eq(bases_seen), into.data.eq(forward.base)]
+        m.d.comb += [into.en.eq(forward.base_valid), into.data.eq(forward.base)]
+        whole = forward.base_valid
+        if rows > 1:
+            row = Signal(range(rows))
+            whole &= row == rows - 1
+            with m.If(forward.base_valid):
+                m.d.sync += [row.eq(Mux(whole, 0, row + 1)), into.addr.eq(into.addr + 1)]
+        else:
+            m.d.comb += into.addr.eq(bases_seen)
         b_port, h_port = b.read_port(), h.read_port()
         entry, number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
         left, pause = Signal(sample_width), Signal(range(behind))
-        issue, end = Signal(), Signal()
+        begin, issue, end = Signal(), Signal(), Signal()
         m.d.comb += [
             b_port.addr.eq(Mux(issue, entry, self.b_read.address)),
             self.b_read.value.eq(b_port.data),
             h_port.addr.eq(origin + adapter),
-            base.addr.eq(sample),
             end.eq(adapter == adapters - 1),
         ]
         with m.FSM():
@@ -176,6 +241,7 @@ class LogitHead(wiring.Component):
                 with m.If((bases_seen != sample) & (seen >= needed) & room):
                     m.next = "RUN"
                     m.d.sync += left.eq(base.data)
+                    m.d.comb += begin.eq(1)
             with m.State("RUN"):
                 m.d.comb += issue.eq(1)
                 m.d.sync += [entry.eq(entry + 1), adapter.eq(Mux(end, 0, adapter + 1)), number.eq(number + end)]
@@ -198,6 +264,23 @@ class LogitHead(wiring.Component):
             m.d.sync += logit.eq(Mux(first, left[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
             with m.If(first):
                 m.d.sync += left.eq(left >> ACTIVATION.width)
+        if rows == 1:
+            m.d.comb += base.addr.eq(sample)
+        else:
+            # rows are used one after the other, the next one where a sample has more logits
+            lane, more = (
+                Signal(range(mapping.logits_per_row)),
+                delayed(m, number != classes - 1, before_sum, "logit_more"),
+            )
+            following = step & first & (lane == mapping.logits_per_row - 1) & more
+            with m.If(step & first):
+                m.d.sync += lane.eq(lane + 1)
+            with m.If(following):
+                m.d.sync += left.eq(base.data)
+            with m.If(begin | following):
+                m.d.sync += [lane.eq(0), base.addr.eq(base.addr + 1)]
+            with m.If(self.start):
+                m.d.sync += [base.addr.eq(0), into.addr.eq(0)]
         m.submodules.logit_rounding = rounding = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
         valid = delayed(m, last, SUM + RoundSaturate.LATENCY, "logit_valid")
         m.d.comb += [
@@ -205,13 +288,13 @@ class LogitHead(wiring.Component):
             waiting.w_en.eq(valid),
             waiting.w_data.eq(Cat(rounding.o, final)),
         ]
-        with m.If(forward.base_valid):
+        with m.If(whole):
             m.d.sync += bases_seen.eq(bases_seen + 1)
         with m.If(self.start):
             m.d.sync += [bases_seen.eq(0), sample.eq(0), needed.eq(adapters), origin.eq(0)]
         return rounding.clipped & valid
 
-    def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, celoss: Celoss) -> list[Value]:
+    def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, given: stream.Interface) -> list[Value]:
         """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class.
 
         Longer than most, as both share operands and counters. Returns a flag for each rank whose dh is clipped.
@@ -220,7 +303,6 @@ class LogitHead(wiring.Component):
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         m.submodules.db = db = memory.Memory(shape=self.b_read.gradient.shape(), depth=self.entries, init=[])
         m.submodules.dhs = dhs = memory.Memory(shape=self.gradients.value.shape(), depth=self.batch * adapters, init=[])
-        gradients = [Signal(PARAMETER, name=f"gradient{number}") for number in range(classes)]
         b_port, h_port, old, new = b.read_port(), h.read_port(), db.read_port(), db.write_port()
         dh_port, dh_in = dhs.read_port(), dhs.write_port()
         taken, number, adapter = Signal(range(classes)), Signal(range(classes)), Signal(range(adapters))
@@ -236,14 +318,10 @@ class LogitHead(wiring.Component):
             dh_port.addr.eq(self.gradients.address),
             self.gradients.value.eq(dh_port.data),
         ]
-        given = celoss.o
         with m.FSM():
             with m.State("COLLECT"):
                 m.d.comb += given.ready.eq(1)
                 with m.If(given.valid):
-                    for at, gradient in enumerate(gradients):
-                        with m.If(taken == at):
-                            m.d.sync += gradient.eq(given.payload.gradient)
                     m.d.sync += taken.eq(taken + 1)
                     with m.If(given.payload.last):
                         m.d.sync += [taken.eq(0), number.eq(0), adapter.eq(0), entry.eq(0)]
@@ -256,8 +334,7 @@ class LogitHead(wiring.Component):
                     with m.If(adapter == adapters - 1):
                         m.d.sync += [sample.eq(sample + 1), origin.eq(origin + adapters)]
                         m.next = "COLLECT"
-        gradient = Signal(PARAMETER)
-        m.d.sync += gradient.eq(Array(gradients)[number])
+        gradient = self._gradient(m, given, taken, number)
         beginning, over = (
             delayed(m, number == 0, READ + MULTIPLY, "dh_first"),
             delayed(m, issue & end, READ + MULTIPLY, "dh_last"),
@@ -300,3 +377,28 @@ class LogitHead(wiring.Component):
         with m.If(self.start):
             m.d.sync += [sample.eq(0), origin.eq(0), at.eq(0), done.eq(0), self.finished.eq(0)]
         return clipped
+
+    def _gradient(self, m: Module, given: stream.Interface, taken: Value, number: Value) -> Value:
+        """The sample's loss gradient of a class, a cycle after its number; they come one by one.
+
+        Registers hold those that a word of the array would, and a memory more.
+        """
+        moves, classes = given.valid & given.ready, self.mapping.classes
+        if classes > self.mapping.lanes:
+            m.submodules.gradients = store = memory.Memory(shape=PARAMETER, depth=classes, init=[])
+            into, port = store.write_port(), store.read_port()
+            m.d.comb += [
+                into.en.eq(moves),
+                into.addr.eq(taken),
+                into.data.eq(given.payload.gradient),
+                port.addr.eq(number),
+            ]
+            return port.data
+        gradients = [Signal(PARAMETER, name=f"gradient{at}") for at in range(classes)]
+        with m.If(moves):
+            for at, gradient in enumerate(gradients):
+                with m.If(taken == at):
+                    m.d.sync += gradient.eq(given.payload.gradient)
+        chosen = Signal(PARAMETER)
+        m.d.sync += chosen.eq(Array(gradients)[number])
+        return chosen

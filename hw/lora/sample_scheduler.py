@@ -24,7 +24,7 @@ class SampleScheduler(wiring.Component):
     """Looks through the order list a batch ahead of `BatchScheduler`.
 
     An entry whose record is in the cache takes six cycles; a new one also has its sample read, and waits for the
-    sample's last beat. Indices from `cache_entries` up and labels from the number of classes up are faults.
+    sample's last beat. Indices from `cache_entries` up and labels from the mapping's number of them up are faults.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class SampleScheduler(wiring.Component):
         with m.State("JUDGE"):
             m.d.sync += [
                 bad_index.eq(~job.infer & (index >= job.cache_entries)),
-                bad_label.eq(~job.infer & (self._label >= self.mapping.classes)),
+                bad_label.eq(~job.infer & (self._label >= self.mapping.labels)),
                 miss.eq(job.infer | ~look.data.bit_select(index[:5], 1) if self.cache_entries else 1),
             ]
             m.next = "TEST"

@@ -63,9 +63,8 @@ class TuningJob:
         network = spec.described
         codec = WordCodec(network) if self.raw else record_layout(network)
         cache = None if spec.cache == "none" else ForwardCache(network, codec, len(self.inputs))
-        return Job(
-            network, self.frozen, Adapters(self.adapters.shape, self.adapters.flat), self.rates[0], cache, spec.noise
-        )
+        adapters = Adapters(self.adapters.shape, self.adapters.flat)
+        return Job(network, self.frozen, adapters, self.rates[0], cache, spec.noise, loss=spec.loss)
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
         """Run all batches on an integer job; after each one the job holds what the core must hold then."""

@@ -83,7 +83,7 @@ class _Scenario(RecordedJob):
         network = self._spec.described
         codec = WordCodec(network) if raw else record_layout(network)
         cache = None if self._spec.cache == "none" else ForwardCache(network, codec, self._samples)
-        return Job(network, self._frozen, adapters, RATE, cache, self._spec.noise)
+        return Job(network, self._frozen, adapters, RATE, cache, self._spec.noise, loss=self._spec.loss)
 
     def _first(self, job: Job, batches: list[Integers]) -> Phase:
         """Load and tune from reset."""

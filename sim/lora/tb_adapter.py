@@ -16,7 +16,7 @@ def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Ada
     read = [random_activations(rng, (count, inputs)) for inputs in spec.inputs]
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True)) >> int(rng.choice([0, 6]))
     base = random_activations(rng, (count, spec.classes))
-    return AdapterBatch(read, base, rng.integers(0, spec.classes, count), rate)
+    return AdapterBatch(read, base, rng.integers(0, spec.mapping.labels, count), rate)
 
 
 def scenario(spec: AdapterSpec, rng: np.random.Generator, words: int) -> list[Phase]:

@@ -102,7 +102,7 @@ def _training(spec: ZotrainSpec) -> Iterator[_Entry]:
 
 
 def _tuning(spec: InstantftSpec) -> Iterator[_Entry]:
-    error, classes = TuningError, spec.mapping.classes
+    error, classes = TuningError, spec.labels
     for bit in range(LABEL_BIT):
         entries = min(1 << bit, spec.cache_entries)
         yield _Entry((1 << bit,), {"cache_entries": entries}, error.BAD_INDEX, 1 << bit)

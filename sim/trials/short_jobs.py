@@ -97,7 +97,7 @@ class ShortTuning:
             frozen,
             Adapters(shape, flat),
             _samples(network, spec.byte_inputs, samples, rng),
-            rng.integers(0, network.classes, samples),
+            rng.integers(0, spec.labels, samples),
             [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
             wanted.rate,
             wanted.raw if wanted.raw in spec.raw_modes else spec.raw_modes[0],

@@ -42,8 +42,8 @@ def large():
 def chain():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
-def many():
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 40))
+def single():
+    return nn.Sequential(nn.Linear(6, 40))
 
 def sigmoid():
     return nn.Sequential(nn.Linear(6, 8), nn.Sigmoid(), nn.Linear(8, 3))
@@ -139,10 +139,10 @@ def test_weights_of_a_file_are_taken(fabtune):
     assert {stage["weight"] for stage in result["stages"]} == {0.5}
 
 
-def test_a_preset_that_is_too_small_is_named(fabtune):
-    result = imported(fabtune, "mine.py:many", "--input", "6")
-    assert any("40 classes; the core takes as many as lanes" in one for one in result["advice"])
-    assert [one["preset"] for one in result["cores"] if not one["refusal"]] == ["tiny", "small", "fast"]
+def test_a_preset_that_does_not_fit_is_named(fabtune):
+    result = imported(fabtune, "mine.py:single", "--input", "6")
+    assert any("has one stage and is not cut" in one for one in result["advice"])
+    assert [one["preset"] for one in result["cores"] if not one["refusal"]] == ["tiny", "small", "fast", "chip"]
 
 
 @pytest.fixture

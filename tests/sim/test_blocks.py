@@ -75,6 +75,8 @@ VARIATIONS = [
     ("conv", "channels=2 height=11 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16"),
     ("conv", "channels=2 height=6 width=8 pool=2,3 pool_kind=average limit=6 padding=0 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
+    # more classes than lanes, and the sample as the target
+    ("adapter", "inputs=20,7 classes=20 batch=2 lanes=16 columns=2 rank=1 loss=mse"),
 ]
 SLOW_VARIATIONS = [
     ("gaussian_array", "n=16 form=select seed=3"),
@@ -88,6 +90,8 @@ SLOW_VARIATIONS = [
     ("conv", "channels=1 height=5 width=4 outputs=1 kernel=1 padding=0 pool=1"),
     ("conv", "channels=6 height=14 width=14 outputs=16 kernel=5 padding=0"),
     ("adapter", "inputs=45 rank=5 columns=8 batch=4"),
+    ("adapter", "inputs=20,50,33 classes=256 rank=3 columns=8 lanes=16 batch=3"),
+    ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
     ("weight_path", "lanes=64 numbers=31"),
 ]

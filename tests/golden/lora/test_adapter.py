@@ -13,9 +13,11 @@ from fabtune.golden.nn.products import product_of
 
 SPEC = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16)
 PAIRED = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16, rank=3, columns=8)
+WIDE = AdapterSpec(inputs=(20, 37), classes=40, batch=6, lanes=16)
+TARGETED = AdapterSpec(inputs=(20, 37), classes=20, batch=6, lanes=16, loss="mse")
 
 
-@pytest.mark.parametrize("spec", [SPEC, PAIRED])
+@pytest.mark.parametrize("spec", [SPEC, PAIRED, WIDE, TARGETED])
 def test_batches_equal_the_integer_job(spec):
     rng = np.random.default_rng(0)
     network = spec.network
@@ -24,12 +26,12 @@ def test_batches_equal_the_integer_job(spec):
         for stage in network.stages
     ]
     flat = rng.integers(-900, 900, spec.mapping.shape.parameters)
-    job = Job(network, frozen, Adapters(spec.mapping.shape, flat), 9000)
+    job = Job(network, frozen, Adapters(spec.mapping.shape, flat), 9000, loss=spec.loss)
     load = {"load": spec.load_words(Adapters(spec.mapping.shape, flat))}
     given, logits, beats = [], [], []
     for count in (6, 2, 1):
         x = rng.integers(-(1 << 17), 1 << 17, (count, 20))
-        labels = rng.integers(0, 5, count)
+        labels = rng.integers(0, spec.mapping.labels, count)
         seen = [x]
         for stage, own in zip(network.stages, frozen, strict=True):
             seen.append(forward(stage, own, seen[-1], product_of("int64"), Narrower()))
@@ -50,7 +52,8 @@ def test_batches_equal_the_integer_job(spec):
         ({"inputs": ()}, "inputs = "),
         ({"inputs": (5, 0)}, "inputs = "),
         ({"classes": 1}, "classes = 1"),
-        ({"classes": 33}, "33 classes"),
+        ({"classes": 257}, "257 classes; the core takes at most 256"),
+        ({"classes": 37, "loss": "mse"}, "has 37 outputs for 120 inputs"),
         ({"rank": 5}, "rank = 5"),
         ({"batch": 1}, "batch = 1"),
         ({"lanes": 24}, "lanes = 24"),

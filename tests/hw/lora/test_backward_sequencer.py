@@ -15,10 +15,13 @@ from fabtune.hw.lora.backward_sequencer import FETCH, BackwardSequencer
 
 BATCH, WIDTH, RATE = 4, 44, 70000
 NETWORK = Network("own", (40,), (Linear(18), Linear(3)))
+WIDE = Network("wide", (40,), (Linear(18), Linear(35)))
 VARIATIONS = {
     "base": AdapterMapping.of(NETWORK, rank=2, lanes=16, columns=2),
     "two words at once": AdapterMapping.of(NETWORK, rank=2, lanes=16, columns=4),
     "last": AdapterMapping.of(NETWORK, first=1, rank=2, lanes=16, columns=2),
+    "more classes than lanes": AdapterMapping.of(WIDE, rank=2, lanes=16, columns=2),
+    "more than two words": AdapterMapping.of(WIDE, rank=2, lanes=16, columns=4),
 }
 
 
@@ -105,7 +108,7 @@ def test_rows_forward_then_backward(name, count):
     assert [row["address"] for row in forward] == [origin + at for at in range(count * mapping.sample_rows)]
     for at, row in enumerate(forward):
         own = at % mapping.sample_rows
-        assert row["base"] == (own == mapping.adapter_rows)
+        assert row["base"] == (own >= mapping.adapter_rows)
         if not row["base"]:
             assert row["first"] == (own in (0, *ends))
             assert row["last"] == (own + 1 in ends)

@@ -5,6 +5,7 @@ import pytest
 
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, accumulator_width
 from fabtune.golden.lora.mapping import AdapterMapping
+from fabtune.golden.lora.mseloss import mse_gradient
 from fabtune.golden.models.layers import Linear
 from fabtune.golden.models.network import Network
 from fabtune.golden.nn.forward import PRODUCT_FRACTION
@@ -26,6 +27,13 @@ MAPPINGS = {
     "many adapters": mapping(9, 8, 7, 6, 2),
     # with two samples' logits the FIFO of 64 is full
     "many classes": mapping(9, 32, lanes=32),
+    # base logits in a row and a part of one, in whole rows, in a row of two words
+    "more classes than lanes": mapping(9, 37),
+    "rows of base logits": mapping(9, 64, first=1),
+    "two words at once": mapping(9, 30, rank=2),
+    "rows of two words": mapping(9, 70, rank=2),
+    "targets": mapping(9, 20, loss="mse"),
+    "targets of two words": mapping(9, 20, rank=2, loss="mse"),
 }
 
 
@@ -42,11 +50,16 @@ class Batch:
         self.b = values(Q4_12, min(1.0, 0.3 * scale), one.classes, one.adapters, one.ranks)
         self.h = values(Q8_16, min(1.0, 0.02 * scale), count, one.adapters, one.ranks)
         self.base = values(Q8_16, min(1.0, 0.02 * scale), count, one.classes)
-        self.labels = rng.integers(0, one.classes, count)
+        self.labels = rng.integers(0, one.labels, count)
+        # what the head reads of the batch memory: each sample's rows, first those of its values
+        self.targets = values(Q8_16, min(1.0, 0.02 * scale), count, one.sample_rows * one.logits_per_row)
         narrow = Narrower()
         sums = (self.base << Q4_12.fraction) + np.einsum("car,nar->nc", self.b, self.h)
         self.logits = narrow(sums, PRODUCT_FRACTION, Q8_16)
-        gradient = SoftmaxTables().gradient(self.logits, self.labels)
+        if one.loss == "mse":
+            gradient = mse_gradient(self.logits, self.targets[:, : one.classes], narrow)
+        else:
+            gradient = SoftmaxTables().gradient(self.logits, self.labels)
         self.dh = narrow(np.einsum("nc,car->nar", gradient, self.b), 2 * Q4_12.fraction, Q4_12)
         self.db = np.einsum("nc,nar->car", gradient, self.h)
         self.clipped = narrow.saturations
@@ -55,7 +68,7 @@ class Batch:
 def play_batches(play, one, batches, stall=0.0):
     """Play batches one after the other; of each its logits, dh, db and number of clipped values."""
     dut, found, rng = LogitHead(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH)), [], np.random.default_rng(9)
-    seen = {"logits": [], "clipped": 0}
+    seen = {"logits": [], "clipped": 0, "batch": batches[0]}
 
     async def gaps(ctx):
         while rng.random() < stall:
@@ -70,6 +83,18 @@ def play_batches(play, one, batches, stall=0.0):
             seen["clipped"] += clipped
             if valid and ready:
                 seen["logits"].append((payload.logit, payload.last))
+
+    async def targets(ctx):
+        own = np.random.default_rng(7)
+        while True:
+            free = own.random() >= stall
+            ctx.set(dut.targets.free, free)
+            *_, address = await ctx.tick().sample(dut.targets.address)
+            batch = seen["batch"]
+            rows = batch.targets.reshape(-1, one.logits_per_row)
+            row = address - batch.half * BATCH * one.sample_rows
+            # behind the last sample it may read anything
+            ctx.set(dut.targets.values, rows[row % len(rows)].tolist() if free else [5] * one.logits_per_row)
 
     async def write(ctx, port, address, **values):
         for name, value in (values | {"address": address, "enable": 1}).items():
@@ -92,10 +117,12 @@ def play_batches(play, one, batches, stall=0.0):
                 await write(ctx, dut.labels, at + batch.half * BATCH, label=int(label))
             ctx.set(dut.half, batch.half)
             ctx.set(dut.show, batch.show)
-            seen["logits"], seen["clipped"] = [], 0
+            seen["logits"], seen["clipped"], seen["batch"] = [], 0, batch
             await pulse(ctx, dut.start)
             for sample in range(batch.count):
-                await pulse(ctx, dut.forward.base_valid, base=batch.base[sample].tolist())
+                for row in np.split(batch.base[sample], range(one.logits_per_row, one.classes, one.logits_per_row)):
+                    padded = np.pad(row, (0, one.logits_per_row - len(row)))
+                    await pulse(ctx, dut.forward.base_valid, base=padded.tolist())
                 await ctx.tick()
                 for h in batch.h[sample].tolist():
                     await gaps(ctx)
@@ -113,7 +140,7 @@ def play_batches(play, one, batches, stall=0.0):
                 db.append(list(ctx.get(dut.b_read.gradient)))
             found.append({"logits": seen["logits"], "clipped": seen["clipped"], "dh": dh, "b": b, "db": db})
 
-    play(dut, body, sink)
+    play(dut, body, sink, *([targets] if one.loss == "mse" else []))
     return found
 
 
@@ -135,8 +162,9 @@ def test_a_batch(name, stall, play):
     check(one, batch, play_batches(play, one, [batch], stall)[0])
 
 
-def test_nothing_of_a_batch_stays_for_the_next(play):
-    one = MAPPINGS["base"]
+@pytest.mark.parametrize("name", ["base", "rows of base logits", "targets"])
+def test_nothing_of_a_batch_stays_for_the_next(name, play):
+    one = MAPPINGS[name]
     batches = [Batch(one, 3), Batch(one, 1, seed=1, half=1, show=0), Batch(one, BATCH, seed=2)]
     for batch, found in zip(batches, play_batches(play, one, batches), strict=True):
         check(one, batch, found)

@@ -1,7 +1,8 @@
-"""Short jobs of autoencoders on the compiled cores: results, records and counters are golden's."""
+"""Short jobs of autoencoders and of many classes on the compiled cores: results and counters are golden's."""
 
 import pytest
 
+from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
@@ -12,7 +13,7 @@ NETWORK = "40 fc6 relu fc40"
 
 def check(spec, clipped):
     """Run all short jobs of a core, one after the other."""
-    device = SimulatedDevice(compiled_core(spec, 1))
+    device = SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
     for name, job in short_jobs(spec).items():
         driver = job.driver(device)
         job.load(driver)
@@ -28,3 +29,15 @@ def test_all_weights_are_tuned():
 def test_all_weights_are_tuned_with_samples_of_bytes_and_convolutions():
     network = "2x5x5 conv7k3p1 relu flatten fc33 relu fc50"
     check(ZotrainSpec(network=network, lanes=16, deltas="ultra", loss="mse"), ["saturations", "coefficients_clipped"])
+
+
+@pytest.mark.slow
+def test_adapters_are_tuned():
+    spec = InstantftSpec(network=NETWORK, lanes=16, columns=4, rank=2, batch=4, cache_entries=64, loss="mse")
+    check(spec, ["saturations"])
+
+
+@pytest.mark.slow
+def test_adapters_of_more_classes_than_lanes_are_tuned():
+    network = "1x6x6 conv3k3 relu flatten fc40"
+    check(InstantftSpec(network=network, lanes=16, rank=2, batch=4, cache_entries=64, ports=2), ["saturations"])

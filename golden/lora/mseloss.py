@@ -1,0 +1,69 @@
+"""`mseloss`: gradient of an autoencoder's loss with respect to its outputs, logit - target.
+
+The loss of a sample is half the sum of its outputs' ``(logit - target)**2``. The difference is rounded once, to Q4.12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..block import Field, Spec, Stream, Words
+from ..fixed import Q4_12, Q8_16, Integers, Narrower
+from ..rng.urng import BIT
+
+
+def mse_gradient(logits: Integers, targets: Integers, narrow: Narrower) -> Integers:
+    """Compute gradients.
+
+    Parameters
+    ----------
+    logits, targets : array of int
+        Q8.16.
+    narrow : Narrower
+        Counts those that are clipped.
+
+    Returns
+    -------
+    array of int64
+        Q4.12, half to even and saturated.
+    """
+    return narrow(logits - targets, Q8_16, Q4_12)
+
+
+def rate_scale(outputs: int) -> float:
+    """Factor from a learning rate of the mean squared error, as PyTorch defines it, to one of the loss."""
+    return 2 / outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class MselossSpec(Spec):
+    """Model of `mseloss`, which has no parameters."""
+
+    name: ClassVar[str] = "mseloss"
+    summary: ClassVar[str] = "gradient of the squared error: a sample's outputs, less what they should be"
+
+    @property
+    def latency(self) -> int:
+        """Cycles from input to output: the difference, and three of rounding."""
+        return 4
+
+    def streams(self) -> dict[str, Stream]:
+        """Streams: `i` takes logits, `target` a word for each; `o` gives gradients."""
+        return {
+            "i": Stream("in", (Field("logit", Q8_16), Field("last", BIT))),
+            "target": Stream("in", (Field("target", Q8_16),)),
+            "o": Stream("out", (Field("gradient", Q4_12), Field("clipped", BIT), Field("last", BIT))),
+        }
+
+    def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
+        """Compute the gradients of all logits that have a target."""
+        pairs = zip(inputs["i"]["logit"][:words], inputs["target"]["target"], strict=False)
+        found = []
+        for logit, target in pairs:
+            narrow = Narrower()
+            found.append([int(mse_gradient(logit, target, narrow)[0]), narrow.saturations])
+        columns = np.array(found, np.int64).reshape(-1, 2).T[:, :, None]
+        return {"o": {"gradient": columns[0], "clipped": columns[1], "last": inputs["i"]["last"][: len(found)]}}

@@ -1,0 +1,52 @@
+"""RTL of `mseloss`: the gradient of the squared error, logit less target, rounded."""
+
+from amaranth.hdl import Cat, EnableInserter, Module, Signal, signed
+from amaranth.lib import wiring
+
+from ...golden.fixed import Q4_12, Q8_16
+from ...golden.lora.mseloss import MselossSpec
+from ..ports import members
+from ..primitives.rounding import RoundSaturate
+
+
+class Mseloss(wiring.Component):
+    """Subtract, round, and saturate; all of it waits while a gradient is on offer and not taken. Latency 4.
+
+    Attributes
+    ----------
+    i : In stream
+        ``logit`` in Q8.16, and ``last`` on a sample's last one; a word a cycle, each taken with its target.
+    target : In stream of Q8.16
+        What each logit should be.
+    o : Out stream
+        ``gradient`` in Q4.12, ``clipped`` where it is beyond that, and ``last``; in the same order.
+    """
+
+    def __init__(self, spec: MselossSpec) -> None:
+        self.spec = spec
+        super().__init__(members(spec))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        given, result, latency = self.i.payload, self.o.payload, self.spec.latency
+        move, there, last = Signal(), Signal(latency), Signal(latency)
+        difference = Signal(signed(Q8_16.width + 1))
+        rounding = RoundSaturate(len(difference), Q8_16.fraction - Q4_12.fraction, Q4_12)
+        m.submodules.rounding = EnableInserter(move)(rounding)
+        m.d.comb += [
+            move.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(move & self.target.valid),
+            self.target.ready.eq(move & self.i.valid),
+            rounding.i.eq(difference),
+            self.o.valid.eq(there[-1]),
+            result.gradient.eq(rounding.o),
+            result.clipped.eq(rounding.clipped),
+            result.last.eq(last[-1]),
+        ]
+        with m.If(move):
+            m.d.sync += [
+                difference.eq(given.logit - self.target.payload.target),
+                there.eq(Cat(self.i.valid & self.target.valid, there)),
+                last.eq(Cat(given.last, last)),
+            ]
+        return m
