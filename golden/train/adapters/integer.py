@@ -13,6 +13,7 @@ from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...models.folding import Parameters
 from ...models.network import Network
+from ...nn.loss import Loss
 from ...rng.urng import UrngSpec
 from ..conversion import Converter
 from . import methods
@@ -37,6 +38,8 @@ class IntegerEngine:
         Entries of the cache.
     urng : UrngSpec, optional
         Generator for stochastic rounding of updates.
+    loss : str
+        See `nn.loss`; an autoencoder does not use labels.
 
     Attributes
     ----------
@@ -52,6 +55,7 @@ class IntegerEngine:
         rate: int,
         samples: int,
         urng: UrngSpec | None = None,
+        loss: Loss = "cross_entropy",
     ) -> None:
         self._converter = Converter()
         frozen = self._converter.stages(parameters)
@@ -62,7 +66,7 @@ class IntegerEngine:
         if method.cache is not methods.Cache.NONE:
             codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
             cache = ForwardCache(network, codec, samples)
-        self.job = Job(network, frozen, adapters, rate, cache, urng)
+        self.job = Job(network, frozen, adapters, rate, cache, urng, loss=loss)
 
     @property
     def saturations(self) -> int:
@@ -76,7 +80,8 @@ class IntegerEngine:
 
     def batch(self, samples: Samples, indices: Integers) -> Floats:
         """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
-        return _floats(self.job.batch(self.integers(samples), samples.labels, indices).logits)
+        labels = np.zeros_like(samples.labels) if self.job.loss == "mse" else samples.labels
+        return _floats(self.job.batch(self.integers(samples), labels, indices).logits)
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes); the cache is not used."""
