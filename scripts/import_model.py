@@ -88,7 +88,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
         "stages": stages,
         "inputs_clipped": clipped,
         "cores": cores,
-        "advice": [*_advice(stages, clipped, cores)],
+        "advice": [*_autoencoder(network), *_advice(stages, clipped, cores)],
     }
 
 
@@ -161,6 +161,12 @@ def _core(network: Network, fit: CoreFit, estimate: bool) -> dict[str, Any]:
 def _memory(board: Board) -> int:
     """Bits of a board's block and ultra RAM."""
     return board.resources["bram36"] * BRAM36_BITS + board.resources["uram"] * URAM_BITS
+
+
+def _autoencoder(network: Network) -> Iterator[str]:
+    """Say that a network is taken for an autoencoder."""
+    if network.repeats_inputs:
+        yield f"as many outputs as inputs, {network.classes}: on cores with loss=mse, which train autoencoders"
 
 
 def _advice(stages: Sequence[dict[str, Any]], clipped: int, cores: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.models.user_model import user_network
+from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, pretrained
 
 
@@ -77,6 +78,11 @@ class Start:
         else:
             network = preset(self.network or network_for(self.data))
             module = module_of(network)
+        if network.repeats_inputs and network.classes > LARGEST_SAMPLE:
+            raise UserError(
+                f"{network.name} has as many outputs as inputs, {network.classes}: the command line tunes classifiers, "
+                "and autoencoders are tuned from Python, with loss=mse (docs/zo-job.md)"
+            )
         for part in (task.pretrain, task.tune, task.test):
             if len(part):
                 if part.shape != network.input_shape:

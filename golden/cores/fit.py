@@ -62,6 +62,8 @@ class CoreFit:
 def fits(network: Network, byte_inputs: bool) -> list[CoreFit]:
     """Put a network on each preset of both cores; what a preset says of a network is left out.
 
+    One with as many outputs as inputs is taken for an autoencoder, whose core has the loss ``mse`` and is not cut.
+
     Parameters
     ----------
     network : Network
@@ -69,9 +71,11 @@ def fits(network: Network, byte_inputs: bool) -> list[CoreFit]:
         A sample's values are bytes that stand for 0 to 1.
     """
     found: list[CoreFit] = []
+    own: dict[str, Any] = {"loss": "mse"} if network.repeats_inputs else {}
+    dropped = ("network", "cut_rows") if own else ("network",)
     for kind in CORES:
         for preset, given in kind.presets.items():
-            settings: dict[str, Any] = {name: value for name, value in given.items() if name != "network"}
+            settings = {name: value for name, value in given.items() if name not in dropped} | own
             try:
                 spec = kind.of(network, byte_inputs=byte_inputs, **settings)
                 found.append(CoreFit(kind.name, preset, "", spec))

@@ -79,6 +79,11 @@ class Network:
         return self.stages[-1].biases
 
     @property
+    def repeats_inputs(self) -> bool:
+        """Whether it has as many outputs as inputs, as an autoencoder does."""
+        return self.classes == self.stages[0].inputs
+
+    @property
     def parameters(self) -> int:
         """Number of weights and biases after folding batch norm."""
         return sum(stage.parameters for stage in self.stages)

@@ -1,4 +1,4 @@
-"""Loss and accuracy of logits, in NumPy."""
+"""Losses and accuracy of logits, in NumPy."""
 
 from __future__ import annotations
 
@@ -47,6 +47,17 @@ def cross_entropy(logits: Logits, labels: Integers) -> float:
         shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     chosen = np.take_along_axis(shifted, labels[:, None], axis=1)[:, 0]
     return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - chosen))
+
+
+def mean_squared_error(outputs: Logits, samples: Logits) -> float:
+    """Mean squared error of an autoencoder's outputs, over all values of all samples.
+
+    Parameters
+    ----------
+    outputs : array of float, (n, values)
+    samples : array of float, (n, *shape)
+    """
+    return float(np.mean(np.square(outputs - samples.reshape(outputs.shape))))
 
 
 def accuracy(logits: Logits, labels: Integers) -> float:

@@ -150,13 +150,9 @@ class LogitHead(wiring.Component):
         """Give the values of the batch's samples one after the other, a row of the batch memory at a time."""
         mapping, read = self.mapping, self.targets
         row = Signal(read.values.shape().size)
-        there, comes, lane, number = (
-            Signal(),
-            Signal(),
-            Signal(range(mapping.logits_per_row)),
-            Signal(range(mapping.classes)),
-        )
-        over, last = Signal(), number == mapping.classes - 1
+        there, comes, over = Signal(), Signal(), Signal()
+        lane, number = Signal(range(mapping.logits_per_row)), Signal(range(mapping.classes))
+        last = number == mapping.classes - 1
         taken = loss.target.valid & loss.target.ready
         m.d.comb += [
             loss.target.valid.eq(there),
@@ -267,20 +263,10 @@ class LogitHead(wiring.Component):
         if rows == 1:
             m.d.comb += base.addr.eq(sample)
         else:
-            # rows are used one after the other, the next one where a sample has more logits
-            lane, more = (
-                Signal(range(mapping.logits_per_row)),
-                delayed(m, number != classes - 1, before_sum, "logit_more"),
-            )
-            following = step & first & (lane == mapping.logits_per_row - 1) & more
-            with m.If(step & first):
-                m.d.sync += lane.eq(lane + 1)
-            with m.If(following):
-                m.d.sync += left.eq(base.data)
-            with m.If(begin | following):
-                m.d.sync += [lane.eq(0), base.addr.eq(base.addr + 1)]
+            more = delayed(m, number != classes - 1, before_sum, "logit_more")
+            self._next_row(m, base, left, begin, step & first, more)
             with m.If(self.start):
-                m.d.sync += [base.addr.eq(0), into.addr.eq(0)]
+                m.d.sync += into.addr.eq(0)
         m.submodules.logit_rounding = rounding = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
         valid = delayed(m, last, SUM + RoundSaturate.LATENCY, "logit_valid")
         m.d.comb += [
@@ -293,6 +279,19 @@ class LogitHead(wiring.Component):
         with m.If(self.start):
             m.d.sync += [bases_seen.eq(0), sample.eq(0), needed.eq(adapters), origin.eq(0)]
         return rounding.clipped & valid
+
+    def _next_row(self, m: Module, base: memory.ReadPort, left: Signal, begin: Value, used: Value, more: Value) -> None:
+        """Rows of base logits one after the other: a sample begins with one, and takes the next where it has more."""
+        lane, following = Signal(range(self.mapping.logits_per_row)), Signal()
+        m.d.comb += following.eq(used & more & (lane == self.mapping.logits_per_row - 1))
+        with m.If(used):
+            m.d.sync += lane.eq(lane + 1)
+        with m.If(following):
+            m.d.sync += left.eq(base.data)
+        with m.If(begin | following):
+            m.d.sync += [lane.eq(0), base.addr.eq(base.addr + 1)]
+        with m.If(self.start):
+            m.d.sync += base.addr.eq(0)
 
     def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, given: stream.Interface) -> list[Value]:
         """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class.

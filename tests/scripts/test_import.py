@@ -42,6 +42,9 @@ def large():
 def chain():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
+def autoencoder():
+    return nn.Sequential(nn.Linear(6, 2), nn.ReLU(), nn.Linear(2, 6))
+
 def single():
     return nn.Sequential(nn.Linear(6, 40))
 
@@ -137,6 +140,12 @@ def test_weights_of_a_file_are_taken(fabtune):
     torch.save({name: one * 0 + 0.5 for name, one in module_of(preset("digits")).state_dict().items()}, "digits.pt")
     result = imported(fabtune, "digits", "--weights", "digits.pt")
     assert {stage["weight"] for stage in result["stages"]} == {0.5}
+
+
+def test_an_autoencoder_gets_cores_with_its_loss(fabtune):
+    result = imported(fabtune, "mine.py:autoencoder", "--input", "6")
+    assert "as many outputs as inputs, 6: on cores with loss=mse" in result["advice"][0]
+    assert [one["preset"] for one in result["cores"] if one["refusal"]] == ["large"]
 
 
 def test_a_preset_that_does_not_fit_is_named(fabtune):

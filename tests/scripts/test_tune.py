@@ -24,6 +24,9 @@ def sigmoid():
 def small():
     return nn.Sequential(nn.Linear(6, 2))
 
+def repeating():
+    return nn.Sequential(nn.Linear(300, 2), nn.ReLU(), nn.Linear(2, 300))
+
 def nan():
     module = build()
     nn.init.constant_(module[0][1].running_mean, float("nan"))
@@ -62,6 +65,8 @@ def _folder(fabtune, tmp_path):
         centre = np.array([1.0, -1.0 if part == "train" else 0.5, 0.2])[labels, None]
         samples |= {f"x_{part}": (centre + rng.normal(0, 0.3, (60, 6))).astype(np.float32), f"y_{part}": labels}
     np.savez("mine.npz", **samples)
+    wide = {name: np.repeat(one, 50, 1) if name[0] == "x" else one for name, one in samples.items()}
+    np.savez("wide.npz", **wide)
     np.savez("label.npz", **(samples | {"y_tune": np.full(60, 3)}))
     np.savez("alone.npz", **{name: one for name, one in samples.items() if "train" not in name})
     np.savez("nan.npz", **(samples | {"x_test": np.full((60, 6), np.nan, np.float32)}))
@@ -220,6 +225,8 @@ MISTAKES = {
     "tune --network fan --model mine.py:build": "not both",
     "tune --data npz:mine.npz --model mine.py:sigmoid": "mine.py:sigmoid, layer 1: aten.sigmoid has no hardware",
     "tune --data npz:mine.npz --model mine.py:small": "outside 0 to 1",
+    "tune --data npz:wide.npz --model mine.py:repeating": "autoencoders are tuned from Python, with loss=mse",
+    "tune --method pezo-otf --data npz:wide.npz --model mine.py:repeating": "as many outputs as inputs, 300",
     "tune --data npz:mine.npz --model mine.py:broken": "on purpose, in two lines",
     "tune --data npz:mine.npz --model mine.py:other": "not a torch.nn.Module",
     "tune --data npz:mine.npz --model mine.py:gone": "gone",

@@ -15,6 +15,7 @@ from ...lora.last_layer import added, last_layer_sizes, untuned_layer
 from ...lora.update_noise import UpdateNoise
 from ...models.folding import Parameters
 from ...models.network import Network
+from ...nn.loss import Loss
 from ...rng.urng import UrngSpec
 from ..conversion import Converter
 from . import methods
@@ -41,6 +42,8 @@ class IntegerEngine:
         Entries of the cache.
     urng : UrngSpec, optional
         Generator for stochastic rounding of updates.
+    loss : str
+        See `nn.loss`; an autoencoder does not use labels.
 
     Attributes
     ----------
@@ -57,6 +60,7 @@ class IntegerEngine:
         rate: int,
         samples: int,
         urng: UrngSpec | None = None,
+        loss: Loss = "cross_entropy",
     ) -> None:
         self._converter = Converter()
         frozen = self._converter.stages(parameters)
@@ -72,7 +76,7 @@ class IntegerEngine:
             cache = ForwardCache(network, codec, samples)
         updated = adapters.flat.size - adapters.b.size * adapters.shape.selects
         noise = UpdateNoise.by_parameter(urng, updated) if urng else None
-        self.job = Job(network, frozen, adapters, rate, cache, noise)
+        self.job = Job(network, frozen, adapters, rate, cache, noise, loss=loss)
 
     @property
     def saturations(self) -> int:
@@ -87,7 +91,8 @@ class IntegerEngine:
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         """Take a gradient step on a batch and return the logits before it, see `Engine.batch`."""
         rate = scheduled_rate(self.job.rate, factor)
-        return _floats(self.job.batch(self.integers(samples), samples.labels, indices, rate).logits)
+        labels = np.zeros_like(samples.labels) if self.job.loss == "mse" else samples.labels
+        return _floats(self.job.batch(self.integers(samples), labels, indices, rate).logits)
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes); the cache is not used."""

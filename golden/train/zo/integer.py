@@ -8,18 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
-from ...fixed import Q8_16
+from ...fixed import Q8_16, Integers
 from ...models.folding import Parameters
 from ...models.network import Network
+from ...nn.loss import Loss
 from ...nn.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.deltas import PerturbationTable
 from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
 from ...zo.mapping import PerturbationMapping
 from ...zo.memory_layout import StepOrder
+from ...zo.mse_difference import rate_scale
 from ...zo.split import WHOLE, Split
 from ..conversion import Converter
-from ..metrics import accuracy
+from ..metrics import accuracy, mean_squared_error
 from .schedule import Schedule
 
 ZerothOrderProgress = Callable[[int, list[ZerothOrderStep]], None]
@@ -37,10 +39,10 @@ class IntegerZerothOrder:
         Pre-trained weights and biases, floats.
     source : PerturbationSource
     tune : Samples
-        Samples to fine-tune on.
+        Samples to fine-tune on. An autoencoder does not use their labels.
     schedule : Schedule
     rate : float
-        Learning rate of the mean loss.
+        Learning rate of the mean loss, of the mean squared error as PyTorch defines it.
     eps_shift : int
         See `ZerothOrderJob`.
     position : int
@@ -49,6 +51,8 @@ class IntegerZerothOrder:
         Size of the core's array, which decides the order of the parameters in a perturbation.
     split : Split
         Perturbations of a step.
+    loss : str
+        See `nn.loss`.
 
     Attributes
     ----------
@@ -75,16 +79,19 @@ class IntegerZerothOrder:
         lanes: int = 32,
         columns: int = 4,
         split: Split = WHOLE,
+        loss: Loss = "cross_entropy",
     ) -> None:
         self._converter = Converter()
+        if loss == "mse":
+            rate *= rate_scale(network.classes)
         batches = list(schedule.indices(len(tune)))
         sizes = [len(indices) for indices in batches]
         rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift, split.slopes)
-        labels = tune.labels.astype(np.int64)
+        labels = np.zeros(len(tune), np.int64) if loss == "mse" else tune.labels.astype(np.int64)
         self.orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
         mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
         frozen = self._converter.stages(parameters)
-        self.job = ZerothOrderJob(mapping, frozen, source, shift, eps_shift, position, split=split)
+        self.job = ZerothOrderJob(mapping, frozen, source, shift, eps_shift, position, split=split, loss=loss)
         self._inputs = self._converter.samples(tune)
 
     @property
@@ -108,6 +115,14 @@ class IntegerZerothOrder:
 
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
         """Fraction of samples that the network as tuned so far classifies correctly."""
+        return accuracy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
+
+    def error(self, samples: Samples, at_once: int = 500) -> float:
+        """Mean squared error of the autoencoder as tuned so far."""
         inputs = self._converter.samples(samples)
-        logits = [self.job.logits(inputs[first : first + at_once]) for first in range(0, len(samples), at_once)]
-        return accuracy(Q8_16.to_float(np.concatenate(logits)), samples.labels)
+        return mean_squared_error(self._outputs(inputs, at_once), Q8_16.to_float(inputs))
+
+    def _outputs(self, inputs: Integers, at_once: int) -> NDArray[np.float64]:
+        """Outputs of the network as tuned so far, computed in parts of so many samples."""
+        parts = [self.job.logits(inputs[first : first + at_once]) for first in range(0, len(inputs), at_once)]
+        return Q8_16.to_float(np.concatenate(parts))

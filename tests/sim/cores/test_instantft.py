@@ -26,9 +26,17 @@ def test_jobs_in_a_row_are_bit_exact():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"ports": 2}, {"cache": "chip", "cache_entries": 64}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ports": 2},
+        {"cache": "chip", "cache_entries": 64},
+        {"network": "1x5x5 conv3k3 relu flatten fc25", "lanes": 16, "loss": "mse"},
+    ],
+)
 def test_wider_cores_are_bit_exact(settings):
-    verdict = verify(InstantftSpec(network="digits", **settings))
+    verdict = verify(InstantftSpec(**({"network": "digits"} | settings)))
     assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
 
 

@@ -20,6 +20,7 @@ from fabtune.sim.trials.refusals import refusal_findings
 from fabtune.sim.trials.short_jobs import ShortTraining, short_jobs
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
+AUTOENCODER = {"network": "40 fc6 relu fc40", "loss": "mse", "lanes": 16}
 
 
 def _adapters(**settings: Any) -> InstantftSpec:
@@ -37,6 +38,9 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
     "instantft, options": lambda: _adapters(cache="none", rates=True, tunes="layer", stochastic=True),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
+    # those of tests/sim/compiled/test_autoencoders.py: a build serves both
+    "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
+    "zotrain, autoencoder": lambda: ZotrainSpec(**AUTOENCODER, columns=2, byte_inputs=False),
 }
 FEW, MANY = range(12), range(12, 222)
 CYCLES = {
@@ -72,7 +76,7 @@ def test_a_core_survives(name: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
 def test_a_core_survives_many(name: str) -> None:
-    """1,260 seeds in all, beside those of every run."""
+    """1,680 seeds in all, beside those of every run."""
     trials = [_trial(name, seed) for seed in MANY]
     assert [trial for trial in trials if trial.findings] == []
     ends = {trial.ended for trial in trials}
@@ -110,7 +114,7 @@ def test_a_core_refuses_what_golden_refuses(name: str) -> None:
     assert refusal_findings(_program(name), CORES[name](), seed=1) == []
 
 
-@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+@pytest.mark.parametrize("name", ["instantft", "zotrain", "zotrain, autoencoder"])
 def test_wrong_entries_of_an_order_list_end_in_their_error(name: str) -> None:
     assert order_findings(_program(name), CORES[name]()) == []
 

@@ -8,13 +8,17 @@ from torch.nn import functional
 
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.folding import deployed_module
+from fabtune.golden.lora.adapters import rate_of
+from fabtune.golden.lora.mseloss import rate_scale
+from fabtune.golden.models.folding import deployed_module, folded
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.presets import preset
 from fabtune.golden.models.text import network_from
+from fabtune.golden.train.adapters.integer import IntegerEngine
 from fabtune.golden.train.adapters.methods import METHODS, adapter_shapes
 from fabtune.golden.train.adapters.tune import STOCHASTIC, Settings, engine_of
+from fabtune.golden.train.metrics import mean_squared_error
 
 SAMPLES = 30
 RESIDUAL = (
@@ -183,3 +187,17 @@ def test_refusals():
         Settings(rate=float("nan"))
     with pytest.raises(UserError, match="epochs = 0: at least 1"):
         Settings(epochs=0)
+
+
+@pytest.mark.parametrize("method", ["instantft", "skip2-lora", "skip-lora"])
+def test_an_autoencoder_lowers_its_error(method):
+    torch.manual_seed(0)
+    network, rng = network_from("20 fc6 relu fc20"), np.random.default_rng(0)
+    module = module_of(network)
+    inputs = (rng.normal(0, 1, (SAMPLES, 3)) @ rng.normal(0, 0.6, (3, 20))).astype(np.float32)
+    a = [rng.normal(0, 0.3, (4, count)).astype(np.float32) for count in (20, 6)]
+    rate, samples = rate_of(0.5 * rate_scale(20), 10), Samples(inputs, np.full(SAMPLES, 99))
+    engine = IntegerEngine(network, folded(network, module), METHODS[method], a, rate, SAMPLES, loss="mse")
+    before = mean_squared_error(engine.logits(samples), inputs)
+    run(engine, samples, epochs=20)
+    assert mean_squared_error(engine.logits(samples), inputs) < 0.5 * before
