@@ -16,6 +16,7 @@ from ..nn.forward import StageIntegers, run
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from .adapters import MAXIMUM_RATE, Adapters
+from .epoch_loss import LARGEST_SUM, sample_losses
 from .forward_cache import ForwardCache
 from .last_layer import Tuned, adapter_input, last_layer_sizes
 from .update_noise import UpdateNoise
@@ -47,6 +48,13 @@ class Job:
         Random numbers for stochastic rounding of updates. By default they are rounded to nearest.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
+
+    Attributes
+    ----------
+    batches : int
+        Batches so far.
+    epoch_loss : int
+        Loss of the last epoch that ended, see `end_epoch`.
     """
 
     def __init__(
@@ -62,7 +70,7 @@ class Job:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
         self.rate, self.cache, self.noise = rate, cache, noise
         self.softmax = SoftmaxTables()
-        self.batches = 0
+        self.batches = self.epoch_loss = self._loss = 0
         self._product: Product = product_of(products)
         self._narrow = Narrower()
         self._check()
@@ -125,7 +133,13 @@ class Job:
         noise = self.noise.numbers(self.batches) if self.noise else None
         self.adapters.update(read, h, gradient, rate, self._product, self._narrow, noise)
         self.batches += 1
+        self._loss += int(sample_losses(gradient, labels).sum())
         return BatchResult(logits, misses)
+
+    def end_epoch(self) -> int:
+        """End an epoch of batches; return its loss, see `epoch_loss`."""
+        self.epoch_loss, self._loss = min(self._loss, LARGEST_SUM), 0
+        return self.epoch_loss
 
     def logits(self, inputs: Integers) -> Integers:
         """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""

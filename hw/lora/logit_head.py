@@ -17,6 +17,7 @@ from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
 from .engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead
+from .epoch_loss import GradientWatch
 from .job_interfaces import LabelWrite
 
 LOGITS_WAITING = 64
@@ -39,6 +40,8 @@ class LogitHead(wiring.Component):
         Most samples of a batch.
     sum_width : int
         Bits of a gradient of B, at least those of a sum of so many products.
+    watched : bool
+        Gradients with respect to logits are shown.
 
     Attributes
     ----------
@@ -62,12 +65,14 @@ class LogitHead(wiring.Component):
         Logits also go out through `logits`; stays the same during a batch.
     logits : Out stream of logits
         Logits of the tuned network, a sample after the other.
+    gradient : Out, `GradientWatch`, where it is shown
+        Gradients with respect to logits.
     clipped : Out, range(ranks + 2)
         Logits and gradients that were clipped in the cycle before.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
-        self.mapping, self.batch, self.sum_width = mapping, batch, sum_width
+    def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int, watched: bool = False) -> None:
+        self.mapping, self.batch, self.sum_width, self.watched = mapping, batch, sum_width, watched
         self.entries = mapping.classes * mapping.adapters
         super().__init__(
             {
@@ -79,6 +84,7 @@ class LogitHead(wiring.Component):
                 "b_write": In(BWrite(mapping)),
                 "b_read": In(BRead(mapping, self.sum_width)),
                 "logits": Out(LOGIT),
+                **({"gradient": Out(GradientWatch())} if watched else {}),
                 "clipped": Out(range(mapping.ranks + 2)),
             }
         )
@@ -115,6 +121,13 @@ class LogitHead(wiring.Component):
             waiting.r_en.eq(both),
         ]
         self._labels(m, celoss)
+        if self.watched:
+            shown, watch = celoss.o, self.gradient
+            m.d.comb += [
+                watch.valid.eq(shown.valid & shown.ready),
+                watch.gradient.eq(shown.payload.gradient),
+                watch.last.eq(shown.payload.last),
+            ]
         dh_clipped = self._gradients(m, b, h, celoss)
         m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)))
         return m

@@ -104,6 +104,7 @@ OTHER = {
     "byte_inputs": False,
     "stochastic": True,
     "rates": True,
+    "early_stop": True,
     "lanes": 16,
     "columns": 8,
     "batch": 19,
