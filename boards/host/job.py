@@ -28,7 +28,7 @@ class Tuned:
     finished : Finished
         Cycles, batches, samples that were new, values clipped.
     logits : array of int64, (entries, classes), optional
-        Q8.16, of each entry of the order list, before its batch's update.
+        Q8.16, of each entry of the order list up to the job's end, before its batch's update.
     """
 
     finished: Finished
@@ -94,6 +94,7 @@ class FineTuner:
         epochs: Sequence[Sequence[Integers]],
         rate: int | Sequence[int],
         logits: bool = False,
+        stop_loss: int | None = None,
     ) -> Tuned:
         """Fine-tune with one command.
 
@@ -108,12 +109,14 @@ class FineTuner:
             Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
         logits : bool
             Whether the core writes the logits of every order entry, before its batch's update.
+        stop_loss : int, optional
+            End with the first epoch whose loss is at most this, see `golden.lora.epoch_loss`.
 
         Raises
         ------
         UserError
             If there are more samples than the cache has entries for, epochs differ in their batches' sizes, or there is
-            not one rate a batch, or the core takes none.
+            not one rate a batch, or the core takes none, or no `stop_loss`.
         """
         if len(inputs) > self.samples or len(inputs) != len(labels):
             raise UserError(f"{len(inputs)} samples and {len(labels)} labels for a cache of {self.samples}")
@@ -124,9 +127,11 @@ class FineTuner:
         rates = () if isinstance(rate, int) else tuple(rate)
         if rates and not self.spec.rates:
             raise UserError("this core has one rate for all batches: generate it with rates=true")
+        if stop_loss is not None and not self.spec.early_stop:
+            raise UserError("this core knows no loss: generate it with early_stop=true")
         if rates and len(rates) != len(batches):
             raise UserError(f"{len(rates)} rates for {len(batches)} batches")
-        return self._run(
+        tuned = self._run(
             Command.TUNE,
             inputs,
             self.layout.order(batches, rates),
@@ -136,8 +141,13 @@ class FineTuner:
             samples_per_epoch=sum(sizes[0]),
             batch=max(sizes[0]),
             rate=rate if isinstance(rate, int) else 0,
-            mode=self._mode(logits, bool(rates)),
+            mode=self._mode(logits, bool(rates), stop_loss is not None),
+            **({} if stop_loss is None else {"stop_loss": stop_loss}),
         )
+        if tuned.logits is None:
+            return tuned
+        done = batches[: tuned.finished.counts["batches"]]
+        return Tuned(tuned.finished, tuned.logits[: sum(len(batch) for batch, _ in done)])
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the tuned network, computed without the cache: (n, classes) in Q8.16."""
@@ -177,6 +187,6 @@ class FineTuner:
         buffers["logits"].invalidate()
         return Tuned(finished, logits_of(self.layout.mapping, buffers["logits"].array))
 
-    def _mode(self, logits: bool, rates: bool) -> int:
-        chosen = {"raw": self.raw, "write_logits": logits, "rates": rates}
+    def _mode(self, logits: bool, rates: bool, stop: bool) -> int:
+        chosen = {"raw": self.raw, "write_logits": logits, "rates": rates, "stop": stop}
         return sum(REGISTERS["mode"].field(name).mask for name, wanted in chosen.items() if wanted)

@@ -71,6 +71,8 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
             "mode": mode.field("write_logits").mask | mode.field("raw").mask * raw,
         }
         counters = {"batches": len(chosen), "misses": misses, "saturations": job.saturations - before}
+        if spec.early_stop:
+            counters["epoch_loss"] = job.end_epoch()
         memory = {"logits": (at["logits"], logits_image(mapping, logits))}
         if cache and spec.cache == "dram":
             # samples are recorded in order; places of others have never been written

@@ -15,7 +15,7 @@ from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
 from ..nn.loss import Loss
-from .instantft_registers import CORE
+from .instantft_registers import CORE, STOPPING_CORE
 from .shell import CoreRegisters, CoreSpec
 
 
@@ -42,6 +42,8 @@ class InstantftSpec(CoreSpec):
         Updates are rounded with random numbers, which begin anew with each load of adapters; else to nearest.
     rates : bool
         Each batch may have a learning rate of its own, in the order list.
+    early_stop : bool
+        The core sums the loss of each epoch, and a tuning may end with one whose loss is small enough.
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
@@ -61,7 +63,6 @@ class InstantftSpec(CoreSpec):
     """
 
     name: ClassVar[str] = "instantft"
-    registers: ClassVar[CoreRegisters] = CORE
     summary: ClassVar[str] = "a network with adapters that fine-tunes itself, behind AXI"
 
     presets: ClassVar[dict[str, dict[str, object]]] = {
@@ -80,6 +81,7 @@ class InstantftSpec(CoreSpec):
     columns: int = 4
     stochastic: bool = False
     rates: bool = False
+    early_stop: bool = False
     batch: int = 20
     cache_entries: int = 16384
     ports: int = 1
@@ -96,6 +98,8 @@ class InstantftSpec(CoreSpec):
             raise UserError(f"ports = {self.ports}: give 1 or 2")
         if self.last_only and self.tunes != "adapters":
             raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
+        if self.early_stop and self.loss == "mse":
+            raise UserError("early_stop with loss = mse: what ends a job is the cross entropy of labels")
         if self.cache == "chip" and self.ports == 2:
             raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
         mapping = self.mapping
@@ -128,6 +132,11 @@ class InstantftSpec(CoreSpec):
         return UpdateNoise.by_image(self.mapping) if self.stochastic else None
 
     @property
+    def registers(self) -> CoreRegisters:  # type: ignore[override]
+        """Registers, commands and errors."""
+        return STOPPING_CORE if self.early_stop else CORE
+
+    @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
         """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
         ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
@@ -153,8 +162,8 @@ class InstantftSpec(CoreSpec):
     @property
     def modes(self) -> int:
         """Bits of `mode` that a job may have."""
-        allowed = ("raw", "write_logits", *(("rates",) if self.rates else ()))
-        return sum(CORE.map["mode"].field(name).mask for name in allowed)
+        allowed = {"raw": True, "write_logits": True, "rates": self.rates, "stop": self.early_stop}
+        return sum(CORE.map["mode"].field(name).mask for name, there in allowed.items() if there)
 
     @property
     def layout(self) -> JobLayout:

@@ -1,5 +1,6 @@
 """InstantFT's commands, error codes, settings and counters."""
 
+from dataclasses import replace
 from enum import IntEnum
 
 from ..axi.register_map import RegisterField
@@ -64,6 +65,9 @@ CORE = CoreRegisters(
                 RegisterField("raw", 0, 1, "the cache holds Q8.16 words and not NF4"),
                 RegisterField("write_logits", 1, 1, "write logits while tuning"),
                 RegisterField("rates", 2, 1, "the order list has each batch's rate (generated with `rates`)"),
+                RegisterField(
+                    "stop", 3, 1, "end with the epoch whose loss is `stop_loss` (generated with `early_stop`)"
+                ),
             ),
         ),
     ),
@@ -76,3 +80,9 @@ CORE = CoreRegisters(
 """InstantFT's registers, commands and errors."""
 REGISTERS = CORE.map
 """InstantFT's register map."""
+STOPPING_CORE = replace(
+    CORE,
+    settings=(*CORE.settings, Setting("stop_loss", "largest loss of an epoch that ends the tuning", late=True)),
+    counters=(*CORE.counters, Counter("epoch_loss", "loss of the last whole epoch", width=32, late=True)),
+)
+"""What a core generated with `early_stop` has: two registers more."""

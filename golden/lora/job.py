@@ -17,6 +17,7 @@ from ..nn.loss import Loss, labels_of
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from .adapters import MAXIMUM_RATE, Adapters
+from .epoch_loss import LARGEST_SUM, sample_losses
 from .forward_cache import ForwardCache
 from .last_layer import Tuned, adapter_input, last_layer_sizes
 from .mseloss import mse_gradient
@@ -51,6 +52,13 @@ class Job:
         Implementation of matrix products; all give equal results.
     loss : str
         See `nn.loss`.
+
+    Attributes
+    ----------
+    batches : int
+        Batches so far.
+    epoch_loss : int
+        Loss of the last epoch that ended, see `end_epoch`.
     """
 
     def __init__(
@@ -68,7 +76,7 @@ class Job:
         self.rate, self.cache, self.noise, self.loss = rate, cache, noise, loss
         self._labels = labels_of(loss, network.name, network.stages)
         self.softmax = SoftmaxTables()
-        self.batches = 0
+        self.batches = self.epoch_loss = self._loss = 0
         self._product: Product = product_of(products)
         self._narrow = Narrower()
         self._check()
@@ -135,7 +143,13 @@ class Job:
         noise = self.noise.numbers(self.batches) if self.noise else None
         self.adapters.update(read, h, gradient, rate, self._product, self._narrow, noise)
         self.batches += 1
+        self._loss += int(sample_losses(gradient, labels).sum())
         return BatchResult(logits, misses)
+
+    def end_epoch(self) -> int:
+        """End an epoch of batches; return its loss, see `epoch_loss`."""
+        self.epoch_loss, self._loss = min(self._loss, LARGEST_SUM), 0
+        return self.epoch_loss
 
     def logits(self, inputs: Integers) -> Integers:
         """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""

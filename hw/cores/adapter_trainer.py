@@ -5,13 +5,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import ADDRESS_BITS
-from ...golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
+from ...golden.cores.instantft_registers import REGISTERS, Command, Error
+from ...golden.cores.shell import CoreRegisters
 from ...golden.lora.mapping import AdapterMapping
 from ...golden.rng.urng import UrngSpec
 from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ..lora.batch_scheduler import BatchScheduler
 from ..lora.batch_unpacker import BatchUnpacker
 from ..lora.engine import AdapterEngine
+from ..lora.epoch_loss import EpochLoss
 from ..lora.job_interfaces import JobSettings
 from ..lora.parameter_transfer import ParameterTransfer
 from ..lora.sample_scheduler import SampleScheduler
@@ -24,8 +26,8 @@ READS = ("order", "new_samples", "samples", "records", "parameters")
 """Requesters that read, the highest rank first."""
 WRITES = ("records", "logits", "parameters")
 """Requesters that write, the highest rank first."""
-RATES = REGISTERS["mode"].field("rates").low
-"""Bit of `mode`."""
+RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
+"""Bits of `mode`."""
 RECORDS_AHEAD = 4
 """Record addresses that wait for their records."""
 
@@ -63,6 +65,8 @@ class AdapterTrainer(wiring.Component):
 
     Parameters
     ----------
+    registers : CoreRegisters
+        The core's.
     mapping : AdapterMapping
     batch, cache_entries : int
         Most samples of a batch, of the cache; 0 entries: there is none, and records are in Q8.16.
@@ -74,6 +78,8 @@ class AdapterTrainer(wiring.Component):
         Bits of a byte address.
     rates : bool
         Batches may have learning rates of their own.
+    stops : bool
+        The loss of each epoch is summed, and a job may end with it.
     urng : UrngSpec, optional
         Generator of the random numbers with which updates are rounded.
 
@@ -89,6 +95,7 @@ class AdapterTrainer(wiring.Component):
 
     def __init__(
         self,
+        registers: CoreRegisters,
         mapping: AdapterMapping,
         batch: int,
         cache_entries: int,
@@ -96,13 +103,14 @@ class AdapterTrainer(wiring.Component):
         ram_beats: int = 0,
         address: int = ADDRESS_BITS,
         rates: bool = False,
+        stops: bool = False,
         urng: UrngSpec | None = None,
     ) -> None:
         self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
-        self.cached, self.rates = cache_entries > 0, rates
-        self.engine = AdapterEngine(mapping, batch, urng)
-        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, rates)
-        self.batches = BatchScheduler(mapping, batch, address, self.cached, rates)
+        self.cached, self.rates, self.stops = cache_entries > 0, rates, stops
+        self.engine = AdapterEngine(mapping, batch, urng, stops)
+        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, rates, stops)
+        self.batches = BatchScheduler(mapping, batch, address, self.cached, rates, stops)
         self.unpacker = BatchUnpacker(mapping, batch)
         self.logits = LogitWriter(mapping.logit_beats, address)
         self.transfer = ParameterTransfer(mapping, address)
@@ -117,7 +125,7 @@ class AdapterTrainer(wiring.Component):
             address=address,
         )
         super().__init__(
-            {"control": In(Control(CORE, address)), **buses(ports, address), "monitor": Out(Monitor(mapping))}
+            {"control": In(Control(registers, address)), **buses(ports, address), "monitor": Out(Monitor(mapping))}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -144,6 +152,8 @@ class AdapterTrainer(wiring.Component):
             self.monitor.beat.eq(engine.updates.address),
             self.monitor.data.eq(engine.updates.beats),
         ]
+        if self.stops:
+            self._losses(m, tune)
         self._record(m, records, self._compute(m))
         self._connect(m, records)
         self._memory(m)
@@ -194,6 +204,21 @@ class AdapterTrainer(wiring.Component):
                     m.d.sync += own.eq(loaded.rate)
         m.d.sync += rate.eq(Mux(settings.mode[RATES], Mux(half, *reversed(rates)), settings.rate))
         return rate
+
+    def _losses(self, m: Module, tune: Value) -> None:
+        """Sum the loss of each epoch of a tuning."""
+        control, settings, watch = self.control, self.control.settings, self.engine.gradient
+        m.submodules.losses = losses = EpochLoss()
+        m.d.comb += [
+            losses.start.eq(control.start),
+            losses.samples.eq(settings.samples_per_epoch),
+            losses.limit.eq(settings.stop_loss),
+            losses.gradients.valid.eq(watch.valid & tune),
+            losses.gradients.gradient.eq(watch.gradient),
+            losses.gradients.last.eq(watch.last),
+            control.counts.epoch_loss.eq(losses.step),
+            self.samples.low.eq(losses.low),
+        ]
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
         """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read."""
@@ -262,7 +287,9 @@ class AdapterTrainer(wiring.Component):
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
         """Give the job to the schedulers."""
         control, settings = self.control, self.control.settings
-        job = JobSettings(self.most, self.address, self.rates).create()
+        job = JobSettings(self.most, self.address, self.rates, self.stops).create()
+        if self.stops:
+            m.d.comb += job.stop.eq(settings.mode[STOP] & ~infer)
         if self.rates:
             m.d.comb += job.rates.eq(settings.mode[RATES] & ~infer)
         m.d.comb += [

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, ResetInserter, Value
+from amaranth.hdl import Const, Module, ResetInserter, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
+from ...golden.cores.instantft_registers import REGISTERS, Command, Error
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ..axi.bus import Lite
 from .adapter_trainer import AdapterTrainer, Monitor
@@ -45,8 +45,9 @@ class Instantft(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
+        m.submodules.shell = shell = Shell(spec.registers, spec.signature, self._checks, spec.address)
         trainer = AdapterTrainer(
+            spec.registers,
             spec.mapping,
             spec.batch,
             spec.cached_samples,
@@ -54,6 +55,7 @@ class Instantft(wiring.Component):
             spec.cache_ram_beats,
             spec.address,
             spec.rates,
+            spec.early_stop,
             spec.noise.urng if spec.noise else None,
         )
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
@@ -74,6 +76,8 @@ class Instantft(wiring.Component):
         empty = (settings.samples_per_epoch == 0) | (settings.epochs == 0)
         entries, batch, rate, mode = settings.cache_entries, settings.batch, settings.rate, settings.mode
         bad_rate = (rate == 0) | (rate > MAXIMUM_RATE)
+        # comparisons of a number alone where the bits are the lowest ones
+        bad_mode = mode > spec.modes if spec.modes & spec.modes + 1 == 0 else (mode & ~Const(spec.modes, 32)).any()
         if spec.rates:
             bad_rate &= ~mode[REGISTERS["mode"].field("rates").low]
         return [
@@ -82,6 +86,6 @@ class Instantft(wiring.Component):
             Check(tune & (entries > spec.cache_entries), Error.BAD_CACHE_ENTRIES, entries),
             Check(job & ((batch == 0) | (batch > spec.batch)), Error.BAD_BATCH, batch),
             Check(tune & bad_rate, Error.BAD_RATE, rate),
-            Check(job & (mode > spec.modes), Error.BAD_MODE, mode),
+            Check(job & bad_mode, Error.BAD_MODE, mode),
             *(Check(tune & (mode[0] == raw), Error.BAD_MODE, mode) for raw in (0, 1) if raw not in spec.raw_modes),
         ]

@@ -18,6 +18,7 @@ from ..nn.weight_memory import WeightMemory
 from ..primitives.pipeline import delayed
 from .backward_sequencer import FETCH, BackwardSequencer
 from .engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
+from .epoch_loss import GradientWatch
 from .job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .logit_head import LogitHead
 
@@ -38,6 +39,8 @@ class BackwardEngine(wiring.Component):
         Kind of memory of the batch memory: ``ultra`` or ``block``.
     urng : UrngSpec, optional
         Generator of the random numbers with which parameters are rounded; they begin anew with each load of parameters.
+    watched : bool
+        Gradients with respect to logits are shown.
 
     Attributes
     ----------
@@ -59,6 +62,8 @@ class BackwardEngine(wiring.Component):
         Logits as they come. A batch waits for them.
     updates : Out, `AdapterUpdates`
         Beats of the adapters' image as they are updated: all of A, then all of B.
+    gradient : Out, `GradientWatch`, where it is shown
+        Gradients with respect to logits.
     clipped : Out, range
         Logits, gradients and parameters that were clipped in the cycle before.
     """
@@ -71,10 +76,11 @@ class BackwardEngine(wiring.Component):
         halves: int = 2,
         style: str = "ultra",
         urng: UrngSpec | None = None,
+        watched: bool = False,
     ) -> None:
         self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
         self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
-        self.head = LogitHead(mapping, batch, array.within_width)
+        self.head = LogitHead(mapping, batch, array.within_width, watched)
         clipped = len(self.sequencer.clipped), len(self.head.clipped)
         super().__init__(
             {
@@ -87,6 +93,7 @@ class BackwardEngine(wiring.Component):
                 "show": In(1),
                 "logits": Out(LOGIT),
                 "updates": Out(AdapterUpdates(mapping)),
+                **({"gradient": Out(GradientWatch())} if watched else {}),
                 "clipped": Out(max(clipped) + 1),
             }
         )
@@ -109,6 +116,8 @@ class BackwardEngine(wiring.Component):
             sequencer.sums.eq(self.array.sums),
             self.clipped.eq(head.clipped + sequencer.clipped),
         ]
+        if head.watched:
+            wiring.connect(m, head.gradient, wiring.flipped(self.gradient))
         if sequencer.urng:
             m.d.comb += sequencer.restart.eq(self.load.a.any() | self.load.b)
         self._operands(m, self._parameters(m), self._fetch(m, ram_style(platform, self.style)))

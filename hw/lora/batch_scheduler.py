@@ -25,8 +25,8 @@ class BatchScheduler(wiring.Component):
         Bits of a byte address.
     cached : bool
         There is a cache; else all jobs go past it, as inferences do.
-    rates : bool
-        Batches may have learning rates of their own.
+    rates, stops : bool
+        See `JobSettings`.
 
     Attributes
     ----------
@@ -60,11 +60,12 @@ class BatchScheduler(wiring.Component):
         address: int = ADDRESS_BITS,
         cached: bool = True,
         rates: bool = False,
+        stops: bool = False,
     ) -> None:
         self.mapping, self.most, self._address, self.cached, self.rates = mapping, batch, address, cached, rates
         super().__init__(
             {
-                "job": In(JobSettings(batch, address, rates)),
+                "job": In(JobSettings(batch, address, rates, stops)),
                 "batch": In(BatchDescriptor(batch, rates)),
                 **dict.fromkeys(("recorded", "settled", "free"), In(1)),
                 "sample_command": Out(command(address)),

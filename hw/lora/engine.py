@@ -12,6 +12,7 @@ from ..nn.interfaces import BEATS, LOGIT, SampleInput
 from ..nn.mac import MacArray
 from .backward_engine import BackwardEngine
 from .engine_interfaces import AdapterUpdates, BatchRun
+from .epoch_loss import GradientWatch
 from .job_interfaces import AdapterRead, BatchWrite, LabelWrite, ParameterKind, ParameterWrite
 from .record_packer import RecordPacker
 
@@ -29,6 +30,8 @@ class AdapterEngine(wiring.Component):
         Most samples of a batch.
     urng : UrngSpec, optional
         Generator of the random numbers with which parameters are rounded.
+    watched : bool
+        Gradients with respect to logits are shown.
 
     Attributes
     ----------
@@ -60,18 +63,22 @@ class AdapterEngine(wiring.Component):
         Logits as they come. A batch waits for them.
     updates : Out, `AdapterUpdates`
         Beats of the adapters' image as they are updated.
+    gradient : Out, `GradientWatch`, where it is shown
+        Gradients with respect to logits.
     clipped : Out, 8
         Values that were clipped, two cycles ago.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, urng: UrngSpec | None = None) -> None:
-        self.mapping = mapping
+    def __init__(
+        self, mapping: AdapterMapping, batch: int, urng: UrngSpec | None = None, watched: bool = False
+    ) -> None:
+        self.mapping, self.watched = mapping, watched
         forward, words = mapping.forward, mapping.words_per_cycle
         terms = max(max(stage.sum_words for stage in forward.stages), mapping.adapter_rows * words) * mapping.lanes
         batch_terms = max(batch, forward.most_lane_terms)
         array = MacArray(mapping.lanes, mapping.columns, terms, batch_terms, words, forward.most_parts)
         self.forward = ForwardEngine(forward, array)
-        self.backward = BackwardEngine(mapping, batch, array, urng=urng)
+        self.backward = BackwardEngine(mapping, batch, array, urng=urng, watched=watched)
         super().__init__(
             {
                 "parameters": In(ParameterWrite(mapping)),
@@ -88,6 +95,7 @@ class AdapterEngine(wiring.Component):
                 "show": In(1),
                 "logits": Out(LOGIT),
                 "updates": Out(AdapterUpdates(mapping)),
+                **({"gradient": Out(GradientWatch())} if watched else {}),
                 "clipped": Out(8),
             }
         )
@@ -112,6 +120,8 @@ class AdapterEngine(wiring.Component):
             self.record_done.eq(recorder.done),
             backward.show.eq(self.show),
         ]
+        if self.watched:
+            wiring.connect(m, backward.gradient, wiring.flipped(self.gradient))
         m.d.sync += self.clipped.eq(forward.clipped + backward.clipped)
         self._load(m)
         return m

@@ -27,8 +27,8 @@ class JobSettings(wiring.Signature):
         Most samples of a batch.
     address : int
         Bits of a byte address.
-    rates : bool
-        Batches may have learning rates of their own.
+    rates, stops : bool
+        Batches may have learning rates of their own; a job may end with any epoch.
 
     Members
     -------
@@ -46,9 +46,11 @@ class JobSettings(wiring.Signature):
         Samples of a batch; the last one of an epoch has what is left.
     rates : Out(1), where there may be some
         The word behind a batch's entries is its learning rate.
+    stop : Out(1), where it may
+        End with an epoch whose loss is low enough.
     """
 
-    def __init__(self, batch: int, address: int, rates: bool = False) -> None:
+    def __init__(self, batch: int, address: int, rates: bool = False, stops: bool = False) -> None:
         super().__init__(
             {
                 **{name: Out(1) for name in ("start", "infer", "raw")},
@@ -56,6 +58,7 @@ class JobSettings(wiring.Signature):
                 **{name: Out(32) for name in ("cache_entries", "samples_per_epoch", "epochs")},
                 "batch": Out(range(batch + 1)),
                 **({"rates": Out(1)} if rates else {}),
+                **({"stop": Out(1)} if stops else {}),
             }
         )
 

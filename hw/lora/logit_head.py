@@ -18,6 +18,7 @@ from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
 from .engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
+from .epoch_loss import GradientWatch
 from .job_interfaces import LabelWrite
 from .mseloss import Mseloss
 
@@ -41,6 +42,8 @@ class LogitHead(wiring.Component):
         Most samples of a batch.
     sum_width : int
         Bits of a gradient of B, at least those of a sum of so many products.
+    watched : bool
+        Gradients with respect to logits are shown.
 
     Attributes
     ----------
@@ -66,12 +69,14 @@ class LogitHead(wiring.Component):
         Logits also go out through `logits`; stays the same during a batch.
     logits : Out stream of logits
         Logits of the tuned network, a sample after the other.
+    gradient : Out, `GradientWatch`, where it is shown
+        Gradients of the cross entropy with respect to logits.
     clipped : Out, range(ranks + 2), or ranks + 3 where samples are targets
         Logits and gradients that were clipped in the cycle before.
     """
 
-    def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
-        self.mapping, self.batch, self.sum_width = mapping, batch, sum_width
+    def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int, watched: bool = False) -> None:
+        self.mapping, self.batch, self.sum_width, self.watched = mapping, batch, sum_width, watched
         self.entries = mapping.classes * mapping.adapters
         self.has_targets = mapping.loss == "mse"
         super().__init__(
@@ -85,6 +90,7 @@ class LogitHead(wiring.Component):
                 "b_write": In(BWrite(mapping)),
                 "b_read": In(BRead(mapping, self.sum_width)),
                 "logits": Out(LOGIT),
+                **({"gradient": Out(GradientWatch())} if watched else {}),
                 "clipped": Out(range(mapping.ranks + 2 + self.has_targets)),
             }
         )
@@ -128,6 +134,13 @@ class LogitHead(wiring.Component):
             waiting.r_en.eq(both),
         ]
         self._labels(m, celoss)
+        if self.watched:
+            shown, watch = celoss.o, self.gradient
+            m.d.comb += [
+                watch.valid.eq(shown.valid & shown.ready),
+                watch.gradient.eq(shown.payload.gradient),
+                watch.last.eq(shown.payload.last),
+            ]
         return celoss.o, 0
 
     def _targeted(self, m: Module, waiting: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value]:

@@ -39,6 +39,8 @@ class SampleScheduler(wiring.Component):
         Bits of a byte address.
     rates : bool
         Batches may have learning rates of their own; one of 0 or of more than `RATE` bits is a fault.
+    stops : bool
+        A job may end with any epoch. One that may begins an epoch when all batches of the one before are done.
 
     Attributes
     ----------
@@ -56,6 +58,8 @@ class SampleScheduler(wiring.Component):
         Batches that were looked through.
     over : In(1)
         Nothing of the batches that were taken is left to do.
+    low : In(1), where a job may end with any epoch
+        The loss of the epoch before is low enough to end; looked at while `over`, before an epoch begins.
     ended : Out(1)
         The job is over; one cycle.
     ready : Out(1)
@@ -75,18 +79,20 @@ class SampleScheduler(wiring.Component):
         shared: bool = False,
         address: int = ADDRESS_BITS,
         rates: bool = False,
+        stops: bool = False,
     ) -> None:
         self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
-        self.errors, self.shared, self.rates = errors, shared, rates
+        self.errors, self.shared, self.rates, self.stops = errors, shared, rates, stops
         super().__init__(
             {
-                "job": In(JobSettings(batch, address, rates)),
+                "job": In(JobSettings(batch, address, rates, stops)),
                 "forget": In(1),
                 "order_read": Out(ReadPort(address)),
                 "sample_command": Out(command(address)),
                 "new_sample": Out(NewSample(address)),
                 "batch": Out(BatchDescriptor(batch, rates)),
                 "over": In(1),
+                **({"low": In(1)} if stops else {}),
                 **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
                 "fault": Out(Fault(errors, address)),
             }
@@ -294,6 +300,14 @@ class SampleScheduler(wiring.Component):
             with m.If(left == 0):
                 m.d.sync += [left.eq(job.samples_per_epoch), epochs.eq(epochs - 1)]
                 with m.If(epochs == 1):
+                    m.next = "ENDED"
+                if self.stops:
+                    with m.Elif(job.stop):
+                        m.next = "EPOCH"
+        if self.stops:
+            with m.State("EPOCH"), m.If(self.over):
+                m.next = "BATCH"
+                with m.If(self.low):
                     m.next = "ENDED"
         with m.State("ENDED"), m.If(self.over):
             m.d.comb += self.ended.eq(1)

@@ -14,7 +14,6 @@ from ...boards.host.driver import Core
 from ...boards.host.job import FineTuner
 from ...boards.host.zeroth_order import ZerothOrderTrainer
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE as TUNING_CORE
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
 from ...golden.errors import UserError
@@ -235,7 +234,7 @@ def _tune(
     cached = list(np.resize(rng.permutation(samples), (job.steps, batch)))
     raw = job.raw or spec.raw_modes[0]
     tuning = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording, cached], RATE, raw)
-    tuner = FineTuner(Core(TUNING_CORE, device, device, device.interrupt), spec, samples, raw)
+    tuner = FineTuner(Core(spec.registers, device, device, device.interrupt), spec, samples, raw)
     tuner.load(frozen)
     tuner.forget()
     tuner.load_adapters(tuning.adapters)

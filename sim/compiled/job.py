@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ...boards.host.driver import Core
 from ...boards.host.job import FineTuner, Tuned
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
@@ -43,6 +42,8 @@ class TuningJob:
         Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
+    stop_loss : int, optional
+        Largest loss of an epoch that ends the job, see `golden.lora.epoch_loss`.
     """
 
     frozen: Sequence[StageIntegers]
@@ -52,6 +53,7 @@ class TuningJob:
     epochs: Sequence[Sequence[Integers]]
     rate: int | Sequence[int]
     raw: bool = False
+    stop_loss: int | None = None
 
     @property
     def rates(self) -> Sequence[int]:
@@ -67,17 +69,28 @@ class TuningJob:
         return Job(network, self.frozen, adapters, self.rates[0], cache, spec.noise, loss=spec.loss)
 
     def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
-        """Run all batches on an integer job; after each one the job holds what the core must hold then."""
-        values = values_of(spec, self.inputs)
-        batches = (batch for epoch in self.epochs for batch in epoch)
-        for batch, rate in zip(batches, self.rates, strict=True):
-            yield job.batch(values[batch], self.labels[batch], batch, rate)
+        """Run all batches on an integer job, or all up to an early stop.
+
+        After each one the job holds what the core must hold then.
+        """
+        values, rates = values_of(spec, self.inputs), iter(self.rates)
+        for epoch in self.epochs:
+            for batch, rate in zip(epoch, rates, strict=False):
+                yield job.batch(values[batch], self.labels[batch], batch, rate)
+            if job.end_epoch() <= (-1 if self.stop_loss is None else self.stop_loss):
+                return
+
+    def counts(self, spec: InstantftSpec, job: Job, results: Sequence[BatchResult]) -> dict[str, int]:
+        """Counters that the core has after a job whose batches on an integer job had these results."""
+        misses = sum(one.misses for one in results)
+        counts = {"batches": len(results), "misses": misses, "saturations": job.saturations}
+        return counts | ({"epoch_loss": job.epoch_loss} if spec.early_stop else {})
 
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
         before = len(device.traced_images)
         device.trace_image(adapters_image(tuner.spec.mapping, self.adapters))
-        tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits)
+        tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits, self.stop_loss)
         return tuned, device.traced_images[before:]
 
 
@@ -134,7 +147,7 @@ def compare_job(
     JobComparison
     """
     device = simulated_core(spec, spec.ports, dram, seed, stage)
-    tuner = FineTuner(Core(CORE, device, device, device.interrupt), spec, len(job.inputs), job.raw)
+    tuner = FineTuner(Core(spec.registers, device, device, device.interrupt), spec, len(job.inputs), job.raw)
     stage("simulate the job")
     tuner.load(job.frozen)
     tuner.load_adapters(job.adapters)
@@ -143,15 +156,14 @@ def compare_job(
     logits = tuner.logits(held_out)
     stage("compare")
     golden = job.golden(spec)
-    images, misses = [], 0
+    images, results = [], []
     for batch in job.run_golden(spec, golden):
         images.append(adapters_image(spec.mapping, golden.adapters))
-        misses += batch.misses
+        results.append(batch)
     expected = np.stack(images)
     wrong = len(images) if traced.shape != expected.shape else int((traced != expected).any(axis=1).sum())
     wrong += not np.array_equal(found.flat, golden.adapters.flat)
-    counts = {"batches": len(images), "misses": misses, "saturations": golden.saturations}
-    wrong += tuned.finished.counts != counts
+    wrong += tuned.finished.counts != job.counts(spec, golden, results)
     golden.adapters.flat[:] = found.flat
     own = golden.logits(values_of(spec, held_out))
     wrong += int((logits != own).any(axis=1).sum())

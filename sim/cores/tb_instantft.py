@@ -9,7 +9,7 @@ import numpy as np
 
 from ...golden.axi.regions import Bytes
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE, REGISTERS, Command
+from ...golden.cores.instantft_registers import REGISTERS, Command
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
@@ -57,7 +57,7 @@ class _Scenario(RecordedJob):
         beats = mapping.forward.frozen_beats + mapping.adapter_beats * 4
         sample = self._work + mapping.raw_beats * 2 + mapping.forward.sample_beats * 2 + mapping.adapter_rows * 8 + 500
         patience = 20 * (beats + 3 * self._samples * sample)
-        super().__init__(CORE, patience, base=int(rng.integers(1 << spec.address - 17)) << 12)
+        super().__init__(spec.registers, patience, base=int(rng.integers(1 << spec.address - 17)) << 12)
 
     def phases(self) -> list[Phase]:
         """Place all regions, then run the three phases with golden and record their commands."""
@@ -117,7 +117,7 @@ class _Scenario(RecordedJob):
         addresses = self.memory.addresses
         again = self._tune(job, batches, order=addresses["order_again"], logits=addresses["logits_again"], epochs=1)
         inferred = np.concatenate([job.logits(self._x[batch]) for batch in batches])
-        counters = {"batches": len(batches), "misses": self._samples, "saturations": None}
+        counters = {"batches": len(batches), "misses": self._samples, "saturations": None, **self._losses(0)}
         self.run(Command.INFER, counters, logits=addresses["logits_infer"], cache=addresses["scratch"])
         self.run(Command.SAVE_ADAPTERS, cache=addresses["cache"])
         image = self._layout.adapters(job.adapters).image
@@ -152,14 +152,23 @@ class _Scenario(RecordedJob):
     def _tune(self, job: Job, batches: list[Integers], **settings: int) -> Bytes:
         """Tune with golden and record the command; return the image of the logits."""
         before = job.saturations
-        results = [job.batch(self._x[batch], self._labels[batch], batch) for batch in batches]
+        results = []
+        for number, batch in enumerate(batches, 1):
+            results.append(job.batch(self._x[batch], self._labels[batch], batch))
+            if number % -(-self._samples // len(batches[0])) == 0:
+                job.end_epoch()
         counters = {
             "batches": len(batches),
             "misses": sum(one.misses for one in results),
             "saturations": job.saturations - before,
+            **self._losses(job.epoch_loss),
         }
         self.run(Command.TUNE, counters, **settings)
         return logits_image(self._spec.mapping, np.concatenate([one.logits for one in results]))
+
+    def _losses(self, loss: int) -> dict[str, int]:
+        """Counter of the last epoch's loss, where the core has it."""
+        return {"epoch_loss": loss} if self._spec.early_stop else {}
 
     def _adapters(self) -> Adapters:
         """Make adapters with small random A and B in Q4.12."""

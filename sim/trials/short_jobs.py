@@ -11,7 +11,6 @@ from ...boards.host.driver import Core
 from ...boards.host.job import FineTuner
 from ...boards.host.zeroth_order import ZerothOrderTrainer
 from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import CORE as TUNING_CORE
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
 from ...golden.fixed import Q4_12, Integers
@@ -108,14 +107,13 @@ class ShortTuning:
             batches.append(one)
             images.append(adapters_image(spec.mapping, golden.adapters))
         self._images, self._logits = np.stack(images), np.concatenate([one.logits for one in batches])
-        misses = sum(one.misses for one in batches)
-        self.counts = {"batches": len(images), "misses": misses, "saturations": golden.saturations}
+        self.counts = self.job.counts(spec, golden, batches)
         self._adapters = golden.adapters.flat.copy()
         self._outputs = golden.logits(values_of(spec, self.job.inputs))
 
     def driver(self, device: SimulatedDevice) -> FineTuner:
         """Make a host driver of the core."""
-        core = Core(TUNING_CORE, device, device, device.interrupt)
+        core = Core(self.spec.registers, device, device, device.interrupt)
         return FineTuner(core, self.spec, len(self.job.inputs), self.job.raw)
 
     def load(self, driver: FineTuner) -> None:

@@ -31,7 +31,7 @@ SMALL = {
     "batch": 4,
     "cache_entries": 64,
 }
-OPTIONS = {"cache": "none", "rates": True, "tunes": "layer", "stochastic": True}
+OPTIONS = {"cache": "none", "rates": True, "tunes": "layer", "stochastic": True, "early_stop": True}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -50,7 +50,7 @@ class Case:
     job: TuningJob
     images: Any
     logits: Any
-    misses: int
+    counts: dict[str, int]
     golden: Job
 
     @property
@@ -59,7 +59,14 @@ class Case:
         return values_of(self.spec, self.job.inputs)
 
 
-def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: int = SAMPLES) -> Case:
+def _case(
+    spec: InstantftSpec,
+    raw: bool = False,
+    gain: float = 1.0,
+    samples: int = SAMPLES,
+    epochs: int = EPOCHS,
+    stop_loss: int | None = None,
+) -> Case:
     rng = np.random.default_rng(7)
     network, mapping = spec.described, spec.mapping
     frozen = random_parameters(network, rng, gain)
@@ -70,26 +77,24 @@ def _case(spec: InstantftSpec, raw: bool = False, gain: float = 1.0, samples: in
     shape = (samples, *network.input_shape)
     inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
     labels = rng.integers(0, network.classes, samples)
-    epochs = []
-    for _ in range(EPOCHS):
-        order = rng.permutation(samples)
-        epochs.append([order[at : at + BATCH] for at in range(0, samples, BATCH)])
-    rate = rng.integers(1, 1 << 17, sum(map(len, epochs))).tolist() if spec.rates else RATE
-    job = TuningJob(frozen, start, inputs, labels, epochs, rate, raw)
+    orders = [rng.permutation(samples) for _ in range(epochs)]
+    batches = [[order[at : at + BATCH] for at in range(0, samples, BATCH)] for order in orders]
+    rate = rng.integers(1, 1 << 17, sum(map(len, batches))).tolist() if spec.rates else RATE
+    job = TuningJob(frozen, start, inputs, labels, batches, rate, raw, stop_loss)
     golden = job.golden(spec)
-    images, logits, misses = [], [], 0
+    images, results = [], []
     for batch in job.run_golden(spec, golden):
-        logits.append(batch.logits)
+        results.append(batch)
         images.append(adapters_image(mapping, golden.adapters))
-        misses += batch.misses
-    return Case(spec, job, np.stack(images), np.concatenate(logits), misses, golden)
+    logits = np.concatenate([one.logits for one in results])
+    return Case(spec, job, np.stack(images), logits, job.counts(spec, golden, results), golden)
 
 
 def _simulated(
     program: Any, spec: InstantftSpec, dram: Dram | None = None, **more: Any
 ) -> tuple[SimulatedDevice, Core]:
     device = SimulatedDevice(program, dram, limit=3_000_000, **more)
-    return device, Core(CORE, device, device, device.interrupt, spec.signature)
+    return device, Core(spec.registers, device, device, device.interrupt, spec.signature)
 
 
 def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
@@ -99,8 +104,7 @@ def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)
-    counts = {"batches": len(case.images), "misses": case.misses, "saturations": case.golden.saturations}
-    assert tuned.finished.counts == counts
+    assert tuned.finished.counts == case.counts
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
     assert np.array_equal(tuner.logits(case.job.inputs), case.golden.logits(case.values))
 
@@ -124,6 +128,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "without a cache": ({"cache": "none"}, True, 1.0),
     "rates": ({"rates": True}, False, 1.0),
     "stochastic, two words at once": ({"stochastic": True, "rank": 2}, False, 1.0),
+    "early stop": ({"early_stop": True}, False, 1.0),
     "layer, two words at once": ({"tunes": "layer", "rank": 2}, False, 1.0),
     "layer, saturating": ({"tunes": "layer", "lanes": 32, "columns": 8, "rank": 2}, True, 60.0),
     "biases": ({"tunes": "biases"}, False, 1.0),
@@ -140,7 +145,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
 LONG = (
     *("two words at once", "wide", "narrow", "image in words", "last", "on the chip"),
     *("without a cache", "rates", "last, without a cache, two ports"),
-    *("layer, two words at once", "layer, saturating", "biases", "stochastic, two words at once"),
+    *("layer, two words at once", "layer, saturating", "biases", "stochastic, two words at once", "early stop"),
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
 )
 """Other cores of the same kind, each with a build of its own."""
@@ -349,6 +354,28 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
     _, core = _simulated(program, case.spec)
     with pytest.raises(UserError, match="rates=true"):
         FineTuner(core, case.spec, SAMPLES).tune(inputs, labels, epochs, rates)
+
+
+def test_a_job_ends_early(small: tuple[Any, Case]) -> None:
+    program, spec = _program(**SMALL, **OPTIONS)
+    losses, golden = [], _case(spec, raw=True, epochs=4)
+    job = golden.job.golden(spec)
+    results = list(golden.job.run_golden(spec, job))
+    for stop_loss in (0, job.epoch_loss, 1 << 31):
+        case = _case(spec, raw=True, epochs=4, stop_loss=stop_loss)
+        losses.append(case.counts["batches"])
+        device, core = _simulated(program, spec)
+        tuner = FineTuner(core, spec, SAMPLES, raw=True)
+        tuner.load(case.job.frozen)
+        _check(case, device, tuner)
+        # without the limit the job goes on to its end
+        _check(golden, device, tuner)
+    assert losses[0] == len(results)
+    assert losses[2] == len(results) // 4
+    program, case = small
+    _, core = _simulated(program, case.spec)
+    with pytest.raises(UserError, match="early_stop=true"):
+        FineTuner(core, case.spec, SAMPLES).tune(case.job.inputs, case.job.labels, case.job.epochs, RATE, stop_loss=1)
 
 
 def test_wrong_label_and_command_are_refused(small: tuple[Any, Case]) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from enum import IntEnum
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -15,6 +16,7 @@ from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import CORE
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
 from fabtune.golden.errors import UserError
+from fabtune.golden.nn.loss import Loss
 
 
 class Command(IntEnum):
@@ -104,6 +106,7 @@ OTHER = {
     "byte_inputs": False,
     "stochastic": True,
     "rates": True,
+    "early_stop": True,
     "lanes": 16,
     "columns": 8,
     "batch": 19,
@@ -115,9 +118,10 @@ OTHER = {
 
 
 def test_the_signature_changes_with_every_parameter():
-    assert {*OTHER, "monitor"} == {item.name for item in dataclasses.fields(InstantftSpec)}
+    assert {*OTHER, "monitor", "loss"} == {item.name for item in dataclasses.fields(InstantftSpec)}
     assert InstantftSpec(monitor=True).signature == InstantftSpec().signature
     specs = [InstantftSpec(), *(InstantftSpec(**{name: value}) for name, value in OTHER.items())]
+    specs += [InstantftSpec(network="64 fc8 relu fc64", loss=loss) for loss in get_args(Loss)]
     assert len({spec.signature for spec in specs}) == len(specs)
 
 

@@ -17,11 +17,12 @@ SAMPLES_AT, ORDER_AT, CACHE_AT = 0x1_0000, 0x2_0000, 0x4_0000
 class Bench:
     """Everything around the scheduler: the order list, the sample writer, the batch scheduler."""
 
-    def __init__(self, memory, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, rates=False):
-        self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, rates=rates)
+    def __init__(self, memory, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, **options):
+        self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, **options)
         self.memory, self._play, self.stall = memory(stall), play, stall
         self.batches, self.records, self.seen_rates, self.missed = [], [], [], 0
         self.samples = memory(stall, seed=2)
+        self.watch = None
 
     def run(self, body):
         """Simulate ``body(ctx)``."""
@@ -34,6 +35,7 @@ class Bench:
             self._write_samples,
             self._take_batches,
             self._count,
+            *((self.watch,) if self.watch else ()),
         )
 
     async def job(self, ctx, batches, epochs=1, limit=None, rates=(), **settings):
@@ -218,6 +220,29 @@ def test_a_wrong_rate_is_a_fault(memory, play, rate):
         assert [batch for batch, _ in bench.batches] == entries(FIRST[:1])
 
     bench.run(body)
+
+
+@pytest.mark.parametrize(("stop", "low_after", "ran"), [(1, 2, 2), (1, 9, 3), (1, 1, 1), (0, 1, 3)])
+def test_a_job_ends_with_an_epoch_whose_loss_is_low(memory, play, stop, low_after, ran):
+    bench = Bench(memory, play, stops=True)
+    begun = {}
+
+    async def watch(ctx):
+        while True:
+            await ctx.tick()
+            ctx.set(bench.dut.low, len(bench.batches) >= low_after * len(FIRST))
+            if ctx.get(bench.dut.order_read.command.valid):
+                begun.setdefault(len(bench.batches), ctx.get(bench.dut.over))
+
+    bench.watch = watch
+
+    async def body(ctx):
+        await bench.job(ctx, FIRST * 3, epochs=3, stop=stop)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST) * ran
+
+    bench.run(body)
+    # an epoch begins when all is done
+    assert not stop or all(over for count, over in begun.items() if count % len(FIRST) == 0)
 
 
 def test_records_are_forgotten(memory, play):

@@ -49,6 +49,7 @@ LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flat
         ({"ports": 3}, "ports = 3: give 1 or 2"),
         ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip"),
         ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
+        ({"network": "64 fc8 fc64", "loss": "mse", "early_stop": True}, "the cross entropy of labels"),
         ({"batch": 1}, "batch = 1"),
         ({"cache_entries": 0}, "cache_entries = 0"),
         (

@@ -36,7 +36,8 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "zotrain": _zeroth_order,
     "instantft, two ports": lambda: _adapters(ports=2),
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
-    "instantft, options": lambda: _adapters(cache="none", rates=True, tunes="layer", stochastic=True),
+    "instantft, early stop": lambda: _adapters(early_stop=True),
+    "instantft, options": lambda: _adapters(cache="none", rates=True, tunes="layer", stochastic=True, early_stop=True),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
     # those of tests/sim/compiled/test_autoencoders.py: a build serves both
     "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
@@ -76,7 +77,7 @@ def test_a_core_survives(name: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
 def test_a_core_survives_many(name: str) -> None:
-    """1,680 seeds in all, beside those of every run."""
+    """1,890 seeds in all, beside those of every run."""
     trials = [_trial(name, seed) for seed in MANY]
     assert [trial for trial in trials if trial.findings] == []
     ends = {trial.ended for trial in trials}
@@ -108,6 +109,7 @@ def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
     [
         *("instantft", "zotrain", "instantft, options"),
         pytest.param("instantft, cache on the chip", marks=pytest.mark.slow),
+        pytest.param("instantft, early stop", marks=pytest.mark.slow),
     ],
 )
 def test_a_core_refuses_what_golden_refuses(name: str) -> None:
