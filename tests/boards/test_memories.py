@@ -12,11 +12,15 @@ from fabtune.boards.board import BOARDS
 from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.memories import Memory, memories_of, refuse_lack
 from fabtune.boards.packaging import core_package
+from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.hw.verilog import emit
+
+# as in vivado/test_ip: a core is generated once
+SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 
 
 @pytest.mark.parametrize(
@@ -49,17 +53,18 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
 
 
 @pytest.mark.parametrize(
-    ("name", "preset", "board", "ultra"),
+    ("spec", "board", "ultra"),
     [
-        ("instantft", "tiny", "kv260", True),
-        ("zotrain", "tiny", "zcu102", False),
-        pytest.param("instantft", "tiny", "zcu102", False, marks=pytest.mark.slow),
-        pytest.param("zotrain", "small", "kv260", True, marks=pytest.mark.slow),
+        (InstantftSpec(**SMALL, rank=2, batch=4, cache_entries=64), "kv260", True),
+        (ZotrainSpec(**SMALL), "zcu102", False),
+        pytest.param(build(InstantftSpec, (), "tiny"), "zcu102", False, marks=pytest.mark.slow),
+        pytest.param(build(ZotrainSpec, (), "small"), "kv260", True, marks=pytest.mark.slow),
     ],
+    ids=lambda one: getattr(one, "name", one),
 )
-def test_memories_of_the_cores_are_as_their_kinds_of_ram_can_be(name, preset, board, ultra):
+def test_memories_of_the_cores_are_as_their_kinds_of_ram_can_be(spec, board, ultra):
     """An UltraRAM has no contents and no reset, and no memory reads what is written in the same cycle."""
-    emitted = emit(build(BLOCKS[name], (), preset), device=BOARDS[board].fabric)
+    emitted = emit(spec, device=BOARDS[board].fabric)
     memories = memories_of(emitted.rtlil)
     assert {one.style for one in memories} <= {"block", "distributed", "", "ultra"}
     assert any(one.style == "ultra" for one in memories) == ultra
@@ -87,7 +92,7 @@ def test_what_a_port_reads_at_the_address_that_is_written(domain, transparent, m
 
 
 def test_a_board_without_enough_is_refused_with_the_numbers():
-    spec = ZotrainSpec(network="64 fc10", lanes=16, columns=2)
+    spec = ZotrainSpec(**SMALL)
     needed = sum(one.blocks.get("bram36", 0) for one in memories_of(emit(spec).rtlil))
     small = dataclasses.replace(BOARDS["kv260"], resources=BOARDS["kv260"].resources | {"bram36": 7})
     with pytest.raises(UserError, match=rf"need at least {needed:g} BRAM36, the kv260 has 7"):
