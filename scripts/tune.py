@@ -29,7 +29,7 @@ class TuneRequest(Start):
 
     Parameters
     ----------
-    method, engine, epochs, batch, rate, schedule, rank, stochastic
+    method, engine, epochs, batch, rate, schedule, stop_at, rank, stochastic
         See `Settings`.
     core
         Preset of the core, for the engine "rtl"; None for `DEFAULT_CORE`.
@@ -45,6 +45,7 @@ class TuneRequest(Start):
     batch: int | None
     rate: float | None
     schedule: str
+    stop_at: float | None
     rank: int
     stochastic: bool
     core: str | None
@@ -67,6 +68,7 @@ class TuneRequest(Start):
             self.seed,
             self.stochastic,
             self.schedule,
+            self.stop_at,
         )
 
     def pretraining(self, network: Network) -> Pretraining:
@@ -105,7 +107,7 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
         "drift": request.drift_name,
         "method": settings.method,
         "engine": settings.engine,
-        "epochs": settings.epochs,
+        "epochs": len(result.epochs),
         "seed": settings.seed,
     }
     metadata = described | {"format": "float32" if settings.engine == "float" else "Q4.12"}

@@ -50,7 +50,10 @@ TAKEN = {
     "network": "training's network, model or data say it",
     "byte_inputs": "training's data say it",
     "batch": "it is training's batch",
-    "last_only": "the methods of the core have an adapter beside each stage",
+    **dict.fromkeys(("last_only", "tunes"), "the methods of a sweep have an adapter beside each stage"),
+    **dict.fromkeys(
+        ("stochastic", "rates", "early_stop"), "a sweep's training rounds to nearest, at one rate, to its end"
+    ),
     "generator.strategy": "it is training's method: pezo-otf or pezo-pool",
     "gaussian": "a baseline, which fabtune table pezo-core measures",
     "cut_rows": "a sweep's steps have one perturbation of all parameters",

@@ -64,6 +64,7 @@ def spec_for(
         tunes=method.last_layer or "adapters",
         byte_inputs=byte_inputs,
         stochastic=settings.stochastic,
+        early_stop=settings.stop_at is not None,
         rates=settings.schedule != "constant",
         batch=max(settings.batch, 2),
         **chosen,
@@ -126,6 +127,7 @@ def tune_rtl(
         settings.batches(len(task.tune)),
         rate if settings.schedule == "constant" else [scheduled_rate(rate, factor) for factor in factors.flat],
         raw=method_of(settings.method).cache is not Cache.NF4,
+        stop_loss=settings.stop_loss(len(task.tune)),
     )
     found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
     engine.job.adapters.flat[:] = found.flat

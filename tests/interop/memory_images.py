@@ -126,11 +126,13 @@ def tensors(stages):
     return [*inner, (1, stages[-1].outputs[0])]
 
 
-def adapter_inputs(stages, lanes, last_only):
-    """Words of each adapter's input."""
+def adapter_inputs(stages, rank, lanes, tuned):
+    """Words of each adapter's input, and whether a row with a 1 comes behind them."""
     words = [tensor_words(1, prod(stages[0].inputs), lanes)]
     words += [tensor_words(*one, lanes) for one in tensors(stages)[:-1]]
-    return words[-1:] if last_only else words
+    if tuned in ("layer", "biases"):
+        return [(words[-1] if tuned == "layer" else [], True)] * ceil(stages[-1].outputs[0] / rank)
+    return [(one, False) for one in (words[-1:] if tuned == "last" else words)]
 
 
 def words_of_a_row(rank, columns):
@@ -141,25 +143,28 @@ def words_of_a_row(rank, columns):
     return 2 if 2 * rounded <= columns else 1
 
 
-def a_places(stages, rank, lanes, columns, last_only):
+def a_places(stages, rank, lanes, columns, tuned):
     """For each adapter the index of A[r, i] among the parameters of all A: (rank, inputs); and their number."""
     together, places, row = words_of_a_row(rank, columns), [], 0
     ranks = np.arange(rank)[:, None]
-    for words in adapter_inputs(stages, lanes, last_only):
+    for words, constant in adapter_inputs(stages, rank, lanes, tuned):
         own = []
         for number, (_, count) in enumerate(words):
             lane = np.arange(count)
             at = (row + number // together) * lanes * columns + lane * columns
             own.append(at + number % together * (columns // together) + ranks)
-        places.append(np.concatenate(own, axis=1))
         row += ceil(len(words) / together)
+        if constant:
+            own.append(row * lanes * columns + ranks)
+            row += 1
+        places.append(np.concatenate(own, axis=1))
     return places, row * lanes * columns
 
 
-def write_adapters(stages, a, b, lanes, columns, last_only=False):
+def write_adapters(stages, a, b, lanes, columns, tuned="all"):
     """Image of adapters: each A (rank, inputs), each B (classes, rank)."""
     rank = len(a[0])
-    places, size = a_places(stages, rank, lanes, columns, last_only)
+    places, size = a_places(stages, rank, lanes, columns, tuned)
     image = np.zeros(size, "<i2")
     for place, own in zip(places, a, strict=True):
         image[place] = own
@@ -167,9 +172,9 @@ def write_adapters(stages, a, b, lanes, columns, last_only=False):
     return image.tobytes() + b"".join(rows)
 
 
-def read_adapters(stages, image, rank, lanes, columns, last_only=False):
+def read_adapters(stages, image, rank, lanes, columns, tuned="all"):
     """Each A (rank, inputs) and each B (classes, rank) of an image."""
-    places, size = a_places(stages, rank, lanes, columns, last_only)
+    places, size = a_places(stages, rank, lanes, columns, tuned)
     values = np.frombuffer(image[: 2 * size], "<i2")
     row = len(beats(bytes(2 * columns)))
     rest = np.frombuffer(image[2 * size :], "<i2").reshape(-1, len(places), row // 2)

@@ -63,16 +63,17 @@ RANK = {InstantftSpec: {"rank": 2}, ZotrainSpec: {}}
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(("lanes", "columns", "rank"), [(16, 4, 4), (32, 4, 2), (32, 8, 3), (32, 8, 5), (16, 2, 1)])
-@pytest.mark.parametrize("last_only", [False, True])
-def test_adapters_of_instantft(network, lanes, columns, rank, last_only):
-    spec = InstantftSpec(network=network, lanes=lanes, columns=columns, rank=rank, last_only=last_only)
+@pytest.mark.parametrize("tuned", ["all", "last", "layer", "biases"])
+def test_adapters_of_instantft(network, lanes, columns, rank, tuned):
+    own = {"last_only": tuned == "last"} if tuned in ("all", "last") else {"tunes": tuned}
+    spec = InstantftSpec(network=network, lanes=lanes, columns=columns, rank=rank, **own)
     rng, shape, stages = np.random.default_rng(2), spec.mapping.shape, stages_of(spec.described)
     a = [rng.integers(-32768, 32768, (rank, inputs)) for inputs in shape.inputs]
     b = [rng.integers(-32768, 32768, (shape.classes, rank)) for _ in shape.inputs]
-    written = page.write_adapters(stages, a, b, lanes, columns, last_only)
+    written = page.write_adapters(stages, a, b, lanes, columns, tuned)
     region = spec.layout.adapters(Adapters.of(shape, a, b))
     assert same(written, region)
-    found = page.read_adapters(stages, region.image.tobytes(), rank, lanes, columns, last_only)
+    found = page.read_adapters(stages, region.image.tobytes(), rank, lanes, columns, tuned)
     for each, own in zip(found, (a, b), strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(each, own, strict=True))
 

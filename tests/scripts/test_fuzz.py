@@ -36,7 +36,17 @@ ANYTHING = (
     *("precious.png", "precious.png/below", "random.safetensors", "x" * 300, "[red]", "%s{0}", "\n"),
 )
 VALUES = {
-    "method": ("instantft", "skip2-lora", "lora-last", "ft-all", "mezo", "pezo-otf", "pezo-pool", "sparse-zo"),
+    "method": (
+        "instantft",
+        "skip2-lora",
+        "lora-last",
+        "ft-last",
+        "ft-all",
+        "mezo",
+        "pezo-otf",
+        "pezo-pool",
+        "sparse-zo",
+    ),
     "engine": ("golden", "float", "rtl"),
     "core": ("tiny", "small", "fast", "chip", "large"),
     "network": ("digits", "fan", "lenet5-mnist"),
@@ -46,6 +56,8 @@ VALUES = {
     "data_dir": ("folder",),
     "drift": ("none", "camera", "rotate:30"),
     "rate": ("0.1", "1e-4"),
+    "schedule": ("linear", "cosine", "step:2:0.5"),
+    "stop_at": ("0.5", "2"),
     "eps": ("0.001", "0.0009765625"),
     "generator": ("gaussian", "otf8", "pool"),
     "parameters": ("scale.urng.bits=8", "pool.p=32"),

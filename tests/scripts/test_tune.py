@@ -3,6 +3,7 @@
 import json
 import pickle
 from pathlib import Path
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -110,6 +111,19 @@ def test_tune_reports_saves_and_repeats(fabtune, tmp_path, engine):
     assert metadata["format"] == ("Q4.12" if engine == "golden" else "float32")
 
 
+@pytest.mark.parametrize("engine", ["golden", "float"])
+def test_it_stops_at_a_loss(fabtune, engine):
+    asked = ["tune", "--engine", engine, "--json", "--force"]
+    reports = [json.loads(fabtune(*asked, *more)[1]) for more in (("--epochs", "5"), ("--stop-at", "0.8"))]
+    assert reports[0]["epochs"] == 5
+    assert 1 < reports[1]["epochs"] < 5
+    assert json.loads(fabtune(*asked, "--epochs", "5", "--stop-at", "0")[1]) == reports[0] | {
+        "seconds": ANY,
+        "adapters": ANY,
+    }
+    assert json.loads(fabtune(*asked, "--stop-at", "100")[1])["epochs"] == 1
+
+
 def test_a_users_network_weights_and_samples(fabtune, tmp_path):
     mine = ("--model", "mine.py:build", "--data", "npz:mine.npz", "--json")
     status, out, _ = fabtune("tune", *mine, "--epochs", "80", "--rate", "0.2", "--plot", "curve.png")
@@ -200,6 +214,8 @@ MISTAKES = {
     "tune --schedule exponential": "no schedule 'exponential'; there are: constant, linear, cosine, step:EPOCHS",
     "tune --schedule step:0": "give step:EPOCHS:FACTOR, 1 epoch or more",
     "tune --method pezo-otf --schedule cosine": "--schedule has no meaning with --method pezo-otf",
+    "tune --stop-at -1": "stop_at = -1.0: a loss is 0 or more",
+    "tune --stop-at nan": "stop_at = nan: a loss is 0 or more",
     "tune --pretrain-rate nan": "pre-training rate = nan",
     "tune --steps 3": "--steps has no meaning with --method instantft",
     "tune --generator otf8": "--generator has no meaning with --method instantft",
@@ -264,10 +280,13 @@ def build():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["skip2-lora", "skip-lora", "lora-last"])
-def test_own_network_in_rtl(fabtune, tmp_path, method):
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("skip2-lora", ()), ("skip-lora", ()), ("lora-last", ()), ("ft-last", ("--schedule", "cosine", "--stop-at", "0"))],
+)
+def test_own_network_in_rtl(fabtune, tmp_path, method, more):
     (tmp_path / "mine.py").write_text(OWN)
-    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", method, "--json"]
+    asked = ["--model", "mine.py:build", "--epochs", "2", "--pretrain-epochs", "5", "--method", method, *more, "--json"]
     status, out, err = fabtune("tune", "--engine", "rtl", "--core", "tiny", *asked)
     assert status == 0, err
     found = json.loads(out)

@@ -41,6 +41,9 @@ class Engine(Protocol):
             Logits before the step.
         """
 
+    def end_epoch(self, loss: float) -> float:
+        """End an epoch with a loss, the sum over its samples; return that loss, or the engine's own in its place."""
+
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes)."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...datasets.dataset import Samples
 from ...fixed import Q4_12, Q8_16, Floats, Integers
 from ...lora.adapters import Adapters, AdapterSizes, scheduled_rate
+from ...lora.epoch_loss import LOSS
 from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...lora.last_layer import added, last_layer_sizes, untuned_layer
@@ -93,6 +94,10 @@ class IntegerEngine:
         rate = scheduled_rate(self.job.rate, factor)
         labels = np.zeros_like(samples.labels) if self.job.loss == "mse" else samples.labels
         return _floats(self.job.batch(self.integers(samples), labels, indices, rate).logits)
+
+    def end_epoch(self, loss: float) -> float:
+        """Return the loss in integers, as the core has it, see `Job.end_epoch`."""
+        return self.job.end_epoch() / (1 << LOSS.fraction)
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes); the cache is not used."""

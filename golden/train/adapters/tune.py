@@ -15,6 +15,7 @@ from ...datasets.dataset import Samples, Task
 from ...errors import UserError
 from ...fixed import Integers
 from ...lora.adapters import rate_of
+from ...lora.epoch_loss import LARGEST_SUM, LOSS
 from ...lora.update_noise import NOISE_NUMBER_BITS
 from ...models.folding import deployed_module, described, folded
 from ...models.network import Network, deployed
@@ -57,6 +58,8 @@ class Settings:
         Round integer updates stochastically instead of to nearest.
     schedule : str
         Schedule of the learning rate, see `rate_factors`.
+    stop_at : float, optional
+        Mean loss of an epoch that ends fine-tuning.
     """
 
     method: str = "instantft"
@@ -68,6 +71,7 @@ class Settings:
     seed: int = 0
     stochastic: bool = False
     schedule: str = "constant"
+    stop_at: float | None = None
 
     def __post_init__(self) -> None:
         method = method_of(self.method)
@@ -88,6 +92,8 @@ class Settings:
             raise UserError(f"rank = {self.rank}: an adapter's is 1 to {MAXIMUM_RANK}; the papers' is 4")
         if not (np.isfinite(self.rate) and self.rate > 0):
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
+        if self.stop_at is not None and not (np.isfinite(self.stop_at) and self.stop_at >= 0):
+            raise UserError(f"stop_at = {self.stop_at}: a loss is 0 or more")
         if self.engine != "float":
             rate_of(self.rate, self.batch)
         rate_factors(self.schedule, self.epochs, 1)
@@ -95,6 +101,10 @@ class Settings:
     def batches(self, samples: int) -> list[list[Integers]]:
         """Indices of each batch of each epoch over so many samples."""
         return epoch_batches(samples, self.batch, self.epochs, self.seed)
+
+    def stop_loss(self, samples: int) -> int | None:
+        """Sum of the losses of so many samples that ends fine-tuning, in the last places of `epoch_loss.LOSS`."""
+        return None if self.stop_at is None else min(int(self.stop_at * samples * 2**LOSS.fraction), LARGEST_SUM)
 
     def factors(self, samples: int) -> NDArray[np.float64]:
         """Factor of the learning rate of each batch of each epoch, (epochs, batches)."""
@@ -232,6 +242,9 @@ def tune(
         epochs.append(Epoch(loss, correct, accuracy(engine, task.test) if watch else None))
         if progress:
             progress(epochs[-1])
+        stop_loss, total = settings.stop_loss(len(task.tune)), engine.end_epoch(loss * len(task.tune))
+        if stop_loss is not None and total * 2**LOSS.fraction <= stop_loss:
+            break
     after = accuracy(engine, task.test)
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
 

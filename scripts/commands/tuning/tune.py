@@ -26,7 +26,7 @@ from ...options import (
 
 Request = TypeVar("Request")
 
-GRADIENTS = ("epochs", "schedule", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
+GRADIENTS = ("epochs", "schedule", "stop_at", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
 ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta", "p1", "p2", "cut")
 SPARSE = ("mask", "fraction", "generic")
 TEXT = ("shots", "precision")
@@ -50,6 +50,7 @@ TEXT = ("shots", "precision")
     "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias-last, "
     "ft-bias, ft-last, ft-all",
     option("--epochs", type=EPOCHS, help="Epochs of fine-tuning; by default the paper's."),
+    option("--stop-at", type=float, metavar="LOSS", help="End with the first epoch whose mean loss is at most this."),
     option(
         "--schedule", default="constant", show_default=True, metavar="NAME", help="linear, cosine, step:EPOCHS:FACTOR."
     ),
