@@ -41,3 +41,10 @@ def test_adapters_are_tuned():
 def test_adapters_of_more_classes_than_lanes_are_tuned():
     network = "1x6x6 conv3k3 relu flatten fc40"
     check(InstantftSpec(network=network, lanes=16, rank=2, batch=4, cache_entries=64, ports=2), ["saturations"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [InstantftSpec, ZotrainSpec])
+def test_as_many_classes_as_a_label_has_values(kind):
+    more = {"batch": 4, "cache_entries": 64, "rank": 2} if kind is InstantftSpec else {}
+    check(kind(network="20 fc6 relu fc256", lanes=16, columns=2, **more), ["saturations"])
