@@ -63,6 +63,9 @@ _ZERO = "State.S0"
 
 def _bits_of(signal: Any) -> tuple[Any, ...]:
     """Name each bit of a signal, or give the value of a constant one."""
+    if signal.is_chunk() and (chunk := signal.as_chunk()).wire:  # most are one: fewer calls into Yosys
+        name = chunk.wire.name.str()
+        return tuple((name, offset) for offset in range(chunk.offset, chunk.offset + chunk.width))
     bits = signal.to_sigbit_vector()
     return tuple((bit.wire.name.str(), bit.offset) if bit.is_wire() else str(bit.data) for bit in bits)
 

@@ -191,6 +191,12 @@ def _order(design: Any, names: list[str]) -> None:
 
 def _bits(signal: Any) -> list[tuple[str, int]]:
     """Name of the wire and offset of each bit that is no constant."""
+    if signal.is_chunk():  # most are one: fewer calls into Yosys
+        chunk = signal.as_chunk()
+        if not chunk.wire:
+            return []
+        name = chunk.wire.name.str()
+        return [(name, offset) for offset in range(chunk.offset, chunk.offset + chunk.width)]
     return [(bit.wire.name.str(), bit.offset) for bit in signal.bits() if bit.is_wire()]
 
 

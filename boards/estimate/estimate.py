@@ -17,7 +17,7 @@ from ...golden.cache import cached, digest_of, package_version, source_digest
 from ...golden.errors import UserError
 from ...hw import synthesis_passes, yosys
 from ...hw.device import Device
-from ...hw.verilog import Emitted, emit
+from ...hw.verilog import Emitted, emit, without_garbage_collection
 from . import packing, paths
 from .flow import files
 from .netlist import Bit, Cell, Netlist, Synthesis, from_rtlil, from_text, from_verilog
@@ -115,8 +115,9 @@ def estimate_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str,
 
 def estimate_synthesis(synthesis: Synthesis) -> Estimate:
     """Count the primitives of a design that is mapped for area, and the levels of it mapped for depth."""
-    resources, raw = count_resources(synthesis.small)
-    return Estimate(resources, raw, *longest_paths(synthesis.fast))
+    with without_garbage_collection():
+        resources, raw = count_resources(synthesis.small)
+        return Estimate(resources, raw, *longest_paths(synthesis.fast))
 
 
 def count_resources(netlist: Netlist) -> tuple[dict[str, float], dict[str, int]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...golden.errors import UserError
 from ...hw import yosys
+from ...hw.verilog import without_garbage_collection
 from ...hw.yosys import YosysError
 from .flow import MAPPINGS, NETLIST, PATHS, files, flow
 
@@ -125,7 +126,8 @@ def _synthesise(
         yosys.run(flow(reads, top, values), folder, MAPPINGS)
     except YosysError as failure:
         raise _explain(failure, top, sources) from failure
-    return Synthesis(*(_parse((folder / name).read_text(encoding="utf-8"), top) for name in (NETLIST, PATHS)))
+    with without_garbage_collection():
+        return Synthesis(*(_parse((folder / name).read_text(encoding="utf-8"), top) for name in (NETLIST, PATHS)))
 
 
 def from_rtlil(rtlil: str, top: str) -> Synthesis:
