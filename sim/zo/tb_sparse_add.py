@@ -41,6 +41,9 @@ def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integ
         index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << spec.index_bits))
         a, b = rng.integers(len(index), size=2)
         index[a], index[b] = index[b], index[a]
+        # of the packet but for one bit
+        far = int(rng.integers(size)) ^ 1 << int(rng.integers(spec.index_bits))
+        index = np.append(index, far)
     return index if len(index) else rng.integers(size, size=1)
 
 
