@@ -15,7 +15,7 @@ class Fifo(wiring.Component):
 
     Its ports behave cycle by cycle like those of ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, which the
     unit bench checks. That one is not used here because its flags compare counters and its two-way counter becomes two
-    carry chains, which costs LUTs, in most sizes a logic level (``axi_read`` with it takes 123 LUTs and not 120), and
+    carry chains, which costs LUTs and often a logic level (``axi_read`` with it takes 123 LUTs and not 120), and
     because its memory cannot be given a ``ram_style``.
     LUT, FF and most logic levels of the FIFO alone:
 
