@@ -5,6 +5,11 @@ from typing import Any
 
 ADD_SUB = "add_sub"
 """Pass: make one ``$alu`` of a sum and a difference, or of a value and its negation, where a multiplexer chooses."""
+CONSTANT_REGISTERS = "constant_registers"
+"""Pass: repeat ``opt_dff`` until it finds no more: a constant goes down a chain by one register each time.
+
+The loop of ``opt`` would go through the whole design as often.
+"""
 LAST_INITIAL = "last_initial"
 """Pass: keep the last of several values that ``initial`` statements give a bit, such as the counter of their loops.
 
@@ -147,6 +152,16 @@ def _last_initial(design: Any, _: list[str]) -> None:
                 rule.actions = actions
 
 
+def _constant_registers(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    changed = "opt.did_something"
+    design.scratchpad_set_bool(changed, True)
+    while design.scratchpad_get_bool(changed):
+        design.scratchpad_set_bool(changed, False)
+        ys.run_pass("opt_dff", design)
+
+
 _WITHOUT_RESET = {"$dff": "$dff", "$dffe": "$dffe", "$sdff": "$dff", "$sdffce": "$dffe"}
 """Registers, and what each is when its reset is a multiplexer in front of it, without a change of priority."""
 
@@ -212,6 +227,7 @@ def _join(module: Any, parts: list[Any]) -> Any:
 
 PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     ADD_SUB: _add_sub,
+    CONSTANT_REGISTERS: _constant_registers,
     LAST_INITIAL: _last_initial,
     SMALL_MEMORIES: _small_memories,
     WHOLE_OPERANDS: _whole_operands,

@@ -97,7 +97,6 @@ def _prepare() -> list[str]:
         "deminout",
         "opt_expr",
         "opt_clean",
-        "check",
         # while the wires are there
         *_ask_for("yes"),
         *_ask_for("no"),
@@ -183,6 +182,9 @@ def _memories() -> list[str]:
 
 def _logic() -> list[str]:
     return [
+        "opt_reduce -full",
+        "opt_merge",
+        synthesis_passes.CONSTANT_REGISTERS,
         "opt -full",
         f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v",
@@ -203,7 +205,6 @@ def _map(script: str) -> list[str]:
         "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
         "opt_lut_ins -tech xilinx",
         "clean",
-        "hierarchy -check",
         "blackbox =A:whitebox",
     ]
 

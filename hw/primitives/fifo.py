@@ -15,19 +15,19 @@ class Fifo(wiring.Component):
 
     Its ports behave cycle by cycle like those of ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, which the
     unit bench checks. That one is not used here because its flags compare counters and its two-way counter becomes two
-    carry chains, which makes a block with deep FIFOs larger and slower: ``axi_read`` with it takes 131 LUTs and not 121
-    (+8 %), and ``nf4_quant`` has 4 logic levels in a path and not 3. Nor can its memory be given a ``ram_style``.
+    carry chains, which costs LUTs and often a logic level (``axi_read`` with it takes 123 LUTs and not 120), and
+    because its memory cannot be given a ``ram_style``.
     LUT, FF and most logic levels of the FIFO alone:
 
     ========  ========  =============  ==================
     width     depth     this one       SyncFIFOBuffered
     ========  ========  =============  ==================
-    128       4         85, 136, 2     86, 136, 3
-    129       8         88, 140, 2     89, 140, 3
-    17        16        36, 31, 2      28, 31, 2
-    28        32        29, 45, 3      33, 45, 3
-    128       128       15, 23, 3      17, 23, 3
-    129       512       16, 29, 3      28, 29, 4
+    128       4         84, 136, 1     85, 136, 2
+    129       8         86, 140, 2     88, 140, 2
+    17        16        24, 31, 2      25, 31, 2
+    28        32        29, 45, 2      30, 45, 2
+    128       128       15, 23, 2      17, 23, 3
+    129       512       18, 29, 2      20, 29, 3
     ========  ========  =============  ==================
 
     Measured with ``pytest -s -k fifo_figures tests/hw/primitives/test_fifo.py``, which prints this table.

@@ -120,6 +120,14 @@ def test_the_register_behind_a_block_ram_is_its_own(tmp_path: Path) -> None:
     assert (found.resources["bram36"], found.resources["ff"], found.raw["ff"]) == (0.5, 0, 32)
 
 
+def test_a_constant_goes_down_a_chain_of_registers(tmp_path: Path) -> None:
+    source = """
+        module top(input clk, reset, d, output reg [31:0] q);
+          always @(posedge clk) q <= reset ? 0 : {q[30:0], d & ~d};
+        endmodule"""
+    assert estimate(tmp_path, source).resources["ff"] == 0
+
+
 def test_a_parameter_of_the_top_module(tmp_path: Path) -> None:
     assert estimate(tmp_path, MEMORY, WORDS="2048").resources["bram36"] == 2
     with pytest.raises(UserError, match="WORD"):
