@@ -27,6 +27,11 @@ def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[
 def corrections(spec: SparseAddSpec, rng: np.random.Generator, lengths: list[int]) -> Words:
     """Make random corrections for packets of so many beats: words of the stream `sparse`."""
     packets = [_indices(spec, rng, beats) for beats in lengths]
+    for number in range(1, len(packets), 3):
+        # behind the first of them one that is near the packet's end but for one bit, each of the upper ones in turn
+        bit = spec.index_bits - 1 - number // 3 % (spec.index_bits - spec.lane_bits)
+        near, size = packets[number], min(lengths[number] * spec.lanes, 1 << spec.index_bits)
+        packets[number] = np.append(near[: rng.integers(3)], int(size - 1 - rng.integers(min(size, 20))) ^ 1 << bit)
     index = np.concatenate(packets)
     value = rng.integers(Q4_12.minimum, Q4_12.maximum, len(index), endpoint=True)
     return {"index": index[:, None], "value": value[:, None], "last": last_flags([len(one) for one in packets])}
@@ -41,9 +46,6 @@ def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integ
         index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << spec.index_bits))
         a, b = rng.integers(len(index), size=2)
         index[a], index[b] = index[b], index[a]
-        # of the packet but for one bit
-        far = int(rng.integers(size)) ^ 1 << int(rng.integers(spec.index_bits))
-        index = np.append(index, far)
     return index if len(index) else rng.integers(size, size=1)
 
 
