@@ -38,7 +38,7 @@ AREAS = {
         "nf4": {"primitives"},
         "axi": {"primitives"},
         "nn": {"primitives", "axi"},
-        "lora": {"primitives", "nf4", "axi", "nn"},
+        "lora": {"primitives", "rng", "nf4", "axi", "nn"},
         "zo": {"primitives", "rng", "nf4", "axi", "nn"},
         "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo"},
     },

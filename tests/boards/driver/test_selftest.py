@@ -25,8 +25,21 @@ from fabtune.sim.compiled.device import SimulatedDevice
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 CORES = {
     "instantft": InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=64),
+    "instantft, options": InstantftSpec(
+        network=NETWORK,
+        lanes=16,
+        batch=4,
+        cache_entries=64,
+        cache="none",
+        rates=True,
+        tunes="layer",
+        stochastic=True,
+        early_stop=True,
+    ),
     "zotrain": ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72),
 }
+BLOCKS = ("instantft", "zotrain")
+"""Cores whose files have their names."""
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -189,7 +202,7 @@ def overlay_core(name, folder, monkeypatch):
     return module, module.FabtuneCore("hwh")
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
     module, core = overlay_core(name, tmp_path, monkeypatch)
     assert module.FabtuneCore.bindto == [f"fabtune:cores:{name}:1.0", f"xilinx.com:module_ref:{name}:1.0"]
@@ -214,7 +227,7 @@ def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
         module.FabtuneCore("hwh")
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_the_notebook_for_pynq_runs(name, tmp_path, monkeypatch, capsys):
     module, core = overlay_core(name, tmp_path, monkeypatch)
     found = nbformat.read(tmp_path / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
@@ -358,7 +371,7 @@ def test_the_host_program_for_xrt_compiles(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_the_overlay_compiles(name, tmp_path):
     files = core_package(CORES[name], BOARDS["kv260"], ["linux"], mhz=187.5)
     text = files[f"linux/{name}.dts"]

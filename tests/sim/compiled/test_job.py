@@ -42,7 +42,7 @@ def test_another_rate_in_the_core_is_found(job, monkeypatch):
     monkeypatch.setattr(
         FineTuner,
         "tune",
-        lambda self, inputs, labels, epochs, rate, logits: tune(self, inputs, labels, epochs, rate // 2),
+        lambda self, inputs, labels, epochs, rate, *others: tune(self, inputs, labels, epochs, rate // 2, *others),
     )
     _, comparison = compare_job(SPEC, job, job.inputs)
     # all batches and the final adapters; logits are compared with the core's own adapters

@@ -15,6 +15,7 @@ from fabtune.sim.scenario import scenario
 from fabtune.sim.verify import verify, verify_phases
 
 SPEC = InstantftSpec(network="digits", lanes=16)
+OPTIONS = {"lanes": 16, "cache": "none", "rates": True, "tunes": "layer", "stochastic": True, "early_stop": True}
 
 
 def test_jobs_in_a_row_are_bit_exact():
@@ -33,6 +34,7 @@ def test_jobs_in_a_row_are_bit_exact():
         {"ports": 2},
         {"cache": "chip", "cache_entries": 64},
         {"network": "1x5x5 conv3k3 relu flatten fc25", "lanes": 16, "loss": "mse"},
+        OPTIONS,
     ],
 )
 def test_wider_cores_are_bit_exact(settings):
@@ -47,9 +49,10 @@ LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flat
     ("memories", "refusal"),
     [
         ({"ports": 3}, "ports = 3: give 1 or 2"),
-        ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip"),
+        ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip, none"),
         ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
         ({"network": "64 fc8 fc64", "loss": "mse", "early_stop": True}, "the cross entropy of labels"),
+        ({"tunes": "layer", "last_only": True}, "last_only with tunes = layer: there are no adapters to place"),
         ({"batch": 1}, "batch = 1"),
         ({"cache_entries": 0}, "cache_entries = 0"),
         (
