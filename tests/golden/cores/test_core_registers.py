@@ -112,10 +112,12 @@ OTHER = {
 
 
 def test_the_signature_changes_with_every_parameter():
-    assert {*OTHER, "monitor"} == {item.name for item in dataclasses.fields(InstantftSpec)}
+    assert {*OTHER, "monitor", "loss"} == {item.name for item in dataclasses.fields(InstantftSpec)}
     assert InstantftSpec(monitor=True).signature == InstantftSpec().signature
     specs = [InstantftSpec(), *(InstantftSpec(**{name: value}) for name, value in OTHER.items())]
     assert len({spec.signature for spec in specs}) == len(specs)
+    # a loss that takes another network
+    assert len({InstantftSpec(network="20 fc20", loss=loss).signature for loss in ("cross_entropy", "mse")}) == 2
 
 
 def test_the_signature_changes_with_registers_and_layout():
