@@ -123,6 +123,8 @@ def test_the_signature_changes_with_every_parameter():
     specs = [InstantftSpec(), *(InstantftSpec(**{name: value}) for name, value in OTHER.items())]
     specs += [InstantftSpec(network="64 fc8 relu fc64", loss=loss) for loss in get_args(Loss)]
     assert len({spec.signature for spec in specs}) == len(specs)
+    # a loss that takes another network
+    assert len({InstantftSpec(network="20 fc20", loss=loss).signature for loss in ("cross_entropy", "mse")}) == 2
 
 
 def test_the_signature_changes_with_registers_and_layout():
