@@ -99,9 +99,8 @@ class ForwardEngine(wiring.Component):
         self.array = array or MacArray(
             mapping.lanes, mapping.columns, terms, mapping.most_lane_terms, parts=mapping.most_parts
         )
-        drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency)
         # parts of lanes' sums come one after the other
-        self._drain = drain + mapping.most_parts - 1
+        self._drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency) + mapping.most_parts - 1
         super().__init__(
             {
                 "load": In(BEATS),
@@ -132,9 +131,7 @@ class ForwardEngine(wiring.Component):
         m.submodules.array = array
         m.submodules.activations = activations = ActivationMemory(mapping)
         offset = self.has_offsets
-        m.submodules.sequencer = sequencer = Sequencer(
-            mapping, latency.drain_cycles(array.latency, mapping.pooling_latency)
-        )
+        m.submodules.sequencer = sequencer = Sequencer(mapping, self._drain)
         m.submodules.buffers = buffers = SampleBuffers(mapping, restores=offset)
         if offset:
             m.d.comb += [
