@@ -199,7 +199,8 @@ class ForwardEngine(wiring.Component):
             "within": delayed(m, sequencer.within, read, "within") if self._has_parts else 0,
         }
         if self._has_parts:
-            m.d.comb += self.array.rounds.eq(running)
+            # only who shares the array has other sums within; with offsets `running` ends before the last words are read
+            m.d.comb += self.array.rounds.eq(running if self.has_port else 1)
         for name, value in own.items():
             into = Value.cast(getattr(port, name))
             m.d.comb += into.eq(Mux(running, value, Value.cast(getattr(self.shared, name))) if self.has_port else value)
