@@ -199,7 +199,7 @@ class ForwardEngine(wiring.Component):
             "within": delayed(m, sequencer.within, read, "within") if self._has_parts else 0,
         }
         if self._has_parts:
-            # only who shares the array has other sums within; with offsets `running` ends before the last words are read
+            # other sums within are those of a shared array; with offsets `running` ends before the last words are read
             m.d.comb += self.array.rounds.eq(running if self.has_port else 1)
         for name, value in own.items():
             into = Value.cast(getattr(port, name))
