@@ -12,6 +12,7 @@ from .nf4.nf4_dequant import Nf4DequantSpec
 from .nf4.nf4_quant import Nf4QuantSpec
 from .nn.celoss import CelossSpec
 from .nn.conv import ConvSpec
+from .nn.depthwise import DepthwiseSpec
 from .nn.fc import FcSpec
 from .nn.mac import MacSpec
 from .nn.softmax import SoftmaxSpec
@@ -53,6 +54,7 @@ BLOCKS: dict[str, type[Spec]] = {
         MacSpec,
         FcSpec,
         ConvSpec,
+        DepthwiseSpec,
         AdapterSpec,
         AxiReadSpec,
         AxiWriteSpec,

@@ -170,6 +170,8 @@ LOAD_FC = 17
 """Beats of the parameters of a layer of five inputs and three outputs: 32 lanes x 4 columns of 8, and the biases."""
 LOAD_CONV = 10
 """Beats of a convolution with three outputs on 16 lanes x 2 columns: two groups, each one word and its biases."""
+LOAD_DEPTHWISE = 65
+"""Beats of two filters of 2 x 2 on 16 lanes x 8 columns: four words of 16, and the biases."""
 LOAD_ADAPTER = 18
 """Beats of one adapter from 20 inputs to two classes: A as 32 lanes x 4 columns of 8, B one for each class."""
 SIMULATED = {
@@ -212,6 +214,19 @@ SIMULATED = {
         ],
         "before": [{"load_valid": 1}] * LOAD_CONV,
         "gaps": [47],
+    },
+    "depthwise": {
+        "settings": [
+            "channels=2",
+            "height=2",
+            "width=2",
+            "kernel=2",
+            "padding=0",
+            "lanes=16",
+            "columns=8",
+        ],
+        "before": [{"load_valid": 1}] * LOAD_DEPTHWISE,
+        "gaps": [32],
     },
     "fc": {"settings": ["inputs=5", "outputs=3"], "before": [{"load_valid": 1}] * LOAD_FC, "gaps": [26]},
     "softmax": {"settings": ["classes=2"], "gaps": [8]},

@@ -8,13 +8,13 @@ from math import prod
 from typing import ClassVar, Literal
 
 from ..errors import UserError
-from ..models.layers import AveragePool, Convolution, Layer, MaxPool, Relu
+from ..models.layers import AveragePool, Convolution, Layer, MaxPool
 from ..models.stages import Stage
-from .layer_block import LayerBlockSpec, expand
+from .layer_block import LARGEST_SIDE, FilterBlockSpec, check_sizes, expand
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvSpec(LayerBlockSpec):
+class ConvSpec(FilterBlockSpec):
     """Parameters and model of `conv`.
 
     Parameters
@@ -51,46 +51,28 @@ class ConvSpec(LayerBlockSpec):
         "lenet5-2": {"channels": 6, "height": 14, "width": 14, "outputs": 16, "kernel": (5,), "padding": (0,)},
     }
 
-    channels: int = 3
-    height: int = 10
-    width: int = 10
     outputs: int = 6
-    kernel: tuple[int, ...] = (3,)
-    stride: tuple[int, ...] = (1,)
-    padding: tuple[int, ...] = (1,)
     pool: tuple[int, ...] = (2,)
     pool_kind: Literal["max", "average"] = "max"
     pool_stride: tuple[int, ...] = ()
-    relu: bool = True
-    limit: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("channels", "height", "width", "outputs"):
-            if not 1 <= getattr(self, name) <= 1024:
-                raise UserError(f"{name} = {getattr(self, name)} is not in 1 to 1024")
-        for name in ("kernel", "stride", "pool"):
-            expand(name, getattr(self, name), 2, 1, 16)
-        expand("padding", self.padding, 4, 0, 15)
+        check_sizes({"outputs": self.outputs}, LARGEST_SIDE)
+        expand("pool", self.pool, 2, 1, 16)
         if self.pool_stride:
             expand("pool_stride", self.pool_stride, 2, 1, 16)
             if self.pool_kind == "average":
                 raise UserError("pool_stride is that of a max-pool: windows of an average do not overlap")
-        if not 0 <= self.limit <= 127 or (self.limit and not self.relu):
-            raise UserError(f"limit = {self.limit} is not in 0 to 127, or without a ReLU")
         super().__post_init__()
 
     @cached_property
     def stage(self) -> Stage:
         """The layer and what follows it."""
-        kernel, stride, pool = (expand(name, getattr(self, name), 2, 1, 16) for name in ("kernel", "stride", "pool"))
-        top, bottom, left, right = expand("padding", self.padding, 4, 0, 15)
-        layer = Convolution(self.outputs, (kernel[0], kernel[1]), (top, bottom, left, right), (stride[0], stride[1]))
-        behind: list[Layer] = []
-        if self.relu:
-            behind.append(Relu(self.limit or None))
+        pool = expand("pool", self.pool, 2, 1, 16)
+        behind: list[Layer] = [*self._activation]
         if prod(pool) > 1 and self.pool_kind == "average":
             behind.append(AveragePool((pool[0], pool[1])))
         elif prod(pool) > 1:
             step = expand("pool_stride", self.pool_stride or pool, 2, 1, 16)
             behind.append(MaxPool((pool[0], pool[1]), (step[0], step[1])))
-        return self._stage((self.channels, self.height, self.width), layer, *behind)
+        return self._stage((self.channels, self.height, self.width), Convolution(self.outputs, *self._filter), *behind)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ..errors import UserError
 from ..models.layers import Linear, Relu
 from ..models.stages import Stage
-from .layer_block import LayerBlockSpec
+from .layer_block import LayerBlockSpec, check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +36,7 @@ class FcSpec(LayerBlockSpec):
     relu: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "outputs"):
-            if not 1 <= getattr(self, name) <= 1 << 14:
-                raise UserError(f"{name} = {getattr(self, name)} is not in 1 to {1 << 14}")
+        check_sizes({"inputs": self.inputs, "outputs": self.outputs}, 1 << 14)
         super().__post_init__()
 
     @cached_property

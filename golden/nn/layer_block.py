@@ -1,4 +1,7 @@
-"""Layer block: one stage of a network with streams, the base of `conv` and `fc`. Integers: `forward.forward`."""
+"""Layer block: one stage of a network with streams, the base of `conv`, `depthwise` and `fc`.
+
+Integers: `forward.forward`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
-from ..models.layers import Layer
+from ..models.layers import Layer, Pair, Relu, Sides
 from ..models.stages import Stage, stages_of
 from . import latency
 from .forward import StageIntegers, forward
@@ -27,12 +30,21 @@ ENTER = 1
 IDLE = 1
 """Cycles in the state of the sequencer that waits for a sample."""
 LARGEST_BEATS = 1 << 16
+LARGEST_SIDE = 1024
+"""Most channels, rows and columns of a map."""
 
 
 def check_beats(beats: int) -> None:
     """Raise `UserError` where a block has more beats of parameters than `LARGEST_BEATS`."""
     if beats > LARGEST_BEATS:
         raise UserError(f"{beats} beats of parameters are more than {LARGEST_BEATS}: they are kept on the chip")
+
+
+def check_sizes(sizes: dict[str, int], most: int) -> None:
+    """Raise `UserError` where one of these sizes, by name, is not in 1 to `most`."""
+    for name, size in sizes.items():
+        if not 1 <= size <= most:
+            raise UserError(f"{name} = {size} is not in 1 to {most}")
 
 
 def expand(name: str, values: tuple[int, ...], count: int, least: int, most: int) -> tuple[int, ...]:
@@ -177,3 +189,54 @@ class LayerBlockSpec(Spec):
         for size in sizes:
             end, left = end + 1 + max(size, left), -(-size // step)
         return end + left
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterBlockSpec(LayerBlockSpec):
+    """Parameters of a block that moves filters over a map: what `conv` and `depthwise` share.
+
+    Parameters
+    ----------
+    channels, height, width : int
+        Of the input.
+    kernel : tuple of int
+        Height and width, or one number for both.
+    stride : tuple of int
+        Rows and columns from a window to the next, or one number for both.
+    padding : tuple of int
+        Zeros above, below, left and right, or one number for all sides.
+    relu : bool
+        Negative outputs become 0.
+    limit : int
+        Largest output, 6 for ReLU6; 0 for none.
+    """
+
+    channels: int = 3
+    height: int = 10
+    width: int = 10
+    kernel: tuple[int, ...] = (3,)
+    stride: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (1,)
+    relu: bool = True
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        check_sizes({"channels": self.channels, "height": self.height, "width": self.width}, LARGEST_SIDE)
+        expand("kernel", self.kernel, 2, 1, 16)
+        expand("stride", self.stride, 2, 1, 16)
+        expand("padding", self.padding, 4, 0, 15)
+        if not 0 <= self.limit <= 127 or (self.limit and not self.relu):
+            raise UserError(f"limit = {self.limit} is not in 0 to 127, or without a ReLU")
+        super().__post_init__()
+
+    @property
+    def _filter(self) -> tuple[Pair, Sides, Pair]:
+        """Kernel, padding and stride of the layer."""
+        kernel, stride = expand("kernel", self.kernel, 2, 1, 16), expand("stride", self.stride, 2, 1, 16)
+        top, bottom, left, right = expand("padding", self.padding, 4, 0, 15)
+        return (kernel[0], kernel[1]), (top, bottom, left, right), (stride[0], stride[1])
+
+    @property
+    def _activation(self) -> tuple[Relu, ...]:
+        """The ReLU behind the layer, or nothing."""
+        return (Relu(self.limit or None),) if self.relu else ()

@@ -99,9 +99,8 @@ class ForwardEngine(wiring.Component):
         self.array = array or MacArray(
             mapping.lanes, mapping.columns, terms, mapping.most_lane_terms, parts=mapping.most_parts
         )
-        drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency)
         # parts of lanes' sums come one after the other
-        self._drain = drain + mapping.most_parts - 1
+        self._drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency) + mapping.most_parts - 1
         super().__init__(
             {
                 "load": In(BEATS),
@@ -132,9 +131,7 @@ class ForwardEngine(wiring.Component):
         m.submodules.array = array
         m.submodules.activations = activations = ActivationMemory(mapping)
         offset = self.has_offsets
-        m.submodules.sequencer = sequencer = Sequencer(
-            mapping, latency.drain_cycles(array.latency, mapping.pooling_latency)
-        )
+        m.submodules.sequencer = sequencer = Sequencer(mapping, self._drain)
         m.submodules.buffers = buffers = SampleBuffers(mapping, restores=offset)
         if offset:
             m.d.comb += [
@@ -202,7 +199,8 @@ class ForwardEngine(wiring.Component):
             "within": delayed(m, sequencer.within, read, "within") if self._has_parts else 0,
         }
         if self._has_parts:
-            m.d.comb += self.array.rounds.eq(running)
+            # other sums within are those of a shared array; with offsets `running` ends before the last words are read
+            m.d.comb += self.array.rounds.eq(running if self.has_port else 1)
         for name, value in own.items():
             into = Value.cast(getattr(port, name))
             m.d.comb += into.eq(Mux(running, value, Value.cast(getattr(self.shared, name))) if self.has_port else value)

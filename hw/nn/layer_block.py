@@ -1,4 +1,4 @@
-"""RTL of `conv` and `fc`: the forward engine with a single stage, and streams around it."""
+"""RTL of `conv`, `depthwise` and `fc`: the forward engine with a single stage, and streams around it."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import stream, wiring

@@ -24,7 +24,7 @@ class Sequencer(wiring.Component):
     ----------
     mapping : Mapping
     drain : int
-        Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`.
+        Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`, and those of further parts.
 
     Attributes
     ----------

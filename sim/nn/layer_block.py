@@ -1,4 +1,4 @@
-"""Stimulus of the blocks that run one layer, `conv` and `fc`."""
+"""Stimulus of the blocks that run one layer, `conv`, `depthwise` and `fc`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ CUT = ("memories", "multipliers")
 
 
 def layer_rules(checker: Checker, spec: LayerBlockSpec) -> tuple[Value, Value]:
-    """Add the rules of `fc` and `conv`.
+    """Add the rules of `fc`, `conv` and `depthwise`.
 
     Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer) and ``load_between``
     (parameters are taken between samples). The outputs are left to `output_rules`.

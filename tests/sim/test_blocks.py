@@ -10,7 +10,7 @@ from fabtune.sim.verify import verify
 BASE = [name for name in BLOCKS if name not in ("instantft", "zotrain")]
 ON_BOTH = ("perturb", "axi_registers")
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
-LARGE = ("tile", "adapter", "fc", "conv", "gaussian_array", "mac", "weight_path")
+LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path")
 """Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
 PRESETS = ["pezo:pool", "pool:exact", "tile:pool"]
 SLOW_PRESETS = ["pezo:otf14"]
@@ -74,6 +74,9 @@ VARIATIONS = [
     ("conv", "channels=5 height=6 width=7 padding=0 outputs=9 pool=1 relu=false columns=2 lanes=16"),
     ("conv", "channels=2 height=11 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16"),
     ("conv", "channels=2 height=6 width=8 pool=2,3 pool_kind=average limit=6 padding=0 lanes=16"),
+    ("depthwise", "channels=20 height=5 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
+    # more parts than words
+    ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
     # more classes than lanes, and the sample as the target
     ("adapter", "inputs=20,7 classes=20 batch=2 lanes=16 columns=2 rank=1 loss=mse"),
@@ -89,6 +92,8 @@ SLOW_VARIATIONS = [
     ("conv", "channels=2 height=6 width=7 outputs=5 kernel=5 padding=0"),
     ("conv", "channels=1 height=5 width=4 outputs=1 kernel=1 padding=0 pool=1"),
     ("conv", "channels=6 height=14 width=14 outputs=16 kernel=5 padding=0"),
+    ("depthwise", "channels=1 height=5 width=4 padding=0"),
+    ("depthwise", "channels=70 height=4 width=5 kernel=3 stride=2"),
     ("adapter", "inputs=45 rank=5 columns=8 batch=4"),
     ("adapter", "inputs=20,50,33 classes=256 rank=3 columns=8 lanes=16 batch=3"),
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),

@@ -59,6 +59,7 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
 SMALLER = {
     "adapter": "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1",
     "conv": "channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16",
+    "depthwise": "channels=18 height=3 width=3 lanes=16 columns=8",
     "fc": "inputs=33 outputs=9 columns=2 lanes=16",
     "mac": "lanes=16 columns=1 terms=16",
     "tile": "lanes=4",
@@ -72,6 +73,7 @@ SLOW = (
     "axi_read",
     "coefficient",
     "conv",
+    "depthwise",
     "fc",
     "gaussian_array",
     "loss_difference",

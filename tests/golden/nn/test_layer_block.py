@@ -1,4 +1,4 @@
-"""`conv` and `fc` against PyTorch in float64, which holds their sums exactly."""
+"""`conv`, `depthwise` and `fc` against PyTorch in float64, which holds their sums exactly."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from torch.nn import functional
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, narrow
 from fabtune.golden.nn.conv import ConvSpec
+from fabtune.golden.nn.depthwise import DepthwiseSpec
 from fabtune.golden.nn.fc import FcSpec
 from fabtune.golden.nn.forward import PRODUCT_FRACTION
 from fabtune.sim.nn.layer_block import random_parameters
@@ -19,6 +20,9 @@ SPECS = [
     ConvSpec(channels=1, height=12, width=9, kernel=(5,), padding=(2,), pool=(3,)),
     ConvSpec(height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), pool=(3, 2), pool_stride=(1, 2)),
     ConvSpec(pool=(3, 2), pool_kind="average", limit=6),
+    DepthwiseSpec(),
+    DepthwiseSpec(channels=35, kernel=(2,), padding=(0,), relu=False, columns=2),
+    DepthwiseSpec(channels=5, height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), limit=6, lanes=16),
     FcSpec(),
     FcSpec(inputs=7, outputs=5, relu=False, lanes=16, columns=8),
 ]
@@ -30,15 +34,16 @@ def test_a_job_equals_pytorchs(spec):
     own = random_parameters(spec, rng)
     samples = random_activations(rng, (4, *spec.stage.input_shape))
     x, w, b = (torch.tensor(one, dtype=torch.float64) for one in (samples, own.weight, own.bias << Q8_16.fraction))
-    convolution = isinstance(spec, ConvSpec)
-    if convolution:
+    convolution, filters = isinstance(spec, ConvSpec), isinstance(spec, ConvSpec | DepthwiseSpec)
+    if filters:
         top, bottom, left, right = spec.padding * (4 // len(spec.padding))
-        sums = functional.conv2d(functional.pad(x, (left, right, top, bottom)), w, b, stride=spec.stride)
+        padded, groups = functional.pad(x, (left, right, top, bottom)), 1 if convolution else spec.channels
+        sums = functional.conv2d(padded, w, b, stride=spec.stride, groups=groups)
     else:
         sums = functional.linear(x, w, b)
     exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
     if spec.relu:
-        limit = spec.limit << Q8_16.fraction if convolution and spec.limit else Q8_16.maximum
+        limit = spec.limit << Q8_16.fraction if filters and spec.limit else Q8_16.maximum
         exact = exact.clip(0, limit)
     if convolution and spec.pool_kind == "average":
         # ties to even
@@ -62,6 +67,7 @@ def test_a_sample_that_has_not_ended_gives_nothing():
     ("kind", "settings", "message"),
     [
         (ConvSpec, {"channels": 0}, "channels = 0"),
+        (ConvSpec, {"outputs": 1025}, "outputs = 1025 is not in 1 to 1024"),
         (ConvSpec, {"kernel": (17,)}, "kernel = 17 is not one number of 1 to 16, or 2 of them"),
         (ConvSpec, {"padding": (1, 0)}, "padding = 1,0 is not one number of 0 to 15, or 4 of them"),
         (ConvSpec, {"stride": ()}, "stride =  is not one number"),
@@ -70,6 +76,9 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (ConvSpec, {"pool_stride": (1,), "pool_kind": "average"}, "windows of an average do not overlap"),
         (ConvSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
         (ConvSpec, {"pool_stride": (3,)}, "a stride of 3 x 3 is not 1 to the window's 2 x 2"),
+        (DepthwiseSpec, {"channels": 1025}, "channels = 1025 is not in 1 to 1024"),
+        (DepthwiseSpec, {"height": 2, "padding": (0,)}, "a kernel of 3 does not fit"),
+        (DepthwiseSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 16384, "outputs": 16384}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),

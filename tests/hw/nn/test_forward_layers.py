@@ -25,6 +25,9 @@ NETWORKS = {
     "an average of few sums": "1x4x4 conv3k1 avg1x2 flatten fc3",
     "one filter a channel": "3x6x5 dw3x2p1,0,1,1s1x2 relu conv19k1 relu dw3p1 relu6 conv4k1 dw1 "
     "flatten fc20 dw1 relu fc3",
+    # the next stage begins with the last lanes of the one before
+    "one filter a channel, of a pixel": "2x3x3 conv16k1 dw3 relu conv5k1 flatten fc3",
+    "one filter a channel, of a vector": "16x1x1 flatten fc16 dw1 fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
 }
 

@@ -45,3 +45,13 @@ def test_all_weights_are_tuned(gain: float, split: Split) -> None:
     job.load(driver)
     assert job.differences(driver, device) == []
     assert (job.counts["saturations"] > 0) == (gain > 1)
+
+
+@pytest.mark.slow
+def test_a_pass_ends_behind_one_filter_a_channel() -> None:
+    # the array is still busy with the lanes' sums as the sequencer has issued the last word
+    spec = ZotrainSpec(network="2x3x3 conv16k1 dw3 relu conv5k1 flatten fc3", lanes=16, columns=2, cut_rows=1024)
+    job, device = ShortTraining(spec, 4, TrainingVariation(gain=1, split=Split(2, 1, 2))), _device(spec)
+    driver = job.driver(device)
+    job.load(driver)
+    assert job.differences(driver, device) == []
