@@ -13,7 +13,7 @@ from ...golden.zo.deltas import DELTA
 from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ..axi.memory_port import beat_number, byte_address
 from ..nn.forward_engine import ForwardEngine
-from ..nn.output_memory import OutputReader
+from ..nn.memories.output_memory import OutputReader
 from ..rng.generators import generator_of
 from ..zo.delta_memory import DeltaMemory, Walk, WalkRange
 from ..zo.offset_memory import OffsetMemory

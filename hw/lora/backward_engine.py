@@ -14,7 +14,7 @@ from ...golden.rng.urng import UrngSpec
 from ..device import ram_style
 from ..nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ..nn.mac import MacArray
-from ..nn.weight_memory import WeightMemory
+from ..nn.memories.weight_memory import WeightMemory
 from ..primitives.pipeline import delayed
 from .backward_sequencer import FETCH, BackwardSequencer
 from .engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun

@@ -18,16 +18,16 @@ from ...golden.nn import latency
 from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import saturate
-from .activation_memory import ActivationMemory
-from .cut_memory import CutMemory
 from .interfaces import BEATS, PARAMETER, CutRows, Offsets, Passes, SampleInput, StageOutputs
 from .mac import MacArray
-from .output_memory import OutputMemory
+from .memories.activation_memory import ActivationMemory
+from .memories.cut_memory import CutMemory
+from .memories.output_memory import OutputMemory
+from .memories.weight_memory import WeightMemory
 from .pooling import Pooling
 from .sample_buffers import SampleBuffers
 from .sample_writer import SampleWriter
 from .sequencer import Sequencer
-from .weight_memory import WeightMemory
 
 
 class ForwardEngine(wiring.Component):

@@ -9,7 +9,7 @@ from ...golden.nn.mapping import Mapping
 from ..ports import elements, members
 from .forward_engine import ForwardEngine
 from .interfaces import ACTIVATION, BEATS
-from .output_memory import OutputReader
+from .memories.output_memory import OutputReader
 from .sample_writer import WORDS_PER_BEAT
 
 

@@ -26,7 +26,7 @@ from fabtune.hw.cores.logit_writer import LogitWriter
 from fabtune.hw.cores.memory_system import MemorySystem, buses
 from fabtune.hw.cores.shell import Check, Control, Shell
 from fabtune.hw.nn.forward_engine import ForwardEngine
-from fabtune.hw.nn.output_memory import OutputReader
+from fabtune.hw.nn.memories.output_memory import OutputReader
 
 
 class Command(IntEnum):

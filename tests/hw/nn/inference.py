@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.interfaces import BEATS, SampleInput
-from fabtune.hw.nn.output_memory import OutputReader
+from fabtune.hw.nn.memories.output_memory import OutputReader
 
 
 class Inference(wiring.Component):

@@ -5,8 +5,8 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.nn.mapping import Mapping
-from .interfaces import ACTIVATION, StageOutputs
+from ....golden.nn.mapping import Mapping
+from ..interfaces import ACTIVATION, StageOutputs
 
 _SMALL = 32
 """Largest depth that is not worth a block RAM."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.hw.nn.weight_memory import WeightMemory
+from fabtune.hw.nn.memories.weight_memory import WeightMemory
 
 DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 

@@ -9,9 +9,9 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden.nn import latency
-from ...golden.nn.mapping import Mapping
-from .interfaces import ACTIVATION, ActivationWrite, activation_address
+from ....golden.nn import latency
+from ....golden.nn.mapping import Mapping
+from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
 class ActivationMemory(wiring.Component):

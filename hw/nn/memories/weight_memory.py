@@ -5,8 +5,8 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..device import ram_style
-from .interfaces import BEAT_BITS, PARAMETER
+from ...device import ram_style
+from ..interfaces import BEAT_BITS, PARAMETER
 
 _DEEP = 2048
 """Most words in block RAM; ultra RAM has 4,096 rows."""

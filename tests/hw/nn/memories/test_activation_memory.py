@@ -7,7 +7,7 @@ from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn import latency
 from fabtune.golden.nn.mapping import Mapping
-from fabtune.hw.nn.activation_memory import ActivationMemory
+from fabtune.hw.nn.memories.activation_memory import ActivationMemory
 
 PLAIN = Mapping("plain", stages_of("plain", (60,), (Linear(8),)), lanes=16, columns=4)
 REPLICATED = Mapping("rows", stages_of("rows", (1, 8, 8), (Convolution(4, 3),)), lanes=16, columns=4)
