@@ -107,16 +107,23 @@ def _stopped_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         ours = []
 
+    received: list[Stopped] = []
+
     def stop(number: int, _: FrameType | None) -> None:
         for one in ours:
             signal.signal(one, signal.SIG_DFL)
-        processes.stop(Stopped(number))
+        received.append(Stopped(number))
+        processes.stop(received[0])
 
     processes.resume()
     for one in ours:
         signal.signal(one, stop)
     try:
         yield
+    except Exception as error:
+        if received:  # native code of a library has put an exception of its own into the place of ours
+            raise received[0] from error
+        raise
     finally:
         for one in ours:
             signal.signal(one, usual[one])

@@ -27,9 +27,9 @@ def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[
 def corrections(spec: SparseAddSpec, rng: np.random.Generator, lengths: list[int]) -> Words:
     """Make random corrections for packets of so many beats: words of the stream `sparse`."""
     packets = [_indices(spec, rng, beats) for beats in lengths]
-    for number in range(1, len(packets), 3):
+    for number in range(1, len(packets), 4):
         # behind the first of them one that is near the packet's end but for one bit, each of the upper ones in turn
-        bit = spec.index_bits - 1 - number // 3 % (spec.index_bits - spec.lane_bits)
+        bit = spec.index_bits - 1 - number // 4 % (spec.index_bits - spec.lane_bits)
         near, size = packets[number], min(lengths[number] * spec.lanes, 1 << spec.index_bits)
         packets[number] = np.append(near[: rng.integers(3)], int(size - 1 - rng.integers(min(size, 20))) ^ 1 << bit)
     index = np.concatenate(packets)
@@ -41,7 +41,7 @@ def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integ
     size = min(beats * spec.lanes, 1 << spec.index_bits)
     rates = np.repeat(rng.choice([0, 0.02, 0.2, 1], beats, p=[0.5, 0.3, 0.15, 0.05]), spec.lanes)[:size]
     index = np.flatnonzero(rng.random(size) < rates * rng.choice([0, 1, 1]))
-    if rng.random() < 0.3:
+    if rng.random() < 0.2:
         # one of the last weight's neighbours, the packet's end among them, and any two that change places
         index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << spec.index_bits))
         a, b = rng.integers(len(index), size=2)

@@ -46,7 +46,8 @@ def settings(fast_simulator, monkeypatch):
     return Settings(faults=3, words=2, simulator=fast_simulator)
 
 
-def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path):
+def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LONGER", 1)
     path = tmp_path / "deep" / "perturb.jsonl"
     results = Campaign(SPEC, settings, path).run()
     assert [one.status for one in results] == ["killed", "equivalent", "survived"]
@@ -69,6 +70,11 @@ def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path):
     assert len(again) == 1
     assert [one.status for one in results] == ["killed", "equivalent", "survived"]
     assert sorted(json.loads(line).get("number", -1) for line in path.read_text().splitlines()) == [-1, 0, 1, 2]
+
+
+def test_a_longer_bench_sees_more(settings, tmp_path):
+    results = Campaign(SPEC, settings, tmp_path / "perturb.jsonl").run()
+    assert [one.status for one in results] == ["killed", "equivalent", "killed"]
 
 
 def test_another_campaign_is_not_continued(settings, tmp_path, monkeypatch):

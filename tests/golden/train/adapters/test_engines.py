@@ -197,7 +197,7 @@ def test_an_autoencoder_lowers_its_error(method):
     inputs = (rng.normal(0, 1, (SAMPLES, 3)) @ rng.normal(0, 0.6, (3, 20))).astype(np.float32)
     a = [rng.normal(0, 0.3, (4, count)).astype(np.float32) for count in (20, 6)]
     rate, samples = rate_of(0.5 * rate_scale(20), 10), Samples(inputs, np.full(SAMPLES, 99))
-    engine = IntegerEngine(network, folded(network, module), METHODS[method], a, rate, SAMPLES, loss="mse")
+    engine = IntegerEngine(network, folded(network, module), METHODS[method], a, 4, rate, SAMPLES, loss="mse")
     before = mean_squared_error(engine.logits(samples), inputs)
     run(engine, samples, epochs=20)
     assert mean_squared_error(engine.logits(samples), inputs) < 0.5 * before
