@@ -14,10 +14,10 @@ from fabtune.sim.captures.capture import read_capture
 from fabtune.sim.verify import verify
 
 VARIATIONS = [
-    AxiReadSpec(data=32, address=20, burst=4, depth=8),
+    pytest.param(AxiReadSpec(data=32, address=20, burst=4, depth=8), marks=pytest.mark.slow),
     AxiReadSpec(data=512, address=40),
     AxiWriteSpec(data=32, address=20, burst=2, depth=4, outstanding=2),
-    AxiWriteSpec(data=512, address=40, burst=64),
+    pytest.param(AxiWriteSpec(data=512, address=40, burst=64), marks=pytest.mark.slow),
     AxiRegistersSpec(signature=0xDEADBEEF),
 ]
 

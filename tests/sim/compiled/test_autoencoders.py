@@ -8,6 +8,8 @@ from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.trials.short_jobs import short_jobs
 
+pytestmark = pytest.mark.slow
+
 NETWORK = "40 fc6 relu fc40"
 
 
@@ -25,25 +27,21 @@ def test_all_weights_are_tuned():
     check(ZotrainSpec(network=NETWORK, lanes=16, columns=2, loss="mse", byte_inputs=False), ["saturations"])
 
 
-@pytest.mark.slow
 def test_all_weights_are_tuned_with_samples_of_bytes_and_convolutions():
     network = "2x5x5 conv7k3p1 relu flatten fc33 relu fc50"
     check(ZotrainSpec(network=network, lanes=16, deltas="ultra", loss="mse"), ["saturations", "coefficients_clipped"])
 
 
-@pytest.mark.slow
 def test_adapters_are_tuned():
     spec = InstantftSpec(network=NETWORK, lanes=16, columns=4, rank=2, batch=4, cache_entries=64, loss="mse")
     check(spec, ["saturations"])
 
 
-@pytest.mark.slow
 def test_adapters_of_more_classes_than_lanes_are_tuned():
     network = "1x6x6 conv3k3 relu flatten fc40"
     check(InstantftSpec(network=network, lanes=16, rank=2, batch=4, cache_entries=64, ports=2), ["saturations"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [InstantftSpec, ZotrainSpec])
 def test_as_many_classes_as_a_label_has_values(kind):
     more = {"batch": 4, "cache_entries": 64, "rank": 2} if kind is InstantftSpec else {}
