@@ -116,7 +116,7 @@ def test_a_core_refuses_what_golden_refuses(name: str) -> None:
     assert refusal_findings(_program(name), CORES[name](), seed=1) == []
 
 
-@pytest.mark.parametrize("name", ["instantft", "zotrain", "zotrain, autoencoder"])
+@pytest.mark.parametrize("name", ["instantft", "zotrain", pytest.param("zotrain, autoencoder", marks=pytest.mark.slow)])
 def test_wrong_entries_of_an_order_list_end_in_their_error(name: str) -> None:
     assert order_findings(_program(name), CORES[name]()) == []
 
