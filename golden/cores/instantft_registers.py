@@ -85,4 +85,4 @@ STOPPING_CORE = replace(
     settings=(*CORE.settings, Setting("stop_loss", "largest loss of an epoch that ends the tuning", late=True)),
     counters=(*CORE.counters, Counter("epoch_loss", "loss of the last whole epoch", width=32, late=True)),
 )
-"""What a core generated with `early_stop` has: two registers more."""
+"""Registers of a core generated with `early_stop`: two more."""

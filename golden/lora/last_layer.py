@@ -40,6 +40,6 @@ def adapter_input(values: Integers, sizes: AdapterSizes) -> Integers:
 
 
 def added(adapters: Adapters) -> tuple[Integers, Integers]:
-    """What is added to the weights, (classes, inputs) or (classes, 0), and to the biases, (classes,), in Q4.12."""
+    """Split A into what is added to the weights, (classes, inputs or 0), and to the biases, (classes,), in Q4.12."""
     own = np.concatenate([a.T for a in adapters.a])[: adapters.shape.classes]
     return own[:, :-1], own[:, -1]

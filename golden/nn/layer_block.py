@@ -222,9 +222,7 @@ class FilterBlockSpec(LayerBlockSpec):
 
     def __post_init__(self) -> None:
         check_sizes({"channels": self.channels, "height": self.height, "width": self.width}, LARGEST_SIDE)
-        expand("kernel", self.kernel, 2, 1, 16)
-        expand("stride", self.stride, 2, 1, 16)
-        expand("padding", self.padding, 4, 0, 15)
+        _ = self._filter  # refuses numbers that are out of range
         if not 0 <= self.limit <= 127 or (self.limit and not self.relu):
             raise UserError(f"limit = {self.limit} is not in 0 to 127, or without a ReLU")
         super().__post_init__()
