@@ -70,6 +70,11 @@ class AdapterSizes(NamedTuple):
         """Number of parameters of all adapters."""
         return self.rank * (sum(self.inputs) + self.classes * len(self.inputs))
 
+    @property
+    def updated(self) -> int:
+        """Number of parameters that an update changes, the first ones: all, or all but B."""
+        return self.rank * sum(self.inputs) if self.selects else self.parameters
+
 
 class Adapters:
     """Parameters of all adapters: one vector in Q4.12, and views of it.
@@ -164,6 +169,6 @@ class Adapters:
         if not self.shape.selects:
             sums.append(product(gradient.T, h).reshape(-1))
         total = narrow(np.concatenate(sums), PRODUCT_FRACTION, BATCH_GRADIENT)
-        own = self.flat[: total.size]
+        own = self.flat[: self.shape.updated]
         stepped = (own << NOISE_BITS) - total * rate
         own[:] = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, noise)

@@ -51,7 +51,7 @@ def update_order(mapping: AdapterMapping) -> Integers:
         a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
     entries = np.arange(mapping.classes * mapping.adapters)[:, None] * (mapping.words_per_cycle * BEAT // 2)
     found.b[:] = (count + entries + np.arange(mapping.rank)).reshape(found.b.shape)
-    return found.flat[: -found.b.size] if mapping.shape.selects else found.flat
+    return found.flat[: mapping.shape.updated]
 
 
 def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Bytes:

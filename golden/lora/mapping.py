@@ -259,7 +259,7 @@ class AdapterMapping:
 
     @cached_property
     def constant_rows(self) -> tuple[int, ...]:
-        """Those of the adapters' rows that are a constant 1; what the batch memory has there is not used."""
+        """Rows of the adapters that are a constant 1; what the batch memory has there is not used."""
         ends = np.cumsum(self.rows_per_adapter) - 1
         return () if self.tunes == "adapters" else tuple(ends.tolist())
 

@@ -75,8 +75,7 @@ class IntegerEngine:
         if method.cache is not methods.Cache.NONE:
             codec = record_layout(network) if method.cache is methods.Cache.NF4 else WordCodec(network)
             cache = ForwardCache(network, codec, samples)
-        updated = adapters.flat.size - adapters.b.size * adapters.shape.selects
-        noise = UpdateNoise.by_parameter(urng, updated) if urng else None
+        noise = UpdateNoise.by_parameter(urng, adapters.shape.updated) if urng else None
         self.job = Job(network, frozen, adapters, rate, cache, noise, loss=loss)
 
     @property
