@@ -39,13 +39,13 @@ def user_module(reference: str) -> nn.Module:
     """
     file, colon, name = reference.rpartition(":")
     if not colon or not name.isidentifier():
-        raise UserError(f"--model {reference!r} is not file.py:function, as in model.py:build")
+        raise UserError(f"{reference!r} is not file.py:function, as in model.py:build")
     path = Path(file)
     if not path.is_file():
-        raise UserError(f"--model {reference}: {path} is not a file")
+        raise UserError(f"{reference}: {path} is not a file")
     spec = importlib.util.spec_from_file_location(_NAME, path)
     if spec is None or spec.loader is None:
-        raise UserError(f"--model {reference}: {path} is not a Python file (.py)")
+        raise UserError(f"{reference}: {path} is not a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
     # a dataclass looks up the names in its annotations there
     sys.modules[_NAME] = module
@@ -54,7 +54,7 @@ def user_module(reference: str) -> nn.Module:
             spec.loader.exec_module(module)
             build = getattr(module, name, None)
             if not callable(build) or isinstance(build, nn.Module):
-                raise UserError(f"--model {reference}: {path} has no function {name}")
+                raise UserError(f"{reference}: {path} has no function {name}")
             made = build()
             if isinstance(made, nn.Module):
                 made.to("cpu")
@@ -64,10 +64,10 @@ def user_module(reference: str) -> nn.Module:
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
-        raise UserError(f"--model {reference} failed{_line(error, path)}: {type(error).__name__}: {text}") from error
+        raise UserError(f"{reference} failed{_line(error, path)}: {type(error).__name__}: {text}") from error
     if not isinstance(made, nn.Module):
         kind = type(made)
-        raise UserError(f"--model {reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
+        raise UserError(f"{reference} returned a {kind.__module__}.{kind.__qualname__}, not a torch.nn.Module")
     return made
 
 

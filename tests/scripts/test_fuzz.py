@@ -109,7 +109,7 @@ def _no_work():
             *("scripts.tables.instantft.run_trials", "scripts.tables.fedspzo.run_trials", "scripts.tables.pezo.pezo_6"),
             *("scripts.tables.skip2.run_trials", "scripts.tables.skip2.skip2_6", "scripts.tables.pezo_core.pezo_core"),
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
-            "scripts.sweep.run.run_trials",
+            *("scripts.import_model.estimate_spec", "scripts.sweep.run.run_trials"),
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),
             *("sim.mutation.campaign.netlist", "sim.mutation.core_campaign.netlist"),
         )

@@ -70,7 +70,7 @@ def test_each_mistake_is_one_line(file, text, message):
     with pytest.raises(UserError) as mistake:
         user_module(f"{file}:build")
     said = str(mistake.value)
-    assert said.startswith(f"--model {file}:build")
+    assert said.startswith(f"{file}:build")
     assert message in said
     assert "\n" not in said
     assert sys.path == before
