@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...golden.fixed import Q4_12
+from ...golden.fixed import Q4_12, Q8_16, Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
 from ..phase import Phase
@@ -18,6 +18,19 @@ def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator) -> StageIn
     return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, spec.stage.biases, endpoint=True))
 
 
+def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
+    """Draw samples of three kinds in turn: any numbers, ones whose sums are often ties, the largest of either sign.
+
+    A tie lies half-way between two numbers behind the rounding: weights are integers, and these numbers multiples of
+    half a step of it.
+    """
+    shape = (count, *spec.stage.input_shape)
+    samples = random_activations(rng, shape)
+    samples[1::3] = rng.integers(-3, 3, samples[1::3].shape, endpoint=True) << (Q4_12.fraction - 1)
+    samples[2::3] = rng.choice([Q8_16.minimum, Q8_16.maximum], samples[2::3].shape)
+    return samples
+
+
 def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Parameters, one sample, several; other parameters, several samples."""
     phases = []
@@ -26,7 +39,7 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
         load = spec.load_words(own)
         phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
         for count in (1, max(words // spec.sample_outputs // 2, 2))[number:]:
-            samples = random_activations(rng, (count, *spec.stage.input_shape))
+            samples = random_samples(spec, rng, count)
             expected = spec.results(own, samples)
             phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))
     return phases
