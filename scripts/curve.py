@@ -36,8 +36,11 @@ def draw(result: Result, described: dict[str, Any], path: Path) -> None:
     """Plot loss and held-out accuracy by epoch."""
     figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     epochs = range(1, len(result.epochs) + 1)
-    loss.plot(epochs, [epoch.loss for epoch in result.epochs], color="#b0413e")
-    loss.set(xlabel="epoch", ylabel="mean cross entropy while tuning", ylim=(0, None))
+    loss.plot(epochs, [epoch.loss for epoch in result.epochs], color="#b0413e", label="samples that are learnt from")
+    if validation := [epoch.validation[0] for epoch in result.epochs if epoch.validation]:
+        loss.plot(epochs, validation, color="#b0413e", linestyle="--", label="validation")
+        loss.legend()
+    loss.set(xlabel="epoch", ylabel="mean cross entropy", ylim=(0, None))
     accuracy.plot([100 * one for one in result.curve], color="#2a6f97")
     accuracy.set(xlabel="epoch", ylabel="held-out samples right (%)")
     for axes in (loss, accuracy):

@@ -29,7 +29,7 @@ class TuneRequest(Start):
 
     Parameters
     ----------
-    method, engine, epochs, batch, rate, schedule, stop_at, rank, stochastic
+    method, engine, epochs, batch, rate, schedule, stop_at, validate, patience, rank, stochastic
         See `Settings`.
     core
         Preset of the core, for the engine "rtl"; None for `DEFAULT_CORE`.
@@ -46,6 +46,8 @@ class TuneRequest(Start):
     rate: float | None
     schedule: str
     stop_at: float | None
+    validate: float
+    patience: int
     rank: int
     stochastic: bool
     core: str | None
@@ -69,6 +71,8 @@ class TuneRequest(Start):
             self.stochastic,
             self.schedule,
             self.stop_at,
+            self.validate,
+            self.patience,
         )
 
     def pretraining(self, network: Network) -> Pretraining:
@@ -87,14 +91,16 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), ``seconds`` (fine-tuning alone),
-        ``cache_bytes``, ``saturations``, ``trained_parameters``, the settings, ``warning`` (see `spoilt`),
-        ``start``, the origin of the weights, and ``adapters``, the file.
+        ``cache_bytes``, ``saturations``, ``trained_parameters``, ``validation_loss`` and ``validation_accuracy`` of
+        each epoch, the settings, ``warning`` (see `spoilt`), ``start``, the origin of the weights, and ``adapters``,
+        the file.
     """
     refuse_outputs([request.output], request.plot, request.force)
     torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
     task = request.task()
     network, module = request.network_for(task)
     settings, pretraining = request.settings(network), request.pretraining(network)
+    settings.split(len(task.tune))
     if settings.engine == "rtl":
         compiler()
         byte_inputs = task.tune.inputs.dtype == np.uint8
@@ -124,6 +130,7 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
         "cache_bytes": result.cache_bytes,
         "saturations": result.saturations,
         "trained_parameters": result.trained_parameters,
+        **_validation(result),
         **facts,
         **described,
         "warning": spoilt(
@@ -148,7 +155,7 @@ def _tune(
         step = advance(progress, bar, request.method)
 
         def after_epoch(epoch: Epoch) -> None:
-            step(epoch.loss, epoch.accuracy)
+            step(*(epoch.validation or (epoch.loss, epoch.accuracy)))
 
         if settings.engine != "rtl":
             return tune(network, module, task, settings, after_epoch, watch), {}
@@ -158,6 +165,12 @@ def _tune(
     return result, comparison.facts
 
 
+def _validation(result: Result) -> dict[str, list[float]]:
+    """Loss and accuracy of the samples that are not learnt from, after each epoch; empty where there are none."""
+    found = [epoch.validation for epoch in result.epochs if epoch.validation]
+    return {f"validation_{name}": [one[at] for one in found] for at, name in enumerate(("loss", "accuracy"))}
+
+
 def summary(result: dict[str, Any]) -> str:
     """Describe what `run` gave in a few lines."""
     before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
@@ -165,6 +178,13 @@ def summary(result: dict[str, Any]) -> str:
         f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% after, "
         f"in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values clipped"
     ]
+    if result["validation_loss"]:
+        loss, right = (result[f"validation_{name}"] for name in ("loss", "accuracy"))
+        best = min(range(len(loss)), key=loss.__getitem__)
+        lines.append(
+            f"validation: loss {loss[-1]:.3f}, {100 * right[-1]:.1f}% right after epoch {len(loss)}; smallest loss "
+            f"{loss[best]:.3f}, after epoch {best + 1}"
+        )
     if "cycles" in result:
         lines.append(core_line(result, "batches"))
     return "\n".join([*lines, result["adapters"]])

@@ -95,6 +95,8 @@ class FineTuner:
         rate: int | Sequence[int],
         logits: bool = False,
         stop_loss: int | None = None,
+        validation: Integers | None = None,
+        patience: int = 0,
     ) -> Tuned:
         """Fine-tune with one command.
 
@@ -110,44 +112,63 @@ class FineTuner:
         logits : bool
             Whether the core writes the logits of every order entry, before its batch's update.
         stop_loss : int, optional
-            End with the first epoch whose loss is at most this, see `golden.lora.epoch_loss`.
+            End with the first epoch whose loss is at most this, see `golden.lora.epoch_loss`; with a validation that of
+            the epoch's validation.
+        validation : array of int, optional
+            Indices of the samples that are run behind each epoch, and not learnt from.
+        patience : int
+            End when so many losses in a row are not the smallest; 0: any number.
 
         Raises
         ------
         UserError
             If there are more samples than the cache has entries for, epochs differ in their batches' sizes, or there is
-            not one rate a batch, or the core takes none, or no `stop_loss`.
+            not one rate a batch, or the core takes none, or no `stop_loss`, `validation` or `patience`.
         """
         if len(inputs) > self.samples or len(inputs) != len(labels):
             raise UserError(f"{len(inputs)} samples and {len(labels)} labels for a cache of {self.samples}")
         sizes = [[len(batch) for batch in epoch] for epoch in epochs]
         if not sizes or any(size != sizes[0] for size in sizes) or len(set(sizes[0][:-1])) > 1:
             raise UserError("epochs differ in their batches' sizes, or an epoch has two sizes before its last batch")
-        batches = [(batch, labels[batch]) for epoch in epochs for batch in epoch]
+        size, checked = max(sizes[0]), np.arange(0) if validation is None else validation
+        behind = np.split(checked, range(size, len(checked), size)) if len(checked) else []
+        batches = [(batch, labels[batch]) for epoch in epochs for batch in (*epoch, *behind)]
         rates = () if isinstance(rate, int) else tuple(rate)
         if rates and not self.spec.rates:
             raise UserError("this core has one rate for all batches: generate it with rates=true")
         if stop_loss is not None and not self.spec.early_stop:
             raise UserError("this core knows no loss: generate it with early_stop=true")
-        if rates and len(rates) != len(batches):
-            raise UserError(f"{len(rates)} rates for {len(batches)} batches")
+        if (len(checked) or patience) and not self.spec.validation:
+            raise UserError("this core knows no validation and no patience: generate it with validation=true")
+        learnt = len(epochs) * len(sizes[0])
+        if rates and len(rates) != learnt:
+            raise UserError(f"{len(rates)} rates for {learnt} batches")
         tuned = self._run(
             Command.TUNE,
             inputs,
-            self.layout.order(batches, rates),
-            sum(map(sum, sizes)) if logits else 0,
+            self.layout.order(batches, self._with_validation(rates, len(sizes[0]), len(behind))),
+            sum(len(batch) for batch, _ in batches) if logits else 0,
             cache_entries=self.samples,
             epochs=len(epochs),
             samples_per_epoch=sum(sizes[0]),
-            batch=max(sizes[0]),
+            batch=size,
             rate=rate if isinstance(rate, int) else 0,
-            mode=self._mode(logits, bool(rates), stop_loss is not None),
-            **({} if stop_loss is None else {"stop_loss": stop_loss}),
+            mode=self._mode(logits, bool(rates), stop_loss is not None or patience > 0),
+            **({"stop_loss": stop_loss or 0} if self.spec.early_stop else {}),
+            **({"validation_samples": len(checked), "patience": patience} if self.spec.validation else {}),
         )
         if tuned.logits is None:
             return tuned
         done = batches[: tuned.finished.counts["batches"]]
         return Tuned(tuned.finished, tuned.logits[: sum(len(batch) for batch, _ in done)])
+
+    @staticmethod
+    def _with_validation(rates: Sequence[int], batches: int, behind: int) -> list[int | None]:
+        """Rates of all batches: none of those `behind` an epoch's."""
+        found: list[int | None] = []
+        for first in range(0, len(rates), batches):
+            found += [*rates[first : first + batches], *[None] * behind]
+        return found
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the tuned network, computed without the cache: (n, classes) in Q8.16."""

@@ -73,6 +73,8 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
         counters = {"batches": len(chosen), "misses": misses, "saturations": job.saturations - before}
         if spec.early_stop:
             counters["epoch_loss"] = job.end_epoch()
+        if spec.validation:
+            counters |= {"validation_loss": 0, "correct": 0}
         memory = {"logits": (at["logits"], logits_image(mapping, logits))}
         if cache and spec.cache == "dram":
             # samples are recorded in order; places of others have never been written

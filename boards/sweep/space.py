@@ -52,7 +52,8 @@ TAKEN = {
     "batch": "it is training's batch",
     **dict.fromkeys(("last_only", "tunes"), "the methods of a sweep have an adapter beside each stage"),
     **dict.fromkeys(
-        ("stochastic", "rates", "early_stop"), "a sweep's training rounds to nearest, at one rate, to its end"
+        ("stochastic", "rates", "early_stop", "validation"),
+        "a sweep's training rounds to nearest, at one rate, to its end",
     ),
     "generator.strategy": "it is training's method: pezo-otf or pezo-pool",
     "gaussian": "a baseline, which fabtune table pezo-core measures",

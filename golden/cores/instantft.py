@@ -15,7 +15,7 @@ from ..models.network import Network, deployed
 from ..models.presets import NETWORKS
 from ..models.text import network_from, text_of
 from ..nn.loss import Loss
-from .instantft_registers import CORE, STOPPING_CORE
+from .instantft_registers import CORE, STOPPING_CORE, VALIDATING_CORE
 from .shell import CoreRegisters, CoreSpec
 
 
@@ -44,6 +44,8 @@ class InstantftSpec(CoreSpec):
         Each batch may have a learning rate of its own, in the order list.
     early_stop : bool
         The core sums the loss of each epoch, and a tuning may end with one whose loss is small enough.
+    validation : bool
+        With `early_stop`: each epoch may be followed by samples that are not learnt from, whose loss ends the tuning.
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
@@ -82,6 +84,7 @@ class InstantftSpec(CoreSpec):
     stochastic: bool = False
     rates: bool = False
     early_stop: bool = False
+    validation: bool = False
     batch: int = 20
     cache_entries: int = 16384
     ports: int = 1
@@ -100,6 +103,8 @@ class InstantftSpec(CoreSpec):
             raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
         if self.early_stop and self.loss == "mse":
             raise UserError("early_stop with loss = mse: what ends a job is the cross entropy of labels")
+        if self.validation and not self.early_stop:
+            raise UserError("validation without early_stop: give early_stop=true, which sums the losses")
         if self.cache == "chip" and self.ports == 2:
             raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
         mapping = self.mapping
@@ -134,7 +139,7 @@ class InstantftSpec(CoreSpec):
     @property
     def registers(self) -> CoreRegisters:  # type: ignore[override]
         """Registers, commands and errors."""
-        return STOPPING_CORE if self.early_stop else CORE
+        return VALIDATING_CORE if self.validation else STOPPING_CORE if self.early_stop else CORE
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]

@@ -82,7 +82,21 @@ REGISTERS = CORE.map
 """InstantFT's register map."""
 STOPPING_CORE = replace(
     CORE,
-    settings=(*CORE.settings, Setting("stop_loss", "largest loss of an epoch that ends the tuning", late=True)),
-    counters=(*CORE.counters, Counter("epoch_loss", "loss of the last whole epoch", width=32, late=True)),
+    settings=(*CORE.settings, Setting("stop_loss", "largest loss of an epoch that ends the tuning", group=1)),
+    counters=(*CORE.counters, Counter("epoch_loss", "loss of the last whole epoch", width=32, group=1)),
 )
 """Registers of a core generated with `early_stop`: two more."""
+VALIDATING_CORE = replace(
+    CORE,
+    settings=(
+        *STOPPING_CORE.settings,
+        Setting("validation_samples", "order entries behind each epoch that are not learnt from, 0 for none", group=2),
+        Setting("patience", "epochs in a row without a smaller loss that end the tuning, 0 for any number", group=2),
+    ),
+    counters=(
+        *STOPPING_CORE.counters,
+        Counter("validation_loss", "loss of the last whole validation", width=32, group=2),
+        Counter("correct", "samples of the last whole validation that were classified correctly", width=32, group=2),
+    ),
+)
+"""Registers of a core generated with `validation`: four more than with `early_stop`."""

@@ -38,15 +38,16 @@ class Setting:
         Parts of the register, if it is more than one number.
     reset : int
         Value after reset.
-    late : bool
-        Its register stands behind the counters: that of an option, so that the others have their offsets without it.
+    group : int
+        Registers of group 0 come first; those of an option are of a later one, behind the counters of the groups
+        before, so that the others have the same offsets with and without it.
     """
 
     name: str
     summary: str
     fields: tuple[RegisterField, ...] = ()
     reset: int = 0
-    late: bool = False
+    group: int = 0
 
     @property
     def registers(self) -> tuple[str, ...]:
@@ -100,14 +101,14 @@ class Counter:
         One line.
     width : int
         Bits of what the trainer adds in one cycle.
-    late : bool
-        Its register is the last of all, see `Setting`.
+    group : int
+        See `Setting`.
     """
 
     name: str
     summary: str
     width: int = 1
-    late: bool = False
+    group: int = 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class CoreRegisters:
     settings: tuple[Setting, ...] = ()
     counters: tuple[Counter, ...] = ()
     map: RegisterMap = field(init=False, repr=False)
-    """All registers: the shell's, settings, the two words of the cycle counter, counters, and what is late."""
+    """All registers: the shell's, settings, the two words of the cycle counter, counters, and those of later groups."""
 
     def __post_init__(self) -> None:
         codes = [code.value for code in self.commands]
@@ -172,15 +173,16 @@ class CoreRegisters:
 
     def _registers(self) -> tuple[Register, ...]:
         rows = list(SHELL)
-        for late in (False, True):
-            for item in (item for item in self.settings if item.late == late):
+        groups = {0} | {item.group for item in self.settings} | {item.group for item in self.counters}
+        for group in sorted(groups):
+            for item in (item for item in self.settings if item.group == group):
                 for at, name in enumerate(item.registers):
                     summary = f"bits 63:32 of `{item.name}`" if at else item.summary
                     reset = item.words(item.reset)[name]
                     rows.append(Register(name, WORD * len(rows), "RW", summary, item.fields, reset, locked=True))
-            for name, bits in () if late else (("cycles_low", "31:0"), ("cycles_high", "63:32")):
+            for name, bits in () if group else (("cycles_low", "31:0"), ("cycles_high", "63:32")):
                 rows.append(Register(name, WORD * len(rows), "R", f"clock cycles of the last command, bits {bits}"))
-            for counter in (counter for counter in self.counters if counter.late == late):
+            for counter in (counter for counter in self.counters if counter.group == group):
                 rows.append(Register(counter.name, WORD * len(rows), "R", counter.summary))
         return tuple(rows)
 

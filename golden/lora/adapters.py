@@ -135,6 +135,10 @@ class Adapters:
         """Compute base logits + the sum of all B h, (n, classes) in Q8.16: one exact sum, one rounding."""
         return narrow((base << Q4_12.fraction) + product(h, self.b.T), PRODUCT_FRACTION, Q8_16)
 
+    def hidden_gradient(self, gradient: Integers, product: Product, narrow: Narrower) -> Integers:
+        """Compute B' g of all adapters, concatenated: (n, adapters * rank) in Q4.12, from (n, classes) in Q4.12."""
+        return narrow(product(gradient, self.b), 2 * Q4_12.fraction, Q4_12)
+
     def update(
         self,
         inputs: Sequence[Integers],
@@ -163,7 +167,7 @@ class Adapters:
             For each parameter that is updated, uniform integers of `NOISE_BITS` bits for stochastic rounding; by
             default to nearest.
         """
-        dh = narrow(product(gradient, self.b), 2 * Q4_12.fraction, Q4_12)
+        dh = self.hidden_gradient(gradient, product, narrow)
         by_adapter = np.split(dh, len(self.a), axis=1)
         sums = [product(x.T, one).reshape(-1) for x, one in zip(inputs, by_adapter, strict=True)]
         if not self.shape.selects:

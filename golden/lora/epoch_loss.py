@@ -34,3 +34,15 @@ def sample_losses(gradient: Integers, labels: Integers) -> Integers:
     index = ((probability << octave) - (1 << Q4_12.fraction)) >> 1
     losses: Integers = np.array(OCTAVES)[octave] - np.array(LOGARITHMS)[index]
     return losses
+
+
+def correct_samples(gradient: Integers, labels: Integers) -> int:
+    """Count the samples whose label has a larger probability than each other class, from gradients as `sample_losses`.
+
+    Probabilities are compared in Q4.12: classes with equal ones are not told apart, and neither is then correct.
+    """
+    samples = np.arange(len(labels))
+    own = gradient[samples, labels] + (1 << Q4_12.fraction)
+    others = gradient.copy()
+    others[samples, labels] = 0
+    return int(np.count_nonzero(own > others.max(axis=1)))

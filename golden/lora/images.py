@@ -54,15 +54,16 @@ def update_order(mapping: AdapterMapping) -> Integers:
     return found.flat[: mapping.shape.updated]
 
 
-def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Bytes:
+def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int | None] = ()) -> Bytes:
     """Build the order list of (indices, labels) batches: 4 bytes an entry, each batch begun on a beat.
 
     Bits 23:0 of an entry are the sample's index, bits 31:24 its label. With `rates`, one a batch, the word behind a
-    batch's entries is its learning rate.
+    batch's entries is its learning rate; a batch that is not learnt from has None.
     """
     parts = []
     for number, (indices, labels) in enumerate(batches):
-        words = np.concatenate([indices | labels << 24, rates[number : number + 1]])
+        own = [rate for rate in rates[number : number + 1] if rate is not None]
+        words = np.concatenate([indices | labels << 24, own])
         entries = words.astype("<u4").view(np.uint8)
         parts.append(np.pad(entries, (0, -len(entries) % BEAT)))
     return np.concatenate(parts)

@@ -17,7 +17,7 @@ from ..nn.loss import Loss, labels_of
 from ..nn.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from .adapters import MAXIMUM_RATE, Adapters
-from .epoch_loss import LARGEST_SUM, sample_losses
+from .epoch_loss import LARGEST_SUM, correct_samples, sample_losses
 from .forward_cache import ForwardCache
 from .last_layer import Tuned, adapter_input, last_layer_sizes
 from .mseloss import mse_gradient
@@ -28,6 +28,23 @@ class BatchResult(NamedTuple):
     """Result of a batch: logits before the update, (n, classes) in Q8.16, and the number of cache misses."""
 
     logits: Integers
+    misses: int
+
+
+class Validation(NamedTuple):
+    """Result of a validation: the sum of its samples' losses, and how many samples were classified correctly."""
+
+    loss: int = 0
+    correct: int = 0
+
+
+class _Forward(NamedTuple):
+    """A batch's forward pass: inputs of the adapters, hidden values, logits, their gradient, cache misses."""
+
+    read: list[Integers]
+    h: Integers
+    logits: Integers
+    gradient: Integers
     misses: int
 
 
@@ -56,9 +73,11 @@ class Job:
     Attributes
     ----------
     batches : int
-        Batches so far.
+        Batches so far that were learnt from.
     epoch_loss : int
         Loss of the last epoch that ended, see `end_epoch`.
+    validation : Validation
+        Validation of the last epoch that ended.
     """
 
     def __init__(
@@ -77,6 +96,7 @@ class Job:
         self._labels = labels_of(loss, network.name, network.stages)
         self.softmax = SoftmaxTables()
         self.batches = self.epoch_loss = self._loss = 0
+        self.validation = self._validation = Validation()
         self._product: Product = product_of(products)
         self._narrow = Narrower()
         self._check()
@@ -121,9 +141,44 @@ class Job:
         UserError
             If a shape, a label, an index or the rate does not fit.
         """
-        self._check_batch(inputs, labels, indices)
         rate = self.rate if rate is None else rate
         _check_rate(rate)
+        done = self._forward(inputs, labels, indices)
+        noise = self.noise.numbers(self.batches) if self.noise else None
+        self.adapters.update(done.read, done.h, done.gradient, rate, self._product, self._narrow, noise)
+        self.batches += 1
+        self._loss += int(sample_losses(done.gradient, labels).sum())
+        return BatchResult(done.logits, done.misses)
+
+    def validate(self, inputs: Integers, labels: Integers, indices: Integers) -> BatchResult:
+        """Run a batch without learning from it; its losses and correct samples count for the epoch's `validation`.
+
+        Parameters and errors are those of `batch`. Gradients at the hidden values are computed too, and may saturate.
+        """
+        done = self._forward(inputs, labels, indices)
+        self.adapters.hidden_gradient(done.gradient, self._product, self._narrow)
+        loss, correct = self._validation
+        loss += int(sample_losses(done.gradient, labels).sum())
+        self._validation = Validation(loss, correct + correct_samples(done.gradient, labels))
+        return BatchResult(done.logits, done.misses)
+
+    def end_epoch(self) -> int:
+        """End an epoch of batches, and its validation; return its loss, see `epoch_loss`."""
+        self.epoch_loss, self._loss = min(self._loss, LARGEST_SUM), 0
+        loss, correct = self._validation
+        self.validation, self._validation = Validation(min(loss, LARGEST_SUM), correct), Validation()
+        return self.epoch_loss
+
+    def logits(self, inputs: Integers) -> Integers:
+        """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""
+        narrow = Narrower()
+        outputs = self._run(inputs, narrow)
+        h = self.adapters.hidden(self._inputs_of_adapters(inputs, outputs), self._product, narrow)
+        return self.adapters.logits(outputs[-1], h, self._product, narrow)
+
+    def _forward(self, inputs: Integers, labels: Integers, indices: Integers) -> _Forward:
+        """Check a batch and run it up to the gradient of its loss, with records from the cache or new ones."""
+        self._check_batch(inputs, labels, indices)
         misses = len(inputs)
         if self.cache is None:
             outputs = self._run(inputs, self._narrow)
@@ -140,23 +195,7 @@ class Job:
             gradient = mse_gradient(logits, inputs.reshape(logits.shape), self._narrow)
         else:
             gradient = self.softmax.gradient(logits, labels)
-        noise = self.noise.numbers(self.batches) if self.noise else None
-        self.adapters.update(read, h, gradient, rate, self._product, self._narrow, noise)
-        self.batches += 1
-        self._loss += int(sample_losses(gradient, labels).sum())
-        return BatchResult(logits, misses)
-
-    def end_epoch(self) -> int:
-        """End an epoch of batches; return its loss, see `epoch_loss`."""
-        self.epoch_loss, self._loss = min(self._loss, LARGEST_SUM), 0
-        return self.epoch_loss
-
-    def logits(self, inputs: Integers) -> Integers:
-        """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""
-        narrow = Narrower()
-        outputs = self._run(inputs, narrow)
-        h = self.adapters.hidden(self._inputs_of_adapters(inputs, outputs), self._product, narrow)
-        return self.adapters.logits(outputs[-1], h, self._product, narrow)
+        return _Forward(read, h, logits, gradient, misses)
 
     def _inputs_of_adapters(self, inputs: Integers, outputs: Sequence[Integers]) -> list[Integers]:
         """Inputs of the adapters, (n, values) each: those of their stages, or of the last one with a constant."""

@@ -50,7 +50,7 @@ class JobLayout:
         """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
         return Region.containing("samples", samples_image(self.mapping.forward, inputs))
 
-    def order(self, batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int] = ()) -> Region:
+    def order(self, batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int | None] = ()) -> Region:
         """Order list of (indices, labels) batches, with or without their rates; see `images.order_image`."""
         return Region.containing("order", order_image(batches, rates))
 

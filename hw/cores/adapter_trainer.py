@@ -12,9 +12,10 @@ from ...golden.rng.urng import UrngSpec
 from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ..lora.batch_scheduler import BatchScheduler
 from ..lora.batch_unpacker import BatchUnpacker
+from ..lora.early_stop import EarlyStop
 from ..lora.engine import AdapterEngine
 from ..lora.epoch_loss import EpochLoss
-from ..lora.job_interfaces import JobSettings
+from ..lora.job_interfaces import PLAIN, JobOptions, JobSettings
 from ..lora.parameter_transfer import ParameterTransfer
 from ..lora.sample_scheduler import SampleScheduler
 from ..primitives.fifo import Fifo
@@ -48,7 +49,7 @@ class Monitor(wiring.Signature):
     data : Out(128 * words_per_cycle)
         Their new contents.
     done : Out(1)
-        A batch's update is complete; one cycle.
+        A batch of a tuning is complete, and so its update; one cycle.
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
@@ -76,10 +77,8 @@ class AdapterTrainer(wiring.Component):
         Beats of the cache RAM on the chip; 0 where the cache is outside.
     address : int
         Bits of a byte address.
-    rates : bool
-        Batches may have learning rates of their own.
-    stops : bool
-        The loss of each epoch is summed, and a job may end with it.
+    options : JobOptions
+        Rates of batches, an early end, validation.
     urng : UrngSpec, optional
         Generator of the random numbers with which updates are rounded.
 
@@ -102,15 +101,14 @@ class AdapterTrainer(wiring.Component):
         ports: int = 1,
         ram_beats: int = 0,
         address: int = ADDRESS_BITS,
-        rates: bool = False,
-        stops: bool = False,
+        options: JobOptions = PLAIN,
         urng: UrngSpec | None = None,
     ) -> None:
         self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
-        self.cached, self.rates, self.stops = cache_entries > 0, rates, stops
-        self.engine = AdapterEngine(mapping, batch, urng, stops)
-        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, rates, stops)
-        self.batches = BatchScheduler(mapping, batch, address, self.cached, rates, stops)
+        self.cached, self.options = cache_entries > 0, options
+        self.engine = AdapterEngine(mapping, batch, urng, options.stops)
+        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, options)
+        self.batches = BatchScheduler(mapping, batch, address, self.cached, options)
         self.unpacker = BatchUnpacker(mapping, batch)
         self.logits = LogitWriter(mapping.logit_beats, address)
         self.transfer = ParameterTransfer(mapping, address)
@@ -145,45 +143,40 @@ class AdapterTrainer(wiring.Component):
         ]
         m.d.comb += [
             engine.raw.eq(raw),
-            engine.batch.learn.eq(tune),
             control.counts.saturations.eq(engine.clipped),
             control.counts.misses.eq(self.samples.missed),
             self.monitor.valid.eq(engine.updates.write),
             self.monitor.beat.eq(engine.updates.address),
             self.monitor.data.eq(engine.updates.beats),
         ]
-        if self.stops:
+        if self.options.stops:
             self._losses(m, tune)
-        self._record(m, records, self._compute(m))
+        self._record(m, records, self._compute(m, tune))
         self._connect(m, records)
         self._memory(m)
         self._job(m, infer, raw)
         self._commands(m)
         return m
 
-    def _compute(self, m: Module) -> Value:
+    def _compute(self, m: Module, tune: Value) -> Value:
         """Compute loaded batches one after the other, between new samples; whether one waits."""
         engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
         waiting, busy, shown = Signal(2), Signal(), Signal()
-        half, counts = Signal(), [Signal.like(loaded.count, name=f"count{number}") for number in range(2)]
-        with m.If(loaded.valid):
-            with m.If(loaded.half):
-                m.d.sync += counts[1].eq(loaded.count)
-            with m.Else():
-                m.d.sync += counts[0].eq(loaded.count)
-        begin = Signal()
+        begin, half = Signal(), Signal()
         m.d.comb += [
             begin.eq((waiting != 0) & ~busy & shown & ~engine.running),
             run.start.eq(begin),
             run.half.eq(half),
             self.control.counts.batches.eq(run.done),
-            self.monitor.done.eq(run.done & run.learn),
+            self.monitor.done.eq(run.done & tune),
         ]
         over = (waiting == 0) & shown & self.memory.settled & self.batches.idle
         m.d.sync += [self.batches.free.eq(waiting != 2), self.samples.over.eq(over), shown.eq(self.logits.empty)]
         count = Signal.like(loaded.count)
-        m.d.sync += [waiting.eq(waiting + loaded.valid - run.done), count.eq(Mux(half, counts[1], counts[0]))]
-        m.d.comb += [run.count.eq(count), run.rate.eq(self._rate(m, half))]
+        m.d.sync += [waiting.eq(waiting + loaded.valid - run.done), count.eq(self._of_half(m, half, "count"))]
+        m.d.comb += [run.count.eq(count), run.rate.eq(self._rate(m, half)), run.learn.eq(tune)]
+        if self.options.validates:
+            m.d.comb += run.learn.eq(tune & self._of_half(m, half, "learn"))
         with m.If(begin):
             m.d.sync += busy.eq(1)
         with m.If(run.done):
@@ -192,33 +185,51 @@ class AdapterTrainer(wiring.Component):
             m.d.sync += half.eq(0)
         return waiting != 0
 
+    def _of_half(self, m: Module, half: Value, name: str) -> Value:
+        """Member `name` of the batch that was loaded into a half."""
+        loaded = self.batches.loaded
+        given = getattr(loaded, name)
+        kept = [Signal.like(given, name=f"{name}{number}") for number in range(2)]
+        with m.If(loaded.valid):
+            for number, own in enumerate(kept):
+                with m.If(loaded.half == number):
+                    m.d.sync += own.eq(given)
+        return Mux(half, *reversed(kept))
+
     def _rate(self, m: Module, half: Value) -> Value:
         """Learning rate of the batch in a half: the setting, or the batch's own."""
-        settings, loaded = self.control.settings, self.batches.loaded
-        if not self.rates:
+        settings = self.control.settings
+        if not self.options.rates:
             return Value.cast(settings.rate)
-        rates, rate = [Signal.like(loaded.rate, name=f"rate{number}") for number in range(2)], Signal.like(loaded.rate)
-        with m.If(loaded.valid):
-            for number, own in enumerate(rates):
-                with m.If(loaded.half == number):
-                    m.d.sync += own.eq(loaded.rate)
-        m.d.sync += rate.eq(Mux(settings.mode[RATES], Mux(half, *reversed(rates)), settings.rate))
+        rate = Signal.like(self.batches.loaded.rate)
+        m.d.sync += rate.eq(Mux(settings.mode[RATES], self._of_half(m, half, "rate"), settings.rate))
         return rate
 
     def _losses(self, m: Module, tune: Value) -> None:
-        """Sum the loss of each epoch of a tuning."""
+        """Sum the loss of each epoch of a tuning, and of its validation."""
         control, settings, watch = self.control, self.control.settings, self.engine.gradient
-        m.submodules.losses = losses = EpochLoss()
+        m.submodules.losses = losses = EpochLoss(validates=self.options.validates)
+        m.submodules.early_stop = stop = EarlyStop(self.options.validates)
         m.d.comb += [
             losses.start.eq(control.start),
             losses.samples.eq(settings.samples_per_epoch),
-            losses.limit.eq(settings.stop_loss),
+            stop.loss.eq(losses.loss),
+            stop.limit.eq(settings.stop_loss),
             losses.gradients.valid.eq(watch.valid & tune),
             losses.gradients.gradient.eq(watch.gradient),
             losses.gradients.last.eq(watch.last),
             control.counts.epoch_loss.eq(losses.step),
-            self.samples.low.eq(losses.low),
+            self.samples.low.eq(stop.low),
         ]
+        if self.options.validates:
+            m.d.comb += [
+                losses.validation_samples.eq(settings.validation_samples),
+                stop.start.eq(control.start),
+                stop.complete.eq(losses.complete),
+                stop.patience.eq(settings.patience),
+                control.counts.validation_loss.eq(losses.validation_step),
+                control.counts.correct.eq(losses.correct_step),
+            ]
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
         """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read."""
@@ -287,11 +298,13 @@ class AdapterTrainer(wiring.Component):
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
         """Give the job to the schedulers."""
         control, settings = self.control, self.control.settings
-        job = JobSettings(self.most, self.address, self.rates, self.stops).create()
-        if self.stops:
+        job = JobSettings(self.most, self.address, self.options).create()
+        if self.options.stops:
             m.d.comb += job.stop.eq(settings.mode[STOP] & ~infer)
-        if self.rates:
+        if self.options.rates:
             m.d.comb += job.rates.eq(settings.mode[RATES] & ~infer)
+        if self.options.validates:
+            m.d.comb += job.validation_samples.eq(Mux(infer, 0, settings.validation_samples))
         m.d.comb += [
             job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
             job.infer.eq(infer),

@@ -10,6 +10,7 @@ from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import REGISTERS, Command, Error
 from ...golden.lora.adapters import MAXIMUM_RATE
 from ..axi.bus import Lite
+from ..lora.job_interfaces import JobOptions
 from .adapter_trainer import AdapterTrainer, Monitor
 from .memory_system import buses
 from .shell import Check, Shell
@@ -54,8 +55,7 @@ class Instantft(wiring.Component):
             spec.ports,
             spec.cache_ram_beats,
             spec.address,
-            spec.rates,
-            spec.early_stop,
+            JobOptions(spec.rates, spec.early_stop, spec.validation),
             spec.noise.urng if spec.noise else None,
         )
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)

@@ -10,7 +10,16 @@ from ..axi.bursts import command
 from ..axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ..nn.sample_writer import WORDS_PER_BEAT
 from ..primitives.address_generator import AddressGenerator
-from .job_interfaces import COUNTED, BatchDescriptor, BatchLoad, JobSettings, LabelWrite, LoadedBatch
+from .job_interfaces import (
+    COUNTED,
+    PLAIN,
+    BatchDescriptor,
+    BatchLoad,
+    JobOptions,
+    JobSettings,
+    LabelWrite,
+    LoadedBatch,
+)
 
 
 class BatchScheduler(wiring.Component):
@@ -25,8 +34,7 @@ class BatchScheduler(wiring.Component):
         Bits of a byte address.
     cached : bool
         There is a cache; else all jobs go past it, as inferences do.
-    rates, stops : bool
-        See `JobSettings`.
+    options : JobOptions
 
     Attributes
     ----------
@@ -59,20 +67,19 @@ class BatchScheduler(wiring.Component):
         batch: int,
         address: int = ADDRESS_BITS,
         cached: bool = True,
-        rates: bool = False,
-        stops: bool = False,
+        options: JobOptions = PLAIN,
     ) -> None:
-        self.mapping, self.most, self._address, self.cached, self.rates = mapping, batch, address, cached, rates
+        self.mapping, self.most, self._address, self.cached, self.options = mapping, batch, address, cached, options
         super().__init__(
             {
-                "job": In(JobSettings(batch, address, rates, stops)),
-                "batch": In(BatchDescriptor(batch, rates)),
+                "job": In(JobSettings(batch, address, options)),
+                "batch": In(BatchDescriptor(batch, options)),
                 **dict.fromkeys(("recorded", "settled", "free"), In(1)),
                 "sample_command": Out(command(address)),
                 "record_command": Out(command(address)),
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
-                "loaded": Out(LoadedBatch(batch, rates)),
+                "loaded": Out(LoadedBatch(batch, options)),
                 "idle": Out(1),
             }
         )
@@ -99,8 +106,10 @@ class BatchScheduler(wiring.Component):
                     m.d.sync += half.eq(0)
                 with m.If(batch.valid):
                     m.d.sync += [load.count.eq(batch.count), goal.eq(batch.goal)]
-                    if self.rates:
+                    if self.options.rates:
                         m.d.sync += self.loaded.rate.eq(batch.rate)
+                    if self.options.validates:
+                        m.d.sync += self.loaded.learn.eq(batch.learn)
                     m.next = "COMPARE"
             # new samples are in the cache before they are read
             with m.State("COMPARE"):

@@ -1,6 +1,6 @@
 """Epoch loss: the cross entropy of each sample from its gradients, by two tables, and its sum over an epoch."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -38,6 +38,9 @@ class EpochLoss(wiring.Component):
     ----------
     largest : int
         Largest sum, 2**n - 1: a larger one stays there.
+    validates : bool
+        Behind an epoch's samples there may be some that are not learnt from: their loss is summed, and those of them
+        that are classified correctly are counted.
 
     Attributes
     ----------
@@ -47,50 +50,79 @@ class EpochLoss(wiring.Component):
         Samples of an epoch, 1 or more; stable during a job.
     gradients : In, `GradientWatch`
         Those of a tuning.
-    limit : In(32)
-        Loss up to which `low` is high; stable during a job.
     step : Out(32)
         For a cycle at the end of an epoch, its loss less that of the epoch before, modulo 2**32; else 0.
-    low : Out(1)
-        The loss of the last epoch that ended is at most `limit`; valid two cycles behind `step`.
+    loss : Out(32)
+        Loss that was complete last: an epoch's, or with `validation_samples` that of an epoch's validation.
+    complete : Out(1)
+        `loss` is a new one, for one cycle: that behind its step.
+    validation_samples : In(32), with `validates`
+        Samples behind each epoch's; 0: there are none. Stable during a job.
+    validation_step, correct_step : Out(32), with `validates`
+        As `step`, of the validation's loss and of its samples whose label has the largest probability.
     """
 
     LATENCY = NORMALISE + READ + SUBTRACT + 2
 
-    def __init__(self, largest: int = LARGEST_SUM) -> None:
-        self.largest = largest
+    def __init__(self, largest: int = LARGEST_SUM, validates: bool = False) -> None:
+        self.largest, self.validates = largest, validates
+        more = {"validation_samples": In(32), "validation_step": Out(SUM_BITS), "correct_step": Out(SUM_BITS)}
         super().__init__(
             {
                 "start": In(1),
                 "samples": In(32),
                 "gradients": In(GradientWatch()),
-                "limit": In(SUM_BITS),
                 "step": Out(SUM_BITS),
-                "low": Out(1),
+                "loss": Out(SUM_BITS),
+                "complete": Out(1),
+                **(more if validates else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loss, valid = self._loss(m)
-        left, total, last = Signal(32), Signal(SUM_BITS), Signal(SUM_BITS)
-        summed, end = Signal(SUM_BITS + 1), Signal()
-        ended = delayed(m, end, 1, "ended")
-        m.d.comb += [summed.eq(total + loss), end.eq(valid & (left == 1)), self.step.eq(Mux(ended, total - last, 0))]
+        loss, valid, correct = self._loss(m)
+        left, end, following = Signal(32), Signal(), Value.cast(self.samples)
+        m.d.comb += end.eq(valid & (left == 1))
+        m.d.sync += self.complete.eq(0)
+        if self.validates:
+            validating, wanted = Signal(), Signal()
+            m.d.sync += wanted.eq(self.validation_samples.any())
+            following = Mux(wanted & ~validating, self.validation_samples, self.samples)
+            with m.If(end):
+                m.d.sync += validating.eq(wanted & ~validating)
+            with m.If(self.start):
+                m.d.sync += validating.eq(0)
+            of_validation, its_end = valid & validating, end & validating
+            self._sum(m, "epoch", self.step, valid & ~validating, loss, end & ~validating, decides=~wanted)
+            self._sum(m, "validation", self.validation_step, of_validation, loss, its_end, decides=wanted)
+            self._sum(m, "correct", self.correct_step, of_validation, correct, its_end)
+        else:
+            self._sum(m, "epoch", self.step, valid, loss, end, decides=1)
         with m.If(valid):
-            m.d.sync += [
-                total.eq(Mux(summed > self.largest, self.largest, summed)),
-                left.eq(Mux(end, self.samples, left - 1)),
-            ]
-        with m.If(ended):
-            m.d.sync += [last.eq(total), total.eq(Mux(valid, loss, 0))]
-        m.d.sync += self.low.eq(last <= self.limit)
+            m.d.sync += left.eq(Mux(end, following, left - 1))
         with m.If(self.start):
-            m.d.sync += [left.eq(self.samples), total.eq(0), last.eq(0)]
+            m.d.sync += left.eq(self.samples)
         return m
 
-    def _loss(self, m: Module) -> tuple[Signal, Signal]:
-        """Loss of a sample, and whether there is one."""
+    def _sum(
+        self, m: Module, name: str, step: Signal, valid: Value, amount: Value, end: Value, decides: ValueLike = 0
+    ) -> None:
+        """Sum what is valid up to an end; give its difference from the sum before, and to `loss` what decides."""
+        total, last = Signal(SUM_BITS, name=f"{name}_total"), Signal(SUM_BITS, name=f"{name}_last")
+        summed, ended = Signal(SUM_BITS + 1, name=f"{name}_summed"), delayed(m, end, 1, f"{name}_ended")
+        m.d.comb += [summed.eq(total + amount), step.eq(Mux(ended, total - last, 0))]
+        with m.If(valid):
+            m.d.sync += total.eq(Mux(summed > self.largest, self.largest, summed))
+        with m.If(ended):
+            m.d.sync += [last.eq(total), total.eq(Mux(valid, amount, 0))]
+        with m.If(ended & decides):
+            m.d.sync += [self.loss.eq(total), self.complete.eq(1)]
+        with m.If(self.start):
+            m.d.sync += [total.eq(0), last.eq(0)]
+
+    def _loss(self, m: Module) -> tuple[Value, Value, Value]:
+        """Loss of a sample, whether there is one, and whether it is classified correctly."""
         watch = self.gradients
         m.submodules.logarithms = table = memory.Memory(
             shape=unsigned(max(LOGARITHMS).bit_length()), depth=len(LOGARITHMS), init=LOGARITHMS
@@ -116,4 +148,16 @@ class EpochLoss(wiring.Component):
         address = Signal.like(index)
         m.d.sync += address.eq(index)
         m.d.comb += port.addr.eq(address)
-        return loss, delayed(m, sample, NORMALISE + READ + SUBTRACT, "counted")
+        return loss, delayed(m, sample, NORMALISE + READ + SUBTRACT, "counted"), self._correct(m, probability)
+
+    def _correct(self, m: Module, probability: Value) -> Value:
+        """Whether the probability of a sample's label is larger than each other one, in the cycle of the loss."""
+        if not self.validates:
+            return Const(0)
+        watch, before = self.gradients, Signal.like(probability)
+        others, largest = Signal.like(probability), Signal.like(probability)
+        m.d.comb += others.eq(Mux(watch.gradient > before, watch.gradient, before))
+        with m.If(watch.valid):
+            m.d.sync += before.eq(Mux(watch.last, 0, others))
+        m.d.sync += largest.eq(others)
+        return delayed(m, probability > largest, NORMALISE + READ + SUBTRACT, "is_correct")

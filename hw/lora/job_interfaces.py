@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, wiring
@@ -18,6 +19,29 @@ COUNTED = unsigned(10)
 """Count of new samples, modulo 1024: the new samples of two batches, which may be on their way, are fewer."""
 
 
+@dataclass(frozen=True)
+class JobOptions:
+    """Options with which a core is generated.
+
+    Parameters
+    ----------
+    rates : bool
+        Batches may have learning rates of their own.
+    stops : bool
+        The loss of each epoch is summed, and a job may end with any epoch.
+    validates : bool
+        Behind each epoch there may be samples that are not learnt from.
+    """
+
+    rates: bool = False
+    stops: bool = False
+    validates: bool = False
+
+
+PLAIN = JobOptions()
+"""No option."""
+
+
 class JobSettings(wiring.Signature):
     """A job, as the trainer gives it to the schedulers.
 
@@ -27,8 +51,7 @@ class JobSettings(wiring.Signature):
         Most samples of a batch.
     address : int
         Bits of a byte address.
-    rates, stops : bool
-        Batches may have learning rates of their own; a job may end with any epoch.
+    options : JobOptions
 
     Members
     -------
@@ -48,17 +71,20 @@ class JobSettings(wiring.Signature):
         The word behind a batch's entries is its learning rate.
     stop : Out(1), where it may
         End with an epoch whose loss is low enough.
+    validation_samples : Out(32), where there may be some
+        Entries behind each epoch's that are not learnt from; 0: there is no validation.
     """
 
-    def __init__(self, batch: int, address: int, rates: bool = False, stops: bool = False) -> None:
+    def __init__(self, batch: int, address: int, options: JobOptions = PLAIN) -> None:
         super().__init__(
             {
                 **{name: Out(1) for name in ("start", "infer", "raw")},
                 **{name: Out(address) for name in ("samples", "order", "cache")},
                 **{name: Out(32) for name in ("cache_entries", "samples_per_epoch", "epochs")},
                 "batch": Out(range(batch + 1)),
-                **({"rates": Out(1)} if rates else {}),
-                **({"stop": Out(1)} if stops else {}),
+                **({"rates": Out(1)} if options.rates else {}),
+                **({"stop": Out(1)} if options.stops else {}),
+                **({"validation_samples": Out(32)} if options.validates else {}),
             }
         )
 
@@ -70,15 +96,14 @@ class BatchDescriptor(wiring.Signature):
     ----------
     batch : int
         Most samples of a batch.
-    rates : bool
-        Batches may have learning rates of their own.
+    options : JobOptions
 
     Members
     -------
     valid : Out(1)
         A batch was looked through: its new samples are on their way to the cache. Held until `ready`.
     ready : In(1)
-        The batch is taken, with `count`, `goal` and `rate`.
+        The batch is taken, with `count`, `goal`, `rate` and `learn`.
     count : Out(range(batch + 1))
         Its samples.
     goal : Out(COUNTED)
@@ -86,6 +111,8 @@ class BatchDescriptor(wiring.Signature):
         once as many have been recorded.
     rate : Out, `RATE` bits, where there may be one
         Its learning rate.
+    learn : Out(1), where an epoch may have a validation
+        It is learnt from.
     number : In(range(batch + 1))
         Which entry of the batch that was taken last to show.
     entry : Out(ENTRY)
@@ -94,7 +121,7 @@ class BatchDescriptor(wiring.Signature):
         Which of the two halves of the order memory that batch has.
     """
 
-    def __init__(self, batch: int, rates: bool = False) -> None:
+    def __init__(self, batch: int, options: JobOptions = PLAIN) -> None:
         count = range(batch + 1)
         super().__init__(
             {
@@ -102,7 +129,7 @@ class BatchDescriptor(wiring.Signature):
                 "ready": In(1),
                 "count": Out(count),
                 "goal": Out(COUNTED),
-                **({"rate": Out(RATE)} if rates else {}),
+                **_of_batch(options),
                 "number": In(count),
                 "entry": Out(ENTRY),
                 "side": Out(1),
@@ -169,8 +196,7 @@ class LoadedBatch(wiring.Signature):
     ----------
     batch : int
         Most samples of a batch.
-    rates : bool
-        Batches may have learning rates of their own.
+    options : JobOptions
 
     Members
     -------
@@ -182,10 +208,12 @@ class LoadedBatch(wiring.Signature):
         Its samples.
     rate : Out, `RATE` bits, where there may be one
         Its learning rate.
+    learn : Out(1), where an epoch may have a validation
+        It is learnt from.
     """
 
-    def __init__(self, batch: int, rates: bool = False) -> None:
-        own = {"rate": Out(RATE)} if rates else {}
+    def __init__(self, batch: int, options: JobOptions = PLAIN) -> None:
+        own = _of_batch(options)
         super().__init__({"valid": Out(1), "half": Out(1), "count": Out(range(batch + 1)), **own})
 
 
@@ -289,6 +317,11 @@ class AdapterRead(wiring.Signature):
 
     def __init__(self, mapping: AdapterMapping) -> None:
         super().__init__({"address": Out(range(mapping.adapter_beats)), "beat": In(128)})
+
+
+def _of_batch(options: JobOptions) -> dict[str, wiring.Member]:
+    """Members of a batch that options add: its rate, and whether it is learnt from."""
+    return {**({"rate": Out(RATE)} if options.rates else {}), **({"learn": Out(1)} if options.validates else {})}
 
 
 def parameter_beats(mapping: AdapterMapping) -> int:

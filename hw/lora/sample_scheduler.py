@@ -12,7 +12,7 @@ from ..axi.bursts import command
 from ..axi.memory_port import OFFSET_BITS, Fault, ReadPort, beat_number, byte_address
 from ..primitives.address_generator import AddressGenerator
 from .engine_interfaces import RATE
-from .job_interfaces import ENTRY, BatchDescriptor, JobSettings, NewSample
+from .job_interfaces import ENTRY, PLAIN, BatchDescriptor, JobOptions, JobSettings, NewSample
 
 WORD = 32
 """Bits of a word of marks; a mark says whether a record is in the cache."""
@@ -37,10 +37,9 @@ class SampleScheduler(wiring.Component):
         An inference overwrites the cache, which then counts as empty.
     address : int
         Bits of a byte address.
-    rates : bool
-        Batches may have learning rates of their own; one of 0 or of more than `RATE` bits is a fault.
-    stops : bool
-        A job may end with any epoch. One that may begins an epoch when all batches of the one before are done.
+    options : JobOptions
+        A rate of 0 or of more than `RATE` bits is a fault. A job that may end with any epoch begins one when all
+        batches of the one before are done.
 
     Attributes
     ----------
@@ -78,21 +77,20 @@ class SampleScheduler(wiring.Component):
         errors: type[IntEnum],
         shared: bool = False,
         address: int = ADDRESS_BITS,
-        rates: bool = False,
-        stops: bool = False,
+        options: JobOptions = PLAIN,
     ) -> None:
         self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
-        self.errors, self.shared, self.rates, self.stops = errors, shared, rates, stops
+        self.errors, self.shared, self.options = errors, shared, options
         super().__init__(
             {
-                "job": In(JobSettings(batch, address, rates, stops)),
+                "job": In(JobSettings(batch, address, options)),
                 "forget": In(1),
                 "order_read": Out(ReadPort(address)),
                 "sample_command": Out(command(address)),
                 "new_sample": Out(NewSample(address)),
-                "batch": Out(BatchDescriptor(batch, rates)),
+                "batch": Out(BatchDescriptor(batch, options)),
                 "over": In(1),
-                **({"low": In(1)} if stops else {}),
+                **({"low": In(1)} if options.stops else {}),
                 **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
                 "fault": Out(Fault(errors, address)),
             }
@@ -102,18 +100,24 @@ class SampleScheduler(wiring.Component):
         self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
         self._number, self._half = Signal.like(self.batch.count), Signal()
         self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
-        self._rate = Signal(ORDER_WORD)
+        self._rate, self._validating = Signal(ORDER_WORD), Signal()
         self._address = AddressGenerator(address - OFFSET_BITS)
 
     @property
     def _half_rows(self) -> int:
         """Rows of four words for one batch, a power of two."""
-        return 1 << (-(-(self.most + self.rates) // 4) - 1).bit_length()
+        return 1 << (-(-(self.most + self.options.rates) // 4) - 1).bit_length()
 
     @property
     def _mark_rows(self) -> int:
         """Words of marks."""
         return max(-(-self.cache_entries // WORD), 2)
+
+    @property
+    def _has_rate(self) -> Value:
+        """Whether a rate stands behind the batch's entries: batches that are not learnt from have none."""
+        rates = Value.cast(self.job.rates)
+        return rates & ~self._validating if self.options.validates else rates
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -129,14 +133,16 @@ class SampleScheduler(wiring.Component):
             mark.data.eq(look.data | (Const(1, WORD) << self._index[:5])),
             self.order_read.command.payload.address.eq(byte_address(self._order_at)),
             self.order_read.command.payload.beats.eq(
-                (self.batch.count + (3 + self.job.rates if self.rates else 3)) >> 2
+                (self.batch.count + (3 + self._has_rate if self.options.rates else 3)) >> 2
             ),
             self.new_sample.record.eq(byte_address(self._address.address)),
             self.sample_command.payload.address.eq(byte_address(self._address.address)),
             self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
-        if self.rates:
+        if self.options.rates:
             m.d.comb += self.batch.rate.eq(self._rate)
+        if self.options.validates:
+            m.d.comb += self.batch.learn.eq(~self._validating)
         with m.FSM():
             self._idle(m, mark)
             self._fetch(m)
@@ -177,6 +183,8 @@ class SampleScheduler(wiring.Component):
                 self._order_at.eq(beat_number(job.order)),
                 self._sweep.eq(0),
             ]
+            if self.options.validates:
+                m.d.sync += self._validating.eq(0)
             m.d.comb += self.ready.eq(1)
             with m.If(self.forget):
                 m.next = "CLEAR"
@@ -199,12 +207,12 @@ class SampleScheduler(wiring.Component):
                 m.next = "TAKE"
         with m.State("TAKE"), m.If(read.beats.valid):
             m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + 1)]
-            if self.rates:
+            if self.options.rates:
                 # behind the entries, in the beat that comes last
                 m.d.sync += self._rate.eq(read.beats.payload.word_select(count[:2], ORDER_WORD))
             with m.If(self._beats == read.command.payload.beats - 1):
-                m.next = "RATE" if self.rates else "SCAN"
-        if self.rates:
+                m.next = "RATE" if self.options.rates else "SCAN"
+        if self.options.rates:
             self._check_rate(m)
 
     def _check_rate(self, m: Module) -> None:
@@ -212,7 +220,7 @@ class SampleScheduler(wiring.Component):
         rate, fault = self._rate, self.fault
         with m.State("RATE"):
             m.next = "SCAN"
-            with m.If(self.job.rates & ((rate == 0) | rate[RATE:].any())):
+            with m.If(self._has_rate & ((rate == 0) | rate[RATE:].any())):
                 m.d.sync += [fault.error.eq(self.errors["BAD_RATE"]), fault.address.eq(rate)]
                 m.next = "FAILED"
 
@@ -283,7 +291,7 @@ class SampleScheduler(wiring.Component):
 
     def _hand_over(self, m: Module) -> None:
         """Go to the next entry; after a batch's last one hand the batch over; after the last batch wait for its end."""
-        job, batch, left, epochs = self.job, self.batch, self._left, self._epochs
+        batch, left = self.batch, self._left
         with m.State("NEXT"):
             m.d.sync += self._number.eq(self._number + 1)
             m.next = "SCAN"
@@ -298,13 +306,8 @@ class SampleScheduler(wiring.Component):
         with m.State("AFTER"):
             m.next = "BATCH"
             with m.If(left == 0):
-                m.d.sync += [left.eq(job.samples_per_epoch), epochs.eq(epochs - 1)]
-                with m.If(epochs == 1):
-                    m.next = "ENDED"
-                if self.stops:
-                    with m.Elif(job.stop):
-                        m.next = "EPOCH"
-        if self.stops:
+                self._end_epoch(m)
+        if self.options.stops:
             with m.State("EPOCH"), m.If(self.over):
                 m.next = "BATCH"
                 with m.If(self.low):
@@ -313,5 +316,20 @@ class SampleScheduler(wiring.Component):
             m.d.comb += self.ended.eq(1)
             m.next = "READY"
             if self.shared:
-                with m.If(job.infer):
+                with m.If(self.job.infer):
                     m.next = "CLEAR"
+
+    def _end_epoch(self, m: Module) -> None:
+        """Begin an epoch's validation, where it has one and is not behind it; else the next epoch, or the job's end."""
+        job, epochs, validating = self.job, self._epochs, self._validating
+        m.d.sync += [self._left.eq(job.samples_per_epoch), epochs.eq(epochs - 1)]
+        with m.If(epochs == 1):
+            m.next = "ENDED"
+        if self.options.stops:
+            with m.Elif(job.stop):
+                m.next = "EPOCH"
+        if self.options.validates:
+            m.d.sync += validating.eq(0)
+            with m.If(~validating & job.validation_samples.any()):
+                m.d.sync += [self._left.eq(job.validation_samples), validating.eq(1), epochs.eq(epochs)]
+                m.next = "BATCH"

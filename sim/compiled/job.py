@@ -14,6 +14,7 @@ from ...boards.host.job import FineTuner, Tuned
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.fixed import Integers
 from ...golden.lora.adapters import Adapters
+from ...golden.lora.early_stop import EarlyStop
 from ...golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...golden.lora.images import adapters_image
 from ...golden.lora.job import BatchResult, Job
@@ -43,7 +44,11 @@ class TuningJob:
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
     stop_loss : int, optional
-        Largest loss of an epoch that ends the job, see `golden.lora.epoch_loss`.
+        Largest loss of an epoch, or of its validation, that ends the job, see `golden.lora.epoch_loss`.
+    validation : array of int, optional
+        Indices of the samples that are run behind each epoch, and not learnt from.
+    patience : int
+        Losses in a row, none of them the smallest, that end the job; 0: any number.
     """
 
     frozen: Sequence[StageIntegers]
@@ -54,6 +59,8 @@ class TuningJob:
     rate: int | Sequence[int]
     raw: bool = False
     stop_loss: int | None = None
+    validation: Integers | None = None
+    patience: int = 0
 
     @property
     def rates(self) -> Sequence[int]:
@@ -74,23 +81,36 @@ class TuningJob:
         After each one the job holds what the core must hold then.
         """
         values, rates = values_of(spec, self.inputs), iter(self.rates)
+        stop = EarlyStop(self.stop_loss, self.patience)
         for epoch in self.epochs:
             for batch, rate in zip(epoch, rates, strict=False):
                 yield job.batch(values[batch], self.labels[batch], batch, rate)
-            if job.end_epoch() <= (-1 if self.stop_loss is None else self.stop_loss):
+            yield from self._validate(job, values)
+            loss = job.end_epoch()
+            if stop.ends(loss if self.validation is None else job.validation.loss):
                 return
+
+    def _validate(self, job: Job, values: Integers) -> Iterator[BatchResult]:
+        """Run the samples behind an epoch, in batches of their own."""
+        if self.validation is not None:
+            size = max(map(len, self.epochs[0]))
+            for batch in np.split(self.validation, range(size, len(self.validation), size)):
+                yield job.validate(values[batch], self.labels[batch], batch)
 
     def counts(self, spec: InstantftSpec, job: Job, results: Sequence[BatchResult]) -> dict[str, int]:
         """Counters that the core has after a job whose batches on an integer job had these results."""
         misses = sum(one.misses for one in results)
         counts = {"batches": len(results), "misses": misses, "saturations": job.saturations}
-        return counts | ({"epoch_loss": job.epoch_loss} if spec.early_stop else {})
+        counts |= {"epoch_loss": job.epoch_loss} if spec.early_stop else {}
+        loss, correct = job.validation
+        return counts | ({"validation_loss": loss, "correct": correct} if spec.validation else {})
 
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
         before = len(device.traced_images)
         device.trace_image(adapters_image(tuner.spec.mapping, self.adapters))
-        tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits, self.stop_loss)
+        ends = (self.stop_loss, self.validation, self.patience)
+        tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits, *ends)
         return tuned, device.traced_images[before:]
 
 

@@ -64,7 +64,8 @@ def spec_for(
         tunes=method.last_layer or "adapters",
         byte_inputs=byte_inputs,
         stochastic=settings.stochastic,
-        early_stop=settings.stop_at is not None,
+        early_stop=settings.stop_at is not None or settings.validate > 0 or settings.patience > 0,
+        validation=settings.validate > 0 or settings.patience > 0,
         rates=settings.schedule != "constant",
         batch=max(settings.batch, 2),
         **chosen,
@@ -119,6 +120,7 @@ def tune_rtl(
         return samples.inputs if byte_inputs else engine.integers(samples)
 
     rate, factors = engine.job.rate, settings.factors(len(task.tune))
+    _, checked = settings.split(len(task.tune))
     job = TuningJob(
         engine.job.frozen,
         start,
@@ -127,7 +129,9 @@ def tune_rtl(
         settings.batches(len(task.tune)),
         rate if settings.schedule == "constant" else [scheduled_rate(rate, factor) for factor in factors.flat],
         raw=method_of(settings.method).cache is not Cache.NF4,
-        stop_loss=settings.stop_loss(len(task.tune)),
+        stop_loss=settings.early_stop(len(task.tune)).limit,
+        validation=checked if len(checked) else None,
+        patience=settings.patience,
     )
     found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
     engine.job.adapters.flat[:] = found.flat

@@ -167,8 +167,9 @@ class _Scenario(RecordedJob):
         return logits_image(self._spec.mapping, np.concatenate([one.logits for one in results]))
 
     def _losses(self, loss: int) -> dict[str, int]:
-        """Counter of the last epoch's loss, where the core has it."""
-        return {"epoch_loss": loss} if self._spec.early_stop else {}
+        """Counters of the last epoch's loss, and of a validation, where the core has them; no phase validates."""
+        validation = {"validation_loss": 0, "correct": 0} if self._spec.validation else {}
+        return {"epoch_loss": loss, **validation} if self._spec.early_stop else {}
 
     def _adapters(self) -> Adapters:
         """Make adapters with small random A and B in Q4.12."""

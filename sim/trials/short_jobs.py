@@ -54,6 +54,10 @@ class TuningVariation:
     halves : bool
         All parameters of network and adapters are multiples of a half: every second sum of products lies half-way
         between two numbers of Q8.16.
+    validated : int
+        Samples behind those, which are run behind each epoch and not learnt from.
+    patience : int
+        Losses in a row, none of them the smallest, that end the job; 0: any number.
     """
 
     samples: int = 7
@@ -64,6 +68,8 @@ class TuningVariation:
     start: int = 1500
     raw: bool = False
     halves: bool = False
+    validated: int = 0
+    patience: int = 0
 
 
 class ShortTuning:
@@ -95,11 +101,13 @@ class ShortTuning:
         self.job = TuningJob(
             frozen,
             Adapters(shape, flat),
-            _samples(network, spec.byte_inputs, samples, rng),
-            rng.integers(0, spec.labels, samples),
+            _samples(network, spec.byte_inputs, samples + wanted.validated, rng),
+            rng.integers(0, spec.labels, samples + wanted.validated),
             [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
             wanted.rate,
             wanted.raw if wanted.raw in spec.raw_modes else spec.raw_modes[0],
+            validation=np.arange(samples, samples + wanted.validated) if wanted.validated else None,
+            patience=wanted.patience,
         )
         golden = self.job.golden(spec)
         batches, images = [], []
@@ -274,6 +282,8 @@ def _tunings(spec: InstantftSpec) -> dict[str, TuningVariation]:
         if spec.cache_entries <= 64
         else TuningVariation(samples=60),
     }
+    if spec.validation:
+        found["validation"] = TuningVariation(epochs=4, validated=min(6, spec.cache_entries - 7), patience=1)
     return found | ({"raw": TuningVariation(raw=True, gain=4.0)} if True in spec.raw_modes else {})
 
 
@@ -331,9 +341,11 @@ def _between(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def _random_tuning(spec: InstantftSpec, rng: np.random.Generator) -> TuningVariation:
+    validated = int(rng.integers(1, 8)) if spec.validation else 0
     return TuningVariation(
-        samples=min(spec.cache_entries, 64),
+        samples=min(spec.cache_entries - validated, 64),
         epochs=3,
+        validated=validated,
         batch=int(rng.integers(1, spec.batch + 1)),
         gain=_between(rng, 0.3, 30),
         rate=round(_between(rng, 1, 131_071)),

@@ -58,6 +58,7 @@ VALUES = {
     "rate": ("0.1", "1e-4"),
     "schedule": ("linear", "cosine", "step:2:0.5"),
     "stop_at": ("0.5", "2"),
+    "validate": ("0.1", "0.5"),
     "eps": ("0.001", "0.0009765625"),
     "generator": ("gaussian", "otf8", "pool"),
     "parameters": ("scale.urng.bits=8", "pool.p=32"),

@@ -124,6 +124,27 @@ def test_it_stops_at_a_loss(fabtune, engine):
     assert json.loads(fabtune(*asked, "--stop-at", "100")[1])["epochs"] == 1
 
 
+@pytest.mark.parametrize("engine", ["golden", "float"])
+def test_it_validates(fabtune, engine):
+    asked = ["tune", "--engine", engine, "--json", "--force", "--epochs", "12"]
+    plain, validated = (json.loads(fabtune(*asked, *more)[1]) for more in ((), ("--validate", "0.2")))
+    assert plain["validation_loss"] == plain["validation_accuracy"] == []
+    loss, right = validated["validation_loss"], validated["validation_accuracy"]
+    assert len(loss) == len(right) == validated["epochs"] == 12
+    assert loss[0] > 2 * loss[-1]
+    assert right[0] < right[-1]
+    # of 100 samples
+    assert all(100 * one == pytest.approx(round(100 * one)) for one in right)
+    # the first epoch without a smaller loss
+    rise = next(at for at in range(1, 12) if loss[at] >= min(loss[:at]))
+    stopped = json.loads(fabtune(*asked, "--validate", "0.2", "--patience", "1")[1])
+    assert stopped["validation_loss"] == loss[: rise + 1]
+    limit = (loss[2] + loss[3]) / 2
+    stopped = json.loads(fabtune(*asked, "--validate", "0.2", "--stop-at", str(limit))[1])
+    assert stopped["validation_loss"] == loss[: next(at for at in range(12) if loss[at] <= limit) + 1]
+    assert "validation: loss" in fabtune(*asked[:3], "--force", "--epochs", "2", "--validate", "0.2")[1]
+
+
 def test_a_users_network_weights_and_samples(fabtune, tmp_path):
     mine = ("--model", "mine.py:build", "--data", "npz:mine.npz", "--json")
     status, out, _ = fabtune("tune", *mine, "--epochs", "80", "--rate", "0.2", "--plot", "curve.png")
@@ -216,6 +237,10 @@ MISTAKES = {
     "tune --method pezo-otf --schedule cosine": "--schedule has no meaning with --method pezo-otf",
     "tune --stop-at -1": "stop_at = -1.0: a loss is 0 or more",
     "tune --stop-at nan": "stop_at = nan: a loss is 0 or more",
+    "tune --validate 1": "validate = 1.0: a share of the samples is 0 to less than 1",
+    "tune --validate 0.0009": "validate = 0.0009: 0 of 500 samples; give a share of 1 to all but 1",
+    "tune --patience -1": "-1 is not in the range x>=0",
+    "tune --method pezo-otf --validate 0.1": "--validate has no meaning with --method pezo-otf",
     "tune --pretrain-rate nan": "pre-training rate = nan",
     "tune --steps 3": "--steps has no meaning with --method instantft",
     "tune --generator otf8": "--generator has no meaning with --method instantft",
@@ -282,7 +307,12 @@ def build():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "more"),
-    [("skip2-lora", ()), ("skip-lora", ()), ("lora-last", ()), ("ft-last", ("--schedule", "cosine", "--stop-at", "0"))],
+    [
+        ("skip2-lora", ()),
+        ("skip-lora", ()),
+        ("lora-last", ()),
+        ("ft-last", ("--schedule", "cosine", "--stop-at", "0", "--validate", "0.2")),
+    ],
 )
 def test_own_network_in_rtl(fabtune, tmp_path, method, more):
     (tmp_path / "mine.py").write_text(OWN)

@@ -89,7 +89,11 @@ class PropagateEngine:
         result: Floats = logits.detach().numpy()
         return result
 
-    def end_epoch(self, loss: float) -> float:
+    def validate(self, samples: Samples, indices: Integers) -> Floats:
+        """Logits of a batch that is not learnt from, see `Engine.validate`."""
+        return self.logits(samples)
+
+    def end_epoch(self, loss: float, validated: bool = False) -> float:
         """Return the loss as it is, see `Engine.end_epoch`."""
         return loss
 

@@ -41,8 +41,18 @@ class Engine(Protocol):
             Logits before the step.
         """
 
-    def end_epoch(self, loss: float) -> float:
-        """End an epoch with a loss, the sum over its samples; return that loss, or the engine's own in its place."""
+    def validate(self, samples: Samples, indices: Integers) -> Floats:
+        """Run a batch that is not learnt from, with parameters as in `batch`; return its logits, (n, classes)."""
+
+    def end_epoch(self, loss: float, validated: bool = False) -> float:
+        """End an epoch with a loss, the sum over its samples; return that loss, or the engine's own in its place.
+
+        Parameters
+        ----------
+        loss : float
+        validated : bool
+            It is that of the samples that were validated behind the epoch.
+        """
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes)."""

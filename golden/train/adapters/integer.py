@@ -94,9 +94,14 @@ class IntegerEngine:
         labels = np.zeros_like(samples.labels) if self.job.loss == "mse" else samples.labels
         return _floats(self.job.batch(self.integers(samples), labels, indices, rate).logits)
 
-    def end_epoch(self, loss: float) -> float:
+    def validate(self, samples: Samples, indices: Integers) -> Floats:
+        """Run a batch that is not learnt from, see `Engine.validate`."""
+        return _floats(self.job.validate(self.integers(samples), samples.labels, indices).logits)
+
+    def end_epoch(self, loss: float, validated: bool = False) -> float:
         """Return the loss in integers, as the core has it, see `Job.end_epoch`."""
-        return self.job.end_epoch() / (1 << LOSS.fraction)
+        own = self.job.end_epoch()
+        return (self.job.validation.loss if validated else own) / (1 << LOSS.fraction)
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network as tuned so far, (n, classes); the cache is not used."""

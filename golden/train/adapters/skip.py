@@ -88,7 +88,11 @@ class SkipEngine:
             a -= x.T @ dh[:, number * self.rank : (number + 1) * self.rank]
         return logits
 
-    def end_epoch(self, loss: float) -> float:
+    def validate(self, samples: Samples, indices: Integers) -> Floats:
+        """Logits of a batch that is not learnt from, see `Engine.validate`."""
+        return self.logits(samples)
+
+    def end_epoch(self, loss: float, validated: bool = False) -> float:
         """Return the loss as it is, see `Engine.end_epoch`."""
         return loss
 

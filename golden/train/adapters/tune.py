@@ -15,6 +15,7 @@ from ...datasets.dataset import Samples, Task
 from ...errors import UserError
 from ...fixed import Integers
 from ...lora.adapters import rate_of
+from ...lora.early_stop import EarlyStop
 from ...lora.epoch_loss import LARGEST_SUM, LOSS
 from ...lora.update_noise import NOISE_NUMBER_BITS
 from ...models.folding import deployed_module, described, folded
@@ -59,7 +60,11 @@ class Settings:
     schedule : str
         Schedule of the learning rate, see `rate_factors`.
     stop_at : float, optional
-        Mean loss of an epoch that ends fine-tuning.
+        Mean loss of an epoch that ends fine-tuning; where there is a validation, that of its samples.
+    validate : float
+        Share of the samples that is not learnt from and measured behind each epoch, 0 for none.
+    patience : int
+        Epochs in a row without a smaller loss than all before that end fine-tuning, 0 for any number.
     """
 
     method: str = "instantft"
@@ -72,6 +77,8 @@ class Settings:
     stochastic: bool = False
     schedule: str = "constant"
     stop_at: float | None = None
+    validate: float = 0.0
+    patience: int = 0
 
     def __post_init__(self) -> None:
         method = method_of(self.method)
@@ -94,21 +101,45 @@ class Settings:
             raise UserError(f"rate = {self.rate}: a learning rate is above 0")
         if self.stop_at is not None and not (np.isfinite(self.stop_at) and self.stop_at >= 0):
             raise UserError(f"stop_at = {self.stop_at}: a loss is 0 or more")
+        if not 0 <= self.validate < 1:
+            raise UserError(f"validate = {self.validate}: a share of the samples is 0 to less than 1")
+        self.early_stop(1)
         if self.engine != "float":
             rate_of(self.rate, self.batch)
         rate_factors(self.schedule, self.epochs, 1)
 
+    def split(self, samples: int) -> tuple[Integers, Integers]:
+        """Draw which of so many samples are learnt from and which are validated: indices of both, in their order.
+
+        Raises
+        ------
+        UserError
+            If none would be left of one of them.
+        """
+        if not self.validate:
+            return np.arange(samples), np.arange(0)
+        count = round(self.validate * samples)
+        if not 0 < count < samples:
+            raise UserError(f"validate = {self.validate}: {count} of {samples} samples; give a share of 1 to all but 1")
+        order = np.random.default_rng([self.seed, 2]).permutation(samples)
+        return np.sort(order[count:]), np.sort(order[:count])
+
     def batches(self, samples: int) -> list[list[Integers]]:
         """Indices of each batch of each epoch over so many samples."""
-        return epoch_batches(samples, self.batch, self.epochs, self.seed)
+        learnt, _ = self.split(samples)
+        epochs = epoch_batches(len(learnt), self.batch, self.epochs, self.seed)
+        return [[learnt[batch] for batch in epoch] for epoch in epochs]
 
-    def stop_loss(self, samples: int) -> int | None:
-        """Sum of the losses of so many samples that ends fine-tuning, in the last places of `epoch_loss.LOSS`."""
-        return None if self.stop_at is None else min(int(self.stop_at * samples * 2**LOSS.fraction), LARGEST_SUM)
+    def early_stop(self, samples: int) -> EarlyStop:
+        """Make the rule that ends fine-tuning on so many samples: of losses in the last places of `epoch_loss.LOSS`."""
+        counted = round(self.validate * samples) or samples
+        limit = None if self.stop_at is None else min(int(self.stop_at * counted * 2**LOSS.fraction), LARGEST_SUM)
+        return EarlyStop(limit, self.patience)
 
     def factors(self, samples: int) -> NDArray[np.float64]:
         """Factor of the learning rate of each batch of each epoch, (epochs, batches)."""
-        return rate_factors(self.schedule, self.epochs, -(-samples // self.batch)).reshape(self.epochs, -1)
+        batches = -(-len(self.split(samples)[0]) // self.batch)
+        return rate_factors(self.schedule, self.epochs, batches).reshape(self.epochs, -1)
 
 
 @dataclass(frozen=True)
@@ -118,13 +149,16 @@ class Epoch:
     Parameters
     ----------
     loss, accuracy : float
-        Mean cross entropy and accuracy on the tuning samples, from the logits before each step.
+        Mean cross entropy and accuracy on the samples that are learnt from, from the logits before each step.
+    validation : tuple of (float, float), optional
+        Mean cross entropy and accuracy on the samples that are not, after the epoch, where there are some.
     held_out : float, optional
         Accuracy on held-out samples after the epoch, where it was measured.
     """
 
     loss: float
     accuracy: float
+    validation: tuple[float, float] | None = None
     held_out: float | None = None
 
 
@@ -227,23 +261,31 @@ def tune(
     """
     engine = engine or engine_of(network, module, settings, len(task.tune))
     before = accuracy(engine, task.test) if before is None else before
-    epochs: list[Epoch] = []
-    seconds = 0.0
-    factors = settings.factors(len(task.tune)).tolist()
-    for number, order in enumerate(settings.batches(len(task.tune))):
+    samples, epochs, seconds = len(task.tune), [], 0.0
+    factors, stop = settings.factors(samples).tolist(), settings.early_stop(samples)
+    learnt, checked = settings.split(samples)
+    logits = np.empty((samples, network.classes), np.float32)
+
+    def measured(some: Integers) -> tuple[float, float]:
+        labels = task.tune.labels[some]
+        return metrics.cross_entropy(logits[some], labels), metrics.accuracy(logits[some], labels)
+
+    for number, order in enumerate(settings.batches(samples)):
         started = time.perf_counter()
-        logits = np.empty((len(task.tune), network.classes), np.float32)
         for indices, factor in zip(order, factors[number], strict=True):
             logits[indices] = engine.batch(task.tune[indices], indices, factor)
+        for first in range(0, len(checked), settings.batch):
+            indices = checked[first : first + settings.batch]
+            logits[indices] = engine.validate(task.tune[indices], indices)
         seconds += time.perf_counter() - started
-        loss = metrics.cross_entropy(logits, task.tune.labels)
+        loss, correct = measured(learnt)
         metrics.refuse_diverged(loss, f"fine-tuning diverged in epoch {number + 1}", f"lower the rate {settings.rate}")
-        correct = metrics.accuracy(logits, task.tune.labels)
-        epochs.append(Epoch(loss, correct, accuracy(engine, task.test) if watch else None))
+        validation = measured(checked) if len(checked) else None
+        epochs.append(Epoch(loss, correct, validation, accuracy(engine, task.test) if watch else None))
         if progress:
             progress(epochs[-1])
-        stop_loss, total = settings.stop_loss(len(task.tune)), engine.end_epoch(loss * len(task.tune))
-        if stop_loss is not None and total * 2**LOSS.fraction <= stop_loss:
+        total = validation[0] * len(checked) if validation else loss * samples
+        if stop.ends(engine.end_epoch(total, validated=validation is not None) * 2**LOSS.fraction):
             break
     after = accuracy(engine, task.test)
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)

@@ -26,7 +26,17 @@ from ...options import (
 
 Request = TypeVar("Request")
 
-GRADIENTS = ("epochs", "schedule", "stop_at", "rank", "stochastic", "pretrain_epochs", "pretrain_rate")
+GRADIENTS = (
+    "epochs",
+    "schedule",
+    "stop_at",
+    "validate",
+    "patience",
+    "rank",
+    "stochastic",
+    "pretrain_epochs",
+    "pretrain_rate",
+)
 ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta", "p1", "p2", "cut")
 SPARSE = ("mask", "fraction", "generic")
 TEXT = ("shots", "precision")
@@ -51,6 +61,20 @@ TEXT = ("shots", "precision")
     "ft-bias, ft-last, ft-all",
     option("--epochs", type=EPOCHS, help="Epochs of fine-tuning; by default the paper's."),
     option("--stop-at", type=float, metavar="LOSS", help="End with the first epoch whose mean loss is at most this."),
+    option(
+        "--validate",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="Share of the samples that is not learnt from: its loss is measured after each epoch, and decides an end.",
+    ),
+    option(
+        "--patience",
+        type=click.IntRange(0),
+        default=0,
+        metavar="EPOCHS",
+        help="End when the loss has not fallen below its smallest in so many epochs; by default never.",
+    ),
     option(
         "--schedule", default="constant", show_default=True, metavar="NAME", help="linear, cosine, step:EPOCHS:FACTOR."
     ),

@@ -35,6 +35,7 @@ CORES = {
         tunes="layer",
         stochastic=True,
         early_stop=True,
+        validation=True,
     ),
     "zotrain": ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72),
 }

@@ -31,7 +31,14 @@ SMALL = {
     "batch": 4,
     "cache_entries": 64,
 }
-OPTIONS = {"cache": "none", "rates": True, "tunes": "layer", "stochastic": True, "early_stop": True}
+OPTIONS = {
+    "cache": "none",
+    "rates": True,
+    "tunes": "layer",
+    "stochastic": True,
+    "early_stop": True,
+    "validation": True,
+}
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
@@ -65,7 +72,8 @@ def _case(
     gain: float = 1.0,
     samples: int = SAMPLES,
     epochs: int = EPOCHS,
-    stop_loss: int | None = None,
+    learnt: int = 0,
+    **ends: Any,
 ) -> Case:
     rng = np.random.default_rng(7)
     network, mapping = spec.described, spec.mapping
@@ -77,10 +85,11 @@ def _case(
     shape = (samples, *network.input_shape)
     inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
     labels = rng.integers(0, network.classes, samples)
-    orders = [rng.permutation(samples) for _ in range(epochs)]
-    batches = [[order[at : at + BATCH] for at in range(0, samples, BATCH)] for order in orders]
+    learnt = learnt or samples
+    orders = [rng.permutation(learnt) for _ in range(epochs)]
+    batches = [[order[at : at + BATCH] for at in range(0, learnt, BATCH)] for order in orders]
     rate = rng.integers(1, 1 << 17, sum(map(len, batches))).tolist() if spec.rates else RATE
-    job = TuningJob(frozen, start, inputs, labels, batches, rate, raw, stop_loss)
+    job = TuningJob(frozen, start, inputs, labels, batches, rate, raw, **ends)
     golden = job.golden(spec)
     images, results = [], []
     for batch in job.run_golden(spec, golden):
@@ -129,6 +138,7 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "rates": ({"rates": True}, False, 1.0),
     "stochastic, two words at once": ({"stochastic": True, "rank": 2}, False, 1.0),
     "early stop": ({"early_stop": True}, False, 1.0),
+    "validation": ({"early_stop": True, "validation": True}, False, 1.0),
     "layer, two words at once": ({"tunes": "layer", "rank": 2}, False, 1.0),
     "layer, saturating": ({"tunes": "layer", "lanes": 32, "columns": 8, "rank": 2}, True, 60.0),
     "biases": ({"tunes": "biases"}, False, 1.0),
@@ -376,6 +386,47 @@ def test_a_job_ends_early(small: tuple[Any, Case]) -> None:
     _, core = _simulated(program, case.spec)
     with pytest.raises(UserError, match="early_stop=true"):
         FineTuner(core, case.spec, SAMPLES).tune(case.job.inputs, case.job.labels, case.job.epochs, RATE, stop_loss=1)
+
+
+CHECKED = np.array([10, 8, 11, 9, 12])
+"""Samples of a validation: a batch, and one more."""
+
+
+@pytest.mark.parametrize(
+    ("options", "raw", "gain"),
+    [({}, False, 1.0), (OPTIONS, True, 1.0), ({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0)],
+)
+def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: float) -> None:
+    program, spec = _program(**SMALL | options | {"early_stop": True, "validation": True})
+    device, core = _simulated(program, spec, Dram.stressed(), seed=3)
+    tuner = FineTuner(core, spec, SAMPLES + len(CHECKED), raw)
+    ran = set()
+    for ends in ({}, {"stop_loss": 1 << 31}, {"patience": 1}, {"patience": 3}):
+        case = _case(
+            spec, raw, gain, samples=len(CHECKED) + SAMPLES, epochs=6, learnt=SAMPLES, validation=CHECKED, **ends
+        )
+        tuner.load(case.job.frozen)
+        tuner.forget()
+        _check(case, device, tuner)
+        assert case.counts["validation_loss"] > 0
+        ran.add(case.counts["batches"])
+    assert len(ran) > 1 or gain > 1
+    # no validation behind one: the registers are written anew
+    case = _case(spec, raw, gain, samples=len(CHECKED) + SAMPLES)
+    tuner.forget()
+    _check(case, device, tuner)
+    assert case.counts["validation_loss"] == case.counts["correct"] == 0
+
+
+def test_validation_and_patience_are_refused(small: tuple[Any, Case]) -> None:
+    program, case = small
+    _, core = _simulated(program, case.spec)
+    tuner, job = FineTuner(core, case.spec, SAMPLES), case.job
+    for ends in ({"validation": CHECKED - 8}, {"patience": 1}):
+        with pytest.raises(UserError, match="validation=true"):
+            tuner.tune(job.inputs, job.labels, job.epochs, RATE, **ends)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="validation without early_stop"):
+        InstantftSpec(validation=True)
 
 
 def test_wrong_label_and_command_are_refused(small: tuple[Any, Case]) -> None:

@@ -118,9 +118,10 @@ OTHER = {
 
 
 def test_the_signature_changes_with_every_parameter():
-    assert {*OTHER, "monitor", "loss"} == {item.name for item in dataclasses.fields(InstantftSpec)}
+    assert {*OTHER, "monitor", "loss", "validation"} == {item.name for item in dataclasses.fields(InstantftSpec)}
     assert InstantftSpec(monitor=True).signature == InstantftSpec().signature
     specs = [InstantftSpec(), *(InstantftSpec(**{name: value}) for name, value in OTHER.items())]
+    specs.append(InstantftSpec(early_stop=True, validation=True))
     specs += [InstantftSpec(network="64 fc8 relu fc64", loss=loss) for loss in get_args(Loss)]
     assert len({spec.signature for spec in specs}) == len(specs)
     # a loss that takes another network

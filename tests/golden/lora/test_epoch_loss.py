@@ -1,10 +1,13 @@
 """Cross entropy in integers, compared with the logarithm and with PyTorch's."""
 
 import numpy as np
+import pytest
 import torch
 from torch.nn import functional
 
+from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
+from fabtune.golden.lora.early_stop import EarlyStop
 from fabtune.golden.lora.epoch_loss import LARGEST_SUM, LOSS, sample_losses
 from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.last_layer import last_layer_sizes, untuned_layer
@@ -41,3 +44,40 @@ def test_an_epoch_has_pytorchs_loss():
     assert job.end_epoch() == job.epoch_loss == 0
     job._loss = 1 << 40
     assert job.end_epoch() == LARGEST_SUM
+
+
+def test_a_validation_changes_nothing_that_is_learnt():
+    rng = np.random.default_rng(2)
+    sizes = last_layer_sizes(NETWORK.stages[-1], "layer", 4)
+    parameters = random_parameters(NETWORK, rng)
+    inputs, labels = rng.integers(-30_000, 30_000, (20, 9)), rng.integers(0, 5, 20)
+    jobs = [Job(NETWORK, parameters, untuned_layer(sizes), 1000) for _ in range(2)]
+    learnt, checked = np.split(np.arange(20), [12])
+    for _ in range(2):
+        for job in jobs:
+            job.batch(inputs[learnt], labels[learnt], learnt)
+        logits = jobs[0].validate(inputs[checked], labels[checked], checked).logits
+        assert np.array_equal(logits, jobs[1].logits(inputs[checked]))
+        assert jobs[0].end_epoch() == jobs[1].end_epoch()
+        loss, correct = jobs[0].validation
+        # the logits' largest, and PyTorch's loss
+        assert correct == np.count_nonzero(logits.argmax(axis=1) == labels[checked])
+        own = torch.tensor(Q8_16.to_float(logits)), torch.tensor(labels[checked])
+        assert abs(loss / 4096 - float(functional.cross_entropy(*own, reduction="sum"))) < 8 * 0.007
+        assert jobs[1].validation == (0, 0)
+    assert np.array_equal(jobs[0].adapters.flat, jobs[1].adapters.flat)
+    assert jobs[0].batches == 2
+
+
+def test_a_job_ends_at_a_limit_or_when_patience_is_over():
+    losses = [9, 8, 8, 9, 7, 7, 7]
+    for rule, expected in (
+        (EarlyStop(), []),
+        (EarlyStop(8), [1, 2, 4, 5, 6]),
+        (EarlyStop(None, 1), [2, 3, 5, 6]),
+        (EarlyStop(None, 2), [3, 6]),
+        (EarlyStop(0, 3), []),
+    ):
+        assert [at for at, loss in enumerate(losses) if rule.ends(loss)] == expected
+    with pytest.raises(UserError, match="patience = -1"):
+        EarlyStop(patience=-1)

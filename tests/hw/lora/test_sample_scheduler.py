@@ -6,6 +6,7 @@ import pytest
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.instantft_registers import Error
 from fabtune.golden.lora.images import order_image
+from fabtune.hw.lora.job_interfaces import JobOptions
 from fabtune.hw.lora.sample_scheduler import SampleScheduler
 
 SPEC = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", batch=4, cache_entries=70)
@@ -18,9 +19,9 @@ class Bench:
     """Everything around the scheduler: the order list, the sample writer, the batch scheduler."""
 
     def __init__(self, memory, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, **options):
-        self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, **options)
+        self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, options=JobOptions(**options))
         self.memory, self._play, self.stall = memory(stall), play, stall
-        self.batches, self.records, self.seen_rates, self.missed = [], [], [], 0
+        self.batches, self.records, self.seen_rates, self.learnt, self.missed = [], [], [], [], 0
         self.samples = memory(stall, seed=2)
         self.watch = None
 
@@ -42,10 +43,10 @@ class Bench:
         """Start a job on (indices, labels) batches, and wait for its end or a fault."""
         dut = self.dut
         self.memory.load(ORDER_AT, order_image([(np.array(i), np.array(label)) for i, label in batches], rates))
-        if dut.rates:
+        if dut.options.rates:
             ctx.set(dut.job.rates, bool(rates))
-        self.batches.clear()
-        self.records.clear()
+        for seen in (self.batches, self.records, self.seen_rates, self.learnt):
+            seen.clear()
         self.samples.reads.clear()
         self.missed = 0
         given = {
@@ -90,8 +91,9 @@ class Bench:
         while True:
             ctx.set(self.dut.over, 1)
             ctx.set(batch.ready, 1)
-            own = (batch.rate,) if self.dut.rates else ()
-            _, _, valid, count, goal, *rate = await ctx.tick().sample(batch.valid, batch.count, batch.goal, *own)
+            options = self.dut.options
+            rate, learn = (batch.rate if options.rates else 0), (batch.learn if options.validates else 0)
+            _, _, valid, count, goal, *own = await ctx.tick().sample(batch.valid, batch.count, batch.goal, rate, learn)
             if not valid:
                 continue
             ctx.set(self.dut.over, 0)
@@ -104,7 +106,8 @@ class Bench:
                 entry = ctx.get(batch.entry)
                 entries.append((entry.index, entry.label))
             self.batches.append((entries, goal))
-            self.seen_rates += rate
+            self.seen_rates.append(own[0])
+            self.learnt.append(own[1])
 
     async def _count(self, ctx):
         while True:
@@ -243,6 +246,42 @@ def test_a_job_ends_with_an_epoch_whose_loss_is_low(memory, play, stop, low_afte
     bench.run(body)
     # an epoch begins when all is done
     assert not stop or all(over for count, over in begun.items() if count % len(FIRST) == 0)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_an_epoch_is_followed_by_its_validation(memory, play, stall):
+    bench = Bench(memory, play, stall=stall, rates=True, validates=True)
+    behind = [((60, 2, 7, 8), (0, 1, 2, 0)), ((9,), (2,))]
+
+    async def body(ctx):
+        rates = [1, 131_071, 70_000, None, None, 2, 3, 4, None, None]
+        await bench.job(ctx, (FIRST + behind) * 2, 2, rates=rates, samples_per_epoch=9, validation_samples=5)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST + behind) * 2
+        assert bench.learnt == [1, 1, 1, 0, 0] * 2
+        learnt = [rate for rate, learn in zip(bench.seen_rates, bench.learnt, strict=True) if learn]
+        assert learnt == [rate for rate in rates if rate is not None]
+        # without a rate, four entries fill a beat
+        assert bench.memory.reads[3:5] == [(ORDER_AT + 80, 1), (ORDER_AT + 96, 1)]
+        assert bench.missed == len({*NEW, 7, 8, 9})
+        await ctx.tick().repeat(2)
+        # without one, and without rates
+        await bench.job(ctx, FIRST * 2, 2, validation_samples=0)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST) * 2
+        assert bench.learnt == [1] * 6
+
+    bench.run(body)
+
+
+def test_a_job_with_validation_ends_behind_one(memory, play):
+    bench = Bench(memory, play, stops=True, validates=True)
+
+    async def body(ctx):
+        ctx.set(bench.dut.low, 1)
+        await bench.job(ctx, FIRST * 2, 2, samples_per_epoch=4, validation_samples=5, stop=1)
+        assert [batch for batch, _ in bench.batches] == entries(FIRST)
+        assert bench.learnt == [1, 0, 0]
+
+    bench.run(body)
 
 
 def test_records_are_forgotten(memory, play):

@@ -15,7 +15,15 @@ from fabtune.sim.scenario import scenario
 from fabtune.sim.verify import verify, verify_phases
 
 SPEC = InstantftSpec(network="digits", lanes=16)
-OPTIONS = {"lanes": 16, "cache": "none", "rates": True, "tunes": "layer", "stochastic": True, "early_stop": True}
+OPTIONS = {
+    "lanes": 16,
+    "cache": "none",
+    "rates": True,
+    "tunes": "layer",
+    "stochastic": True,
+    "early_stop": True,
+    "validation": True,
+}
 
 
 def test_jobs_in_a_row_are_bit_exact():
@@ -52,6 +60,7 @@ LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flat
         ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip, none"),
         ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
         ({"network": "64 fc8 fc64", "loss": "mse", "early_stop": True}, "the cross entropy of labels"),
+        ({"validation": True}, "validation without early_stop"),
         ({"tunes": "layer", "last_only": True}, "last_only with tunes = layer: there are no adapters to place"),
         ({"batch": 1}, "batch = 1"),
         ({"cache_entries": 0}, "cache_entries = 0"),

@@ -37,7 +37,9 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
     "instantft, two ports": lambda: _adapters(ports=2),
     "instantft, cache on the chip": lambda: _adapters(cache="chip"),
     "instantft, early stop": lambda: _adapters(early_stop=True),
-    "instantft, options": lambda: _adapters(cache="none", rates=True, tunes="layer", stochastic=True, early_stop=True),
+    "instantft, options": lambda: _adapters(
+        cache="none", rates=True, tunes="layer", stochastic=True, early_stop=True, validation=True
+    ),
     "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
     # those of tests/sim/compiled/test_autoencoders.py: a build serves both
     "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
