@@ -77,9 +77,13 @@ def _parse(text: str, hint: Any, path: str) -> Any:
     try:
         if hint is int:
             return int(text, 0)
+        if hint is float:
+            return float(text)
         if get_origin(hint) is tuple:
             return tuple(int(part, 0) for part in text.replace(",", " ").split())
     except ValueError:
+        if hint is float:
+            raise UserError(f"{path} = {text!r} is not a number") from None
         kinds = "an integer" if hint is int else "integers with commas between them"
         raise UserError(f"{path} = {text!r} is not {kinds} (0x and 0b are read too)") from None
     return text

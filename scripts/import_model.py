@@ -131,8 +131,8 @@ def _behind(stage: Stage) -> Iterator[str]:
     if stage.residual is not None:
         yield f"+ {'sample' if stage.residual < 0 else stage.residual}"
     if stage.activation is not None:
-        limit = stage.activation.limit
-        yield "ReLU" if limit is None else f"ReLU{limit:g}"
+        limit, slope = stage.activation.limit, stage.activation.slope
+        yield f"{f'leaky {slope:g} ' if slope else ''}ReLU{'' if limit is None else f'{limit:g}'}"
     if stage.pool is not None:
         yield f"{'max' if isinstance(stage.pool, MaxPool) else 'average'} {by(stage.pool.size)}"
 

@@ -76,9 +76,18 @@ class BatchNorm:
 
 @dataclass(frozen=True)
 class Relu:
-    """ReLU: max(x, 0), or with a limit min(max(x, 0), limit), such as ReLU6."""
+    """ReLU: max(x, 0).
+
+    Parameters
+    ----------
+    limit : float, optional
+        Largest output, as ReLU6 has one.
+    slope : float
+        Factor of what is below 0, from 0 to less than 1: of a leaky ReLU more than 0.
+    """
 
     limit: float | None = None
+    slope: float = 0.0
 
 
 @dataclass(frozen=True, init=False)

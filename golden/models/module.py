@@ -128,6 +128,19 @@ class VectorScale(nn.Conv2d):
         return super().forward(x[:, :, None, None]).flatten(1)
 
 
+class LeakyRelu(nn.LeakyReLU):
+    """Leaky ReLU, which may have a largest output."""
+
+    def __init__(self, limit: float | None, slope: float) -> None:
+        super().__init__(slope)
+        self._limit = limit
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input``, below 0 times the slope, at most the limit."""
+        found = super().forward(input)
+        return found if self._limit is None else found.clamp(max=self._limit)
+
+
 class Sum(nn.Module):
     """Sum of two tensors."""
 
@@ -156,8 +169,9 @@ def module_of(network: Network) -> NetworkModule:
 
 def _module(layer: Layer, stage: Stage | None) -> nn.Module:
     match layer:
-        case Relu(limit):
-            return nn.ReLU() if limit is None else nn.Hardtanh(0, limit)
+        case Relu(limit, slope):
+            above = nn.ReLU() if limit is None else nn.Hardtanh(0, limit)
+            return LeakyRelu(limit, slope) if slope else above
         case MaxPool(size, stride):
             return nn.MaxPool2d(size, stride)
         case AveragePool(size):

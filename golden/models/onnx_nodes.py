@@ -125,6 +125,13 @@ def _relu(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     return graph.add(Relu(), (value,), place, value.shape)
 
 
+def _leaky_relu(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
+    value = graph.value(node, 0, place)
+    # the decimal number that float32 stands for
+    slope = float(str(np.float32(given.get("alpha", 0.01))))
+    return graph.add(Relu(slope=slope), (value,), place, value.shape)
+
+
 def _clip(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:
     value = graph.value(node, 0, place)
     ends = [given.get(name, graph.constant(node, at, place)) for at, name in ((1, "min"), (2, "max"))]
@@ -240,6 +247,7 @@ NODES: dict[str, Handler] = {
     "MatMul": _matmul,
     "BatchNormalization": _norm,
     "Relu": _relu,
+    "LeakyRelu": _leaky_relu,
     "Clip": _clip,
     "MaxPool": _pool,
     "AveragePool": _pool,

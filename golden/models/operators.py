@@ -238,9 +238,7 @@ class OperatorImport:
         return self._add(node, Relu(None if most is None else float(most)), node.args[0])
 
     def _leaky_relu(self, node: Node) -> int:
-        raise self._place(node).error(
-            "leaky_relu has no hardware: what is below 0 would need a multiplication behind the rounding; use ReLU"
-        )
+        return self._add(node, Relu(slope=float(self._arguments(node)["negative_slope"])), node.args[0])
 
     def _max_pool(self, node: Node) -> int:
         given = self._arguments(node)

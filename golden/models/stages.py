@@ -30,6 +30,9 @@ from .layers import (
     by,
 )
 
+SLOPE_FRACTION = 16
+"""Fraction bits of a leaky ReLU's slope in integers."""
+
 
 class LayerError(UserError):
     """Mistake at a layer, for which the author of a network may have a name and a place of his own.
@@ -124,10 +127,12 @@ class Stage:
     def forward_flops(self) -> int:
         """Operations of a sample's forward pass; a multiply-accumulate is two.
 
-        Bias and residual are added to each value, a ReLU compares each, with a limit twice; a max-pool of n values
+        Bias and residual are added to each value, a ReLU compares each, with a limit twice, and with a slope multiplies
+        it; a max-pool of n values
         makes n - 1 comparisons, an average of n values n - 1 additions and a division.
         """
-        comparisons = 0 if self.activation is None else 1 if self.activation.limit is None else 2
+        relu = self.activation
+        comparisons = 0 if relu is None else 1 + (relu.limit is not None) + (relu.slope > 0)
         pooling = 0
         if self.pool is not None:
             pooling = prod(self.output_shape) * (prod(self.pool.size) - isinstance(self.pool, MaxPool))
@@ -293,8 +298,14 @@ class _Grouping:
             raise where.error(": a ReLU behind an average pool has no hardware; one before it has")
         if layer.limit is not None and not (isfinite(layer.limit) and layer.limit > 0):
             raise where.error(f": a limit is above 0, not {layer.limit}")
-        limits = [one.limit for one in (layer, stage.activation) if one is not None and one.limit is not None]
-        self.stages[value.stage] = replace(stage, activation=Relu(min(limits, default=None)))
+        if layer.slope and not 0 < round(layer.slope * (1 << SLOPE_FRACTION)) < 1 << SLOPE_FRACTION:
+            raise where.error(f": a slope is 0 or 2**-{SLOPE_FRACTION} to less than 1, not {layer.slope}")
+        both = [one for one in (layer, stage.activation) if one is not None]
+        if len(both) == 2 and all(one.slope for one in both):
+            raise where.error(": a leaky ReLU behind another one has no hardware; multiply their slopes")
+        limits = [one.limit for one in both if one.limit is not None]
+        slope = min(one.slope for one in both)
+        self.stages[value.stage] = replace(stage, activation=Relu(min(limits, default=None), slope))
 
     def _pool(self, layer: Pool, value: _Value, where: _Place) -> None:
         title = "a max-pool" if isinstance(layer, MaxPool) else "an average pool"

@@ -27,7 +27,7 @@ from .network import Network
 
 _GRAMMAR = (
     "an input like 1x28x28 or 256, then conv6k5p2s1 (channels, kernel, padding, stride), dw3p1 (depthwise), relu, "
-    "relu6, pool2, pool3s2, avg2, add@4,1 (layers it reads), flatten, fc10, norm"
+    "relu6, leaky0.1, pool2, pool3s2, avg2, add@4,1 (layers it reads), flatten, fc10, norm"
 )
 
 
@@ -73,14 +73,20 @@ def _word(layer: Layer) -> str:
             return f"pool{_pair(size)}" + ("" if stride == size else f"s{_pair(stride)}")
         case AveragePool(size):
             return f"avg{_pair(size)}"
-        case Relu(limit):
-            return "relu" if limit is None else f"relu{limit:g}" if float(f"{limit:g}") == limit else f"relu{limit!r}"
+        case Relu(limit, slope):
+            leaky = f"leaky{_number(slope)}" if slope else "relu"
+            return leaky if limit is None else f"{leaky}to{_number(limit)}" if slope else f"relu{_number(limit)}"
         case Flatten():
             return "flatten"
         case BatchNorm():
             return "norm"
         case Add():
             return "add"
+
+
+def _number(value: float) -> str:
+    """Format a number so that it is read back as it is."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
 def _pair(pair: Pair) -> str:
@@ -92,6 +98,7 @@ def _window(padding: Sides, stride: Pair) -> str:
     return ("" if padding == (0, 0, 0, 0) else f"p{sides}") + ("" if stride == (1, 1) else f"s{_pair(stride)}")
 
 
+_NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 _PAIR = r"(\d+(?:x\d+)?)"
 _WINDOW = rf"{_PAIR}(?:p(\d+(?:,\d+,\d+,\d+)?))?(?:s{_PAIR})?"
 
@@ -107,8 +114,10 @@ def _layer(title: str, word: str, text: str) -> Layer:
         return MaxPool(_pair_of(found[1]), _pair_of(found[2] or found[1]))
     if found := re.fullmatch(rf"avg{_PAIR}", title):
         return AveragePool(_pair_of(found[1]))
-    if found := re.fullmatch(r"relu(\d+(?:\.\d+)?(?:e-?\d+)?)", title):
+    if found := re.fullmatch(rf"relu({_NUMBER})", title):
         return Relu(float(found[1]))
+    if found := re.fullmatch(rf"leaky({_NUMBER})(?:to({_NUMBER}))?", title):
+        return Relu(float(found[2]) if found[2] else None, float(found[1]))
     plain: dict[str, Layer] = {"relu": Relu(), "flatten": Flatten(), "norm": BatchNorm(), "add": Add()}
     if title not in plain:
         raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")

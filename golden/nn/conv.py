@@ -38,6 +38,8 @@ class ConvSpec(FilterBlockSpec):
         Negative outputs become 0.
     limit : int
         Largest output, 6 for ReLU6; 0 for none.
+    slope : float
+        Factor of negative outputs, of a leaky ReLU; 0 for none.
     lanes : int
         Inputs that are multiplied at once, a power of two.
     columns : int

@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from ..fixed import Q4_12, Q8_16, Integers, Narrower
-from ..models.layers import AveragePool, Depthwise, Linear, Pair
-from ..models.stages import Stage
+from ..fixed import Q4_12, Q8_16, Integers, Narrower, narrow
+from ..models.layers import AveragePool, Depthwise, Linear, Pair, Relu
+from ..models.stages import SLOPE_FRACTION, Stage
 from .average import average
 from .products import Product
 
@@ -96,14 +96,25 @@ def forward(
         sums = _pool_windows(sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2), stage)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
     if stage.activation is not None:
-        limit = stage.activation.limit
-        result = np.clip(result, 0, Q8_16.maximum if limit is None else Q8_16.from_float(limit))
+        result = _activated(result, stage.activation)
     if len(stage.computed_shape) == 1:
         return result
     if not overlapping:
         result = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
         result = result if stage.pool is None else _pool_windows(result, stage)
     return np.ascontiguousarray(result if stage.pool is None else _pooled(result, stage))
+
+
+def slope_factor(activation: Relu) -> int:
+    """Convert the slope of a leaky ReLU to an integer with `SLOPE_FRACTION` fraction bits; 0 of any other ReLU."""
+    return round(activation.slope * (1 << SLOPE_FRACTION))
+
+
+def _activated(values: Integers, activation: Relu) -> Integers:
+    """Apply a ReLU to Q8.16; what is below 0 times the slope is rounded half to even."""
+    limit = Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit)
+    below = narrow(np.minimum(values, 0) * slope_factor(activation), Q8_16.fraction + SLOPE_FRACTION, Q8_16)
+    return np.where(values < 0, below, np.minimum(values, limit))
 
 
 def computed_pixels(stage: Stage) -> Pair:

@@ -38,6 +38,8 @@ OFFSET = 1
 """Sum of a parameter and its offset, where the forward engine has offsets."""
 POOLING = 2
 """Largest of a pool, ReLU."""
+LEAKY = OPERANDS + PRODUCT + ROUNDING
+"""What is below 0 times a slope, rounded: where a network has a leaky ReLU."""
 AVERAGING = 3
 """Sum of a pool, registers of the sums and of the averages of all columns: where a network has an average pool."""
 OUTPUT_WRITE = 1

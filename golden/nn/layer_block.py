@@ -209,6 +209,8 @@ class FilterBlockSpec(LayerBlockSpec):
         Negative outputs become 0.
     limit : int
         Largest output, 6 for ReLU6; 0 for none.
+    slope : float
+        Factor of negative outputs, of a leaky ReLU; 0 for none.
     """
 
     channels: int = 3
@@ -219,12 +221,15 @@ class FilterBlockSpec(LayerBlockSpec):
     padding: tuple[int, ...] = (1,)
     relu: bool = True
     limit: int = 0
+    slope: float = 0.0
 
     def __post_init__(self) -> None:
         check_sizes({"channels": self.channels, "height": self.height, "width": self.width}, LARGEST_SIDE)
         _ = self._filter  # refuses numbers that are out of range
         if not 0 <= self.limit <= 127 or (self.limit and not self.relu):
             raise UserError(f"limit = {self.limit} is not in 0 to 127, or without a ReLU")
+        if not 0 <= self.slope < 1 or (self.slope and not self.relu):
+            raise UserError(f"slope = {self.slope} is not in 0 to less than 1, or without a ReLU")
         super().__post_init__()
 
     @property
@@ -237,4 +242,4 @@ class FilterBlockSpec(LayerBlockSpec):
     @property
     def _activation(self) -> tuple[Relu, ...]:
         """The ReLU behind the layer, or nothing."""
-        return (Relu(self.limit or None),) if self.relu else ()
+        return (Relu(self.limit or None, self.slope),) if self.relu else ()

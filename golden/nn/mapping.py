@@ -22,6 +22,7 @@ from ..models.stages import Stage
 from . import latency
 from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
 from .average import Reciprocal
+from .forward import slope_factor
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,11 @@ class StageMapping:
     weights, biases : int
         First word in the weight memory, in the bias memory.
     relu : bool
+        Negative outputs become 0.
     limit : int or None
         Largest output in Q8.16, of a ReLU that has one.
+    slope : int
+        Factor of negative outputs with `SLOPE_FRACTION` fraction bits, of a leaky ReLU; 0 for none.
     average : int
         Values of a window whose average is an output; 0 for their largest one.
     target : int
@@ -90,6 +94,7 @@ class StageMapping:
     biases: int
     relu: bool
     limit: int | None
+    slope: int
     average: int
     target: int
     targets: tuple[int, int, int]
@@ -223,6 +228,11 @@ class Mapping:
         return any(_limit(stage) is not None for stage in self.network_stages)
 
     @cached_property
+    def slopes(self) -> tuple[int, ...]:
+        """Slopes of the leaky ReLUs, see `StageMapping`."""
+        return tuple(sorted({_slope(stage) for stage in self.network_stages} - {0}))
+
+    @cached_property
     def averages(self) -> tuple[Reciprocal, ...]:
         """Divisions of the average pools, one for each number of values of a window."""
         return tuple(map(Reciprocal, sorted({_averaged(stage) for stage in self.network_stages} - {0})))
@@ -235,11 +245,15 @@ class Mapping:
 
     @property
     def pooling_latency(self) -> int:
-        """Cycles from a pool's last sums to its outputs; with an average pool all stages' wait for a division."""
+        """Cycles from a pool's last sums to its outputs.
+
+        With an average pool all stages' outputs wait for a division, with a leaky ReLU for a multiplication.
+        """
+        pooling = latency.POOLING + (latency.LEAKY if self.slopes else 0)
         if not self.averages:
-            return latency.POOLING
+            return pooling
         division = max(own.latency for own in self.averages)
-        return latency.POOLING + latency.AVERAGING + self.average_turns + division
+        return pooling + latency.AVERAGING + self.average_turns + division
 
     @property
     def most_parts(self) -> int:
@@ -331,8 +345,9 @@ class Mapping:
                 self._first(at),
                 weights,
                 biases,
-                stage.activation is not None,
+                stage.activation is not None and not _slope(stage),
                 _limit(stage),
+                _slope(stage),
                 _averaged(stage),
                 target,
                 targets,
@@ -423,6 +438,10 @@ class Mapping:
 def _limit(stage: Stage) -> int | None:
     limit = None if stage.activation is None else stage.activation.limit
     return None if limit is None else int(Q8_16.from_float(limit))
+
+
+def _slope(stage: Stage) -> int:
+    return 0 if stage.activation is None else slope_factor(stage.activation)
 
 
 def _averaged(stage: Stage) -> int:

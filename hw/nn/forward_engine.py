@@ -343,6 +343,8 @@ class ForwardEngine(wiring.Component):
         ]
         if mapping.has_limits:
             m.d.comb += pooling.limit.eq(behind(sequencer.limit, "limit"))
+        if mapping.slopes:
+            m.d.comb += pooling.slope.eq(behind(sequencer.slope, "slope"))
         if mapping.averages:
             m.d.comb += pooling.divisor.eq(behind(sequencer.divisor, "divisor"))
         if self.has_offsets:

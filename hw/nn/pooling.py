@@ -1,4 +1,4 @@
-"""Max-pool, average pool and ReLU: from a stage's sums, as they come, to its outputs."""
+"""Max-pool, average pool and ReLU, leaky or not: from a stage's sums, as they come, to its outputs."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -9,13 +9,15 @@ from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
 from ..primitives.reciprocal import ReciprocalDivider
 from .interfaces import ACTIVATION, PoolControl, activation_address
+from .leaky_relu import LeakyRelu
 
 
 class Pooling(wiring.Component):
     """Keep the largest sum of each pool, then apply ReLU. Without handshake; a pool may be a single sum.
 
     For an average, ReLU comes first, then the exact sum, then a division; other outputs wait as long. There are as
-    many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`.
+    many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`. A leaky ReLU
+    comes before all pools, as the largest of what it gives is what it gives for the largest.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ class Pooling(wiring.Component):
         Negative outputs become 0; stays the same while a stage's sums come.
     limit : In, Q8.16, only where a stage has one
         Larger outputs become `limit`, as `relu`.
+    slope : In, range(slopes + 1), only where a stage has a leaky ReLU
+        Slope of the stage, counted from 1, 0 for none; as `relu`.
     divisor : In, range(divisions + 1), only where a stage has an average pool
         Division of the stage, counted from 1, 0 for a max-pool; as `relu`.
     write : Out, 1
@@ -50,14 +54,18 @@ class Pooling(wiring.Component):
     def __init__(self, mapping: Mapping) -> None:
         self.mapping, self.has_limits = mapping, mapping.has_limits
         address, values = activation_address(mapping), data.ArrayLayout(ACTIVATION, mapping.columns)
+        self._inputs = {
+            "valid": In(1),
+            "sums": In(values),
+            "control": In(PoolControl(mapping)),
+            "relu": In(1),
+            **({"limit": In(ACTIVATION)} if self.has_limits else {}),
+            **({"divisor": In(range(len(mapping.averages) + 1))} if mapping.averages else {}),
+        }
         super().__init__(
             {
-                "valid": In(1),
-                "sums": In(values),
-                "control": In(PoolControl(mapping)),
-                "relu": In(1),
-                **({"limit": In(ACTIVATION)} if self.has_limits else {}),
-                **({"divisor": In(range(len(mapping.averages) + 1))} if mapping.averages else {}),
+                **self._inputs,
+                **({"slope": In(range(len(mapping.slopes) + 1))} if mapping.slopes else {}),
                 "write": Out(1),
                 "mask": Out(mapping.columns),
                 "address": Out(address),
@@ -68,22 +76,23 @@ class Pooling(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        given = self._leaky(m) if self.mapping.slopes else self
         best = [Signal(ACTIVATION, name=f"best{column}") for column in range(len(self.mask))]
         pooled, target, mask, relu = Signal(), Signal.like(self.address), Signal.like(self.mask), Signal()
         m.d.sync += [
-            pooled.eq(self.valid & self.control.last),
-            target.eq(self.control.target),
-            mask.eq(self.control.mask),
-            relu.eq(self.relu),
+            pooled.eq(given.valid & given.control.last),
+            target.eq(given.control.target),
+            mask.eq(given.control.mask),
+            relu.eq(given.relu),
         ]
-        restarts = self.control.first | self.divisor.any() if self.mapping.averages else self.control.first
-        for largest, value in zip(best, self.sums, strict=True):
-            with m.If(self.valid & (restarts | (value > largest))):
+        restarts = given.control.first | given.divisor.any() if self.mapping.averages else given.control.first
+        for largest, value in zip(best, given.sums, strict=True):
+            with m.If(given.valid & (restarts | (value > largest))):
                 m.d.sync += largest.eq(value)
         kept: list[Value] = list(best)
         if self.has_limits:
             limit = Signal(ACTIVATION)
-            m.d.sync += limit.eq(self.limit)
+            m.d.sync += limit.eq(given.limit)
             kept = [Mux(value > limit, limit, value) for value in best]
         rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
         mask = Mux(pooled, mask, 0)
@@ -91,13 +100,33 @@ class Pooling(wiring.Component):
             waits = self.mapping.pooling_latency
             m.d.comb += self.position.eq(delayed(m, self.control.position, waits, "position"))
         if self.mapping.averages:
-            self._average(m, rectified, pooled, target, mask)
+            self._average(m, given, rectified, pooled, target, mask)
         else:
             m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), self.address.eq(target)]
             m.d.sync += [into.eq(value) for into, value in zip(self.o, rectified, strict=True)]
         return m
 
-    def _average(self, m: Module, rectified: list[Value], pooled: Signal, target: Signal, mask: Value) -> None:
+    def _leaky(self, m: Module) -> wiring.PureInterface:
+        """Inputs behind the leaky ReLU: all others wait for the sums."""
+        m.submodules.leaky = leaky = LeakyRelu(self.mapping.columns, self.mapping.slopes)
+        given = wiring.Signature(self._inputs).create(path=("leaky_given",))
+        m.d.comb += [leaky.slope.eq(self.slope), leaky.i.eq(self.sums), given.sums.eq(leaky.o)]
+        for name in (name for name in self._inputs if name not in ("sums", "control")):
+            m.d.comb += getattr(given, name).eq(delayed(m, getattr(self, name), leaky.LATENCY, f"leaky_{name}"))
+        for name in given.control.shape().members:
+            later = delayed(m, self.control[name], leaky.LATENCY, f"leaky_{name}")
+            m.d.comb += given.control[name].eq(later)
+        return given
+
+    def _average(
+        self,
+        m: Module,
+        given: "Pooling | wiring.PureInterface",
+        rectified: list[Value],
+        pooled: Signal,
+        target: Signal,
+        mask: Value,
+    ) -> None:
         """Sums of pools and their divisions; other outputs wait in a delay line."""
         reciprocals, turns = self.mapping.averages, self.mapping.average_turns
         division = max(own.latency for own in reciprocals)
@@ -105,8 +134,8 @@ class Pooling(wiring.Component):
         values = [Signal(ACTIVATION, name=f"value{column}") for column in range(len(rectified))]
         m.d.sync += [into.eq(value) for into, value in zip(values, rectified, strict=True)]
         # what belongs to the values
-        valid, first = (delayed(m, *pair) for pair in ((self.valid, 2, "valid"), (self.control.first, 2, "first")))
-        divisor = delayed(m, self.divisor, 2, "divisor")
+        valid, first = (delayed(m, *pair) for pair in ((given.valid, 2, "valid"), (given.control.first, 2, "first")))
+        divisor = delayed(m, given.divisor, 2, "divisor")
         last = delayed(m, pooled, 1, "last") & divisor.any()
         offset, bits = Signal(range(reciprocals[-1].offset + 1)), reciprocals[-1].numerator_bits
         with m.Switch(divisor):
@@ -119,7 +148,7 @@ class Pooling(wiring.Component):
                 total.eq(Mux(first, offset, total) + value) for total, value in zip(totals, values, strict=True)
             ]
         # a pool's sums are held until each had its turn; the next stage may begin meanwhile
-        complete, chosen = delayed(m, last, 1, "complete"), Signal.like(self.divisor)
+        complete, chosen = delayed(m, last, 1, "complete"), Signal.like(given.divisor)
         of_total = delayed(m, divisor, 1, "total_divisor")
         with m.If(complete):
             m.d.sync += chosen.eq(of_total)

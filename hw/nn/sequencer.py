@@ -68,6 +68,8 @@ class Sequencer(wiring.Component):
         Negative outputs of the stage become 0; stays the same while the stage runs.
     limit : Out, Q8.16, only where a stage has one
         Largest output of the stage, as `relu`.
+    slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
+        Number of the stage's slope among `Mapping.slopes`, counted from 1, as `relu`; 0 for none.
     divisor : Out, range(divisions + 1), only where a stage has an average pool
         Number of the stage's division among `Mapping.averages`, counted from 1, as `relu`; 0 for none.
     begin : Out, 1
@@ -112,6 +114,7 @@ class Sequencer(wiring.Component):
                 "pool": Out(PoolControl(mapping)),
                 "relu": Out(1),
                 **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
+                **({"slope": Out(range(len(mapping.slopes) + 1))} if mapping.slopes else {}),
                 **({"divisor": Out(range(len(mapping.averages) + 1))} if mapping.averages else {}),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
@@ -302,6 +305,8 @@ class Sequencer(wiring.Component):
             m.d.sync += control["position"].eq(own.output)
         if self.mapping.has_limits:
             m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
+        if self.mapping.slopes:
+            m.d.sync += self.slope.eq((0, *self.mapping.slopes).index(own.slope))
         if self.mapping.averages:
             counts = [0, *(one.count for one in self.mapping.averages)]
             m.d.sync += self.divisor.eq(counts.index(own.average))

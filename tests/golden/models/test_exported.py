@@ -297,7 +297,9 @@ TAIL = (nn.Flatten(), nn.Linear(144, 2))
         ),
         ([nn.Conv2d(1, 4, 3), nn.AvgPool2d(3, 2), nn.Flatten(), nn.Linear(16, 2)], "has a stride of (2, 2), not that"),
         ([nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(64, 2)], "has windows of several sizes"),
-        ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(), *TAIL], "layer 1: leaky_relu has no hardware: what is below 0 would"),
+        ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(-0.1), *TAIL], "1: a slope is 0 or 2**-16 to less than 1, not -0.1"),
+        ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(1.5), *TAIL], "1: a slope is 0 or 2**-16 to less than 1, not 1.5"),
+        ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(), nn.LeakyReLU(), *TAIL], "2: a leaky ReLU behind another one"),
         ([nn.Conv2d(1, 4, 3), nn.Hardtanh(), *TAIL], "layer 1: aten.hardtanh clips from -1.0 to 1.0, not from 0"),
         (
             [nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Linear(36, 2)],

@@ -201,7 +201,7 @@ def test_operations_of_pools_and_activations():
     def flops(*layers):
         return network(Convolution(1, 1), *layers, *TAIL).stages[0].forward_flops - 3 * 64
 
-    assert (flops(Relu()), flops(Relu(6))) == (64, 128)
+    assert (flops(Relu()), flops(Relu(6)), flops(Relu(slope=0.1))) == (64, 128, 128)
     assert (flops(MaxPool(2)), flops(AveragePool(2)), flops(MaxPool(3, 1))) == (16 * 3, 16 * 4, 36 * 8)
 
 
@@ -209,6 +209,9 @@ def test_limits_of_neighbouring_relus_are_one():
     tails = (Relu(6), Relu()), (Relu(), Relu(6)), (Relu(6), MaxPool(2), Relu(7))
     found = [network(Convolution(1, 1), *tail, *TAIL).stages[0].activation for tail in tails]
     assert found == [Relu(6)] * 3
+    tails = (Relu(slope=0.1), Relu()), (Relu(6), Relu(slope=0.1)), (Relu(6, 0.2), MaxPool(2))
+    found = [network(Convolution(1, 1), *tail, *TAIL).stages[0].activation for tail in tails]
+    assert found == [Relu(), Relu(6), Relu(6, 0.2)]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +309,11 @@ def test_a_graph_is_cut_where_nothing_passes_by(cut, message):
     ("text", "layers", "sources"),
     [
         ("1x8x8 conv3k3 flatten fc2", (CONV, *TAIL), ()),
+        (
+            "1x8x8 conv3k3 leaky0.01 conv3k3 leaky1e-05to1.5 flatten fc2",
+            (CONV, Relu(slope=0.01), CONV, Relu(1.5, 1e-5), *TAIL),
+            (),
+        ),
         ("1x8x8 conv3k3p1s2 relu6 pool3s2 flatten fc2", (Convolution(3, 3, 1, 2), Relu(6), MaxPool(3, 2), *TAIL), ()),
         (
             "1x8x8 conv3k3x1p0,1,0,2s2x1 relu0.1 pool3x2s2x1 flatten fc2",

@@ -184,6 +184,8 @@ FORMS = {
         Convolution(4, 3),
     ),
     "clip without an end": ([node("Conv", "x w b", "c"), node("Clip", "c zero", "v")], Relu()),
+    "a slope": ([node("Conv", "x w b", "c"), node("LeakyRelu", "c", "v", alpha=0.1)], Relu(slope=0.1)),
+    "the usual slope": ([node("Conv", "x w b", "c"), node("LeakyRelu", "c", "v")], Relu(slope=0.01)),
 }
 CONSTANTS = {
     "w": array(4, 2, 3, 3),
@@ -266,7 +268,8 @@ CONV, RELU = node("Conv", "x w b", "c"), node("Relu", "c", "v")
     ("nodes", "message"),
     [
         ([CONV, node("Sigmoid", "c", "v")], "node 'my_Sigmoid' (Sigmoid): has no hardware; supported: convolution"),
-        ([CONV, node("LeakyRelu", "c", "v")], "node 'my_LeakyRelu' (LeakyRelu): has no hardware"),
+        ([CONV, node("LeakyRelu", "c", "v", alpha=1.0)], "a slope is 0 or 2**-16 to less than 1, not 1.0"),
+        ([CONV, node("Elu", "c", "v")], "node 'my_Elu' (Elu): has no hardware"),
         (
             [CONV, node("Softmax", "c", "v")],
             "a network gives logits, the softmax is part of the loss",

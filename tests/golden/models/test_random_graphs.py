@@ -19,7 +19,6 @@ from fabtune.golden.train.conversion import Converter
 
 UNKNOWN = {
     "sigmoid": torch.sigmoid,
-    "leaky": lambda x: functional.leaky_relu(x, 0.1),
     "twice": lambda x: 2 * x,
     "exponential": lambda x: functional.elu(x),
     "turned": lambda x: x.flip(-1),
@@ -68,6 +67,8 @@ class RandomModule(nn.Module):
             return x + same[back % len(same)] if same else x
         if kind == "relu":
             return functional.relu(x, inplace=bool(back % 2)) if back < 3 else functional.relu6(x)
+        if kind == "leaky":
+            return functional.leaky_relu(x, 0.01 + back / 8)
         if kind == "pool" and x.shape[-1] >= 2:
             return functional.max_pool2d(x, 2, 1 + back % 2)
         if kind == "average" and x.shape[-1] >= 2:
@@ -81,7 +82,7 @@ class RandomModule(nn.Module):
         return self.head(x.flatten(1))
 
 
-LAYERS = ("conv", "conv", "depthwise", "norm", "relu", "relu", "add", "pool", "average", "dropout")
+LAYERS = ("conv", "conv", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "average", "dropout")
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
 STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
 # most begin with a convolution, as most networks do
@@ -94,7 +95,7 @@ def bound(network, parameters, integers, inputs):
     """Largest error of golden's logits: what each rounding adds, times the weights behind it; and the floats.
 
     A weight and a bias are at most half of 2**-12 off, a sample, a sum and an average half of 2**-16. ReLU and max-pool
-    enlarge no error.
+    enlarge no error; a leaky ReLU rounds once more, and its slope is at most half of 2**-16 off.
     """
     half_weight, half_value = 2.0**-13, 2.0**-17
     values, errors = [inputs], [np.full_like(inputs, half_value)]
@@ -111,7 +112,9 @@ def bound(network, parameters, integers, inputs):
             off += torch.from_numpy(errors[stage.residual + 1]).reshape(off.shape)
         off += half_value
         if stage.activation:
-            found = found.clamp(0, stage.activation.limit)
+            slope = stage.activation.slope
+            off += bool(slope) * (half_value + found.abs() * half_value)
+            found = functional.leaky_relu(found, slope).clamp(max=stage.activation.limit or np.inf)
         if stage.pool:
             average = isinstance(stage.pool, AveragePool)
             pool = functional.avg_pool2d if average else functional.max_pool2d
@@ -179,6 +182,7 @@ KNOWN = (
     "conv-0-3-1 relu-0-1-1 conv-0-3-1 norm-0-1-1 add-1-1-1",
     "norm-0-1-1 conv-0-3-2 relu-3-1-1 average-0-1-1",
     "conv-0-1-1 depthwise-0-3-2 relu-1-1-1 norm-0-1-1 pool-0-1-1",
+    "conv-0-3-1 leaky-1-1-1 conv-0-3-1 leaky-0-1-1 average-1-1-1",
 )
 
 

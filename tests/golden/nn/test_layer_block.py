@@ -20,9 +20,12 @@ SPECS = [
     ConvSpec(channels=1, height=12, width=9, kernel=(5,), padding=(2,), pool=(3,)),
     ConvSpec(height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), pool=(3, 2), pool_stride=(1, 2)),
     ConvSpec(pool=(3, 2), pool_kind="average", limit=6),
+    ConvSpec(pool=(3, 2), slope=0.01),
+    ConvSpec(pool=(2,), pool_kind="average", limit=3, slope=0.3),
     DepthwiseSpec(),
     DepthwiseSpec(channels=35, kernel=(2,), padding=(0,), relu=False, columns=2),
     DepthwiseSpec(channels=5, height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), limit=6, lanes=16),
+    DepthwiseSpec(slope=0.25),
     FcSpec(),
     FcSpec(inputs=7, outputs=5, relu=False, lanes=16, columns=8),
 ]
@@ -44,7 +47,9 @@ def test_a_job_equals_pytorchs(spec):
     exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
     if spec.relu:
         limit = spec.limit << Q8_16.fraction if filters and spec.limit else Q8_16.maximum
-        exact = exact.clip(0, limit)
+        slope = round(spec.slope * 2**16) if filters else 0
+        # ties to even
+        exact = torch.where(exact < 0, (exact * slope / 2**16).round(), exact.clip(max=limit))
     if convolution and spec.pool_kind == "average":
         # ties to even
         exact = functional.avg_pool2d(exact, spec.pool).round()
@@ -79,6 +84,9 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (DepthwiseSpec, {"channels": 1025}, "channels = 1025 is not in 1 to 1024"),
         (DepthwiseSpec, {"height": 2, "padding": (0,)}, "a kernel of 3 does not fit"),
         (DepthwiseSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
+        (ConvSpec, {"slope": 0.1, "relu": False}, "slope = 0.1 is not in 0 to less than 1, or without a ReLU"),
+        (ConvSpec, {"slope": 1.0}, "slope = 1.0 is not in 0"),
+        (ConvSpec, {"slope": 1e-6}, r"a slope is 0 or 2\*\*-16 to less than 1, not 1e-06"),
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 16384, "outputs": 16384}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),

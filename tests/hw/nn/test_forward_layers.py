@@ -20,6 +20,8 @@ NETWORKS = {
     "add@9,-1 pool2x3 flatten@6 fc5 flatten@8 fc5 add@15,13 relu flatten@11 fc5 add@19,17 fc3",
     "residuals of vectors": "9x1x1 flatten fc9 add@1,0 relu fc20 fc9 add@5,3 relu fc20 add@8,4 fc3",
     "limits": "2x6x5 conv3k3 relu6 pool2 flatten fc6 relu fc5 relu1.25 fc4",
+    "a slope": "2x6x5 conv3k3 leaky0.01 pool2 flatten fc6 relu fc5 leaky0.01 fc4",
+    "slopes": "1x8x9 conv3k3 leaky0.3to0.5 avg2x1 conv3k1 relu dw2 leaky0.25 conv5k1 leaky0.3 pool2 flatten fc3",
     "averages": "1x8x9 conv3k3 relu avg2x1 conv3k1 avg3x7 conv5k1 relu flatten fc3",
     "a global average, behind it a vector": "2x5x5 conv6k3 relu avg3 flatten fc3",
     "an average of few sums": "1x4x4 conv3k1 avg1x2 flatten fc3",
