@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import torch
@@ -24,8 +24,8 @@ _NAME = "fabtune_user_model"
 def user_module(reference: str) -> nn.Module:
     """Call the user's function and return its module, on the CPU, of float64 in float32.
 
-    The user's file is executed, with imports from its own folder. Weights are loaded separately (`checkpoint`) from
-    files that are only data.
+    The user's file is executed, with imports from its own folder; what it prints goes to stderr, so that a command's
+    own output stays whole. Weights are loaded separately (`checkpoint`) from files that are only data.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def user_module(reference: str) -> nn.Module:
     # a dataclass looks up the names in its annotations there
     sys.modules[_NAME] = module
     try:
-        with _own_folder(path):
+        with _own_folder(path), redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
             build = getattr(module, name, None)
             if not callable(build) or isinstance(build, nn.Module):

@@ -41,6 +41,12 @@ def test_a_users_function_gives_a_network(file, tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mine_neighbour.py", "model.py"]
 
 
+def test_what_the_file_prints_is_no_output(file, capsys):
+    file.write_text("from torch import nn\nprint('one')\ndef build():\n    print('two')\n    return nn.Linear(4, 2)\n")
+    user_module(f"{file}:build")
+    assert capsys.readouterr() == ("", "one\ntwo\n")
+
+
 def test_a_changed_file_is_read_anew(file):
     for width in (3, 4):
         file.write_text(f"from torch import nn\ndef build(): return nn.Sequential(nn.Linear({width}, 2))\n")
