@@ -12,8 +12,8 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
 
 NETWORK = (
-    "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 relu dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 add@7,6 relu "
-    "pool2s1 conv18k1 relu1.5 avg1x3 flatten fc3"
+    "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 relu dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 "
+    "add@7,6 relu pool2s1 conv18k1 relu1.5 avg1x3 flatten fc3"
 )
 # with the larger one sums are clipped, some of them in two windows of a pool
 GAINS = [1, 9]
