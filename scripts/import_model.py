@@ -134,7 +134,8 @@ def _behind(stage: Stage) -> Iterator[str]:
         limit, slope = stage.activation.limit, stage.activation.slope
         yield f"{f'leaky {slope:g} ' if slope else ''}ReLU{'' if limit is None else f'{limit:g}'}"
     if stage.pool is not None:
-        yield f"{'max' if isinstance(stage.pool, MaxPool) else 'average'} {by(stage.pool.size)}"
+        padded = " padded" if any(stage.pool.padding) else ""
+        yield f"{'max' if isinstance(stage.pool, MaxPool) else 'average'} {by(stage.pool.size)}{padded}"
 
 
 def _core(network: Network, fit: CoreFit, estimate: bool) -> dict[str, Any]:

@@ -99,14 +99,18 @@ class MaxPool:
     size : int or (height, width)
     stride : int or (rows, columns), optional
         At most the size, which is the default; windows overlap where it is less.
+    padding : int or (top, bottom, left, right)
+        Rows and columns of windows beyond the map, which do not count; less than the size.
     """
 
     size: Pair
     stride: Pair
+    padding: Sides
 
-    def __init__(self, size: int | Pair, stride: int | Pair | None = None) -> None:
+    def __init__(self, size: int | Pair, stride: int | Pair | None = None, padding: int | Sides = 0) -> None:
         object.__setattr__(self, "size", _pair(size))
         object.__setattr__(self, "stride", _pair(size if stride is None else stride))
+        object.__setattr__(self, "padding", _sides(padding))
 
 
 @dataclass(frozen=True, init=False)
@@ -128,6 +132,11 @@ class AveragePool:
     def stride(self) -> Pair:
         """Rows and columns from a window to the next: the size."""
         return self.size
+
+    @property
+    def padding(self) -> Sides:
+        """Rows and columns of windows beyond the map: none."""
+        return 0, 0, 0, 0
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,20 @@ class VectorScale(nn.Conv2d):
         return super().forward(x[:, :, None, None]).flatten(1)
 
 
+class PaddedMaxPool(nn.MaxPool2d):
+    """Max-pool whose windows may go beyond each side of the map by a number of rows or columns of its own."""
+
+    def __init__(self, size: Pair, stride: Pair, padding: Sides) -> None:
+        super().__init__(size, stride)
+        top, bottom, left, right = padding
+        self._sides = left, right, top, bottom
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Largest value of each window."""
+        padded = functional.pad(input, self._sides, value=float("-inf"))
+        return functional.max_pool2d(padded, self.kernel_size, self.stride)
+
+
 class LeakyRelu(nn.LeakyReLU):
     """Leaky ReLU, which may have a largest output."""
 
@@ -172,8 +186,8 @@ def _module(layer: Layer, stage: Stage | None) -> nn.Module:
         case Relu(limit, slope):
             above = nn.ReLU() if limit is None else nn.Hardtanh(0, limit)
             return LeakyRelu(limit, slope) if slope else above
-        case MaxPool(size, stride):
-            return nn.MaxPool2d(size, stride)
+        case MaxPool(size, stride, padding):
+            return PaddedMaxPool(size, stride, padding) if any(padding) else nn.MaxPool2d(size, stride)
         case AveragePool(size):
             return nn.AvgPool2d(size)
         case Flatten():

@@ -145,19 +145,33 @@ def _pool(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Plac
     value, shape = graph.map(node, place)
     size = tuple(given["kernel_shape"])
     padding, stride = _window(given, shape, size, place)
-    if any(padding):
+    if any(padding) and node.op_type != "MaxPool":
         raise place.error(f"has a padding of {padding} (top, bottom, left, right), not 0")
-    sides = tuple(_size(side, own, 0, step) for side, own, step in zip(shape[1:], size, stride, strict=True))
-    exact = all((side - own) % step == 0 for side, own, step in zip(shape[1:], size, stride, strict=True))
-    if given.get("ceil_mode", 0) and not exact:
-        raise place.error("has ceil_mode, which has no hardware")
+    if given.get("ceil_mode", 0):
+        padding = _rounded_up(shape, size, padding, stride)
+        if any(padding) and node.op_type != "MaxPool":
+            raise place.error("has ceil_mode, which has no hardware")
+    beyond = sum(padding[:2]), sum(padding[2:])
+    steps = zip(shape[1:], size, beyond, stride, strict=True)
+    sides = tuple(_size(side, own, more, step) for side, own, more, step in steps)
     if size == stride == (1, 1):
         return value
     if node.op_type == "MaxPool":
-        return graph.add(MaxPool(size, stride), (value,), place, (shape[0], *sides))
+        return graph.add(MaxPool(size, stride, padding), (value,), place, (shape[0], *sides))
     if size not in (stride, shape[1:]):
         raise place.error(f"has a stride of {stride}, not that of its size {size}")
     return graph.add(AveragePool(size), (value,), place, (shape[0], *sides))
+
+
+def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides:
+    """Padding with which windows reach as far as with ceil_mode; none begins behind the map."""
+    found = list(padding)
+    for at, (side, own, step) in enumerate(zip(shape[1:], size, stride, strict=True)):
+        before, behind = padding[2 * at : 2 * at + 2]
+        windows = -(-(side + before + behind - own) // step) + 1
+        windows -= (windows - 1) * step >= side + before
+        found[2 * at + 1] = max(behind, (windows - 1) * step + own - side - before)
+    return found[0], found[1], found[2], found[3]
 
 
 def _global(graph: OnnxGraph, node: onnx.NodeProto, given: Attributes, place: Place) -> Value:

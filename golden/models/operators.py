@@ -244,9 +244,15 @@ class OperatorImport:
         given = self._arguments(node)
         size = _pair(given["kernel_size"])
         self._refuse_unless(node, set(_pair(given["dilation"])) == {1}, f"has a dilation of {given['dilation']}, not 1")
-        self._check_window(node, given)
+        self._refuse_unless(node, len(_shape(node.args[0])) == 4, "of no map of channels has no hardware")
         stride = _pair(given["stride"]) if given["stride"] else size
-        return self._pooled(node, MaxPool(size, stride))
+        before, after, padding = _shape(node.args[0])[2:], _shape(node)[2:], _pair(given["padding"])
+        # with ceil_mode the last windows go further beyond the map
+        (top, bottom), (left, right) = (
+            (padding[at], max(padding[at], (after[at] - 1) * stride[at] + size[at] - before[at] - padding[at]))
+            for at in (0, 1)
+        )
+        return self._pooled(node, MaxPool(size, stride, (top, bottom, left, right)))
 
     def _average_pool(self, node: Node) -> int:
         given = self._arguments(node)

@@ -313,12 +313,17 @@ class _Grouping:
             raise where.error(f": {title} must follow a convolution, one at most")
         stage = self.stages[value.stage]
         channels, *sides = stage.computed_shape
-        if prod(layer.size) < 2 or not _between((1, 1), layer.size, (sides[0], sides[1])):
+        top, bottom, left, right = layer.padding
+        padded = sides[0] + top + bottom, sides[1] + left + right
+        if prod(layer.size) < 2 or not _between((1, 1), layer.size, padded):
             raise where.error(f": windows of {by(layer.size)} do not fit {stage.computed_shape}")
+        least, most = (min(layer.padding),) * 2, (max(top, bottom), max(left, right))
+        if not (_between((0, 0), least, most) and _between(most, most, (layer.size[0] - 1, layer.size[1] - 1))):
+            raise where.error(f": a padding of {_short(layer.padding)} is not less than the windows' {by(layer.size)}")
         if not _between((1, 1), layer.stride, layer.size):
             raise where.error(f": a stride of {by(layer.stride)} is not 1 to the window's {by(layer.size)}")
         down, across = (
-            (side - size) // step + 1 for side, size, step in zip(sides, layer.size, layer.stride, strict=True)
+            (side - size) // step + 1 for side, size, step in zip(padded, layer.size, layer.stride, strict=True)
         )
         self.stages[value.stage] = replace(stage, pool=layer, output_shape=(channels, down, across))
 

@@ -27,7 +27,7 @@ from .network import Network
 
 _GRAMMAR = (
     "an input like 1x28x28 or 256, then conv6k5p2s1 (channels, kernel, padding, stride), dw3p1 (depthwise), relu, "
-    "relu6, leaky0.1, pool2, pool3s2, avg2, add@4,1 (layers it reads), flatten, fc10, norm"
+    "relu6, leaky0.1, pool2, pool3p1s2, avg2, add@4,1 (layers it reads), flatten, fc10, norm"
 )
 
 
@@ -69,8 +69,8 @@ def _word(layer: Layer) -> str:
             return f"dw{_pair(kernel)}" + _window(padding, stride)
         case Linear(features):
             return f"fc{features}"
-        case MaxPool(size, stride):
-            return f"pool{_pair(size)}" + ("" if stride == size else f"s{_pair(stride)}")
+        case MaxPool(size, stride, padding):
+            return f"pool{_pair(size)}{_padding(padding)}" + ("" if stride == size else f"s{_pair(stride)}")
         case AveragePool(size):
             return f"avg{_pair(size)}"
         case Relu(limit, slope):
@@ -94,8 +94,12 @@ def _pair(pair: Pair) -> str:
 
 
 def _window(padding: Sides, stride: Pair) -> str:
+    return _padding(padding) + ("" if stride == (1, 1) else f"s{_pair(stride)}")
+
+
+def _padding(padding: Sides) -> str:
     sides = str(padding[0]) if len(set(padding)) == 1 else ",".join(map(str, padding))
-    return ("" if padding == (0, 0, 0, 0) else f"p{sides}") + ("" if stride == (1, 1) else f"s{_pair(stride)}")
+    return f"p{sides}" if any(padding) else ""
 
 
 _NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
@@ -110,8 +114,8 @@ def _layer(title: str, word: str, text: str) -> Layer:
         return Depthwise(_pair_of(found[1]), _sides_of(found[2] or "0"), _pair_of(found[3] or "1"))
     if found := re.fullmatch(r"fc(\d+)", title):
         return Linear(int(found[1]))
-    if found := re.fullmatch(rf"pool{_PAIR}(?:s{_PAIR})?", title):
-        return MaxPool(_pair_of(found[1]), _pair_of(found[2] or found[1]))
+    if found := re.fullmatch(rf"pool{_WINDOW}", title):
+        return MaxPool(_pair_of(found[1]), _pair_of(found[3] or found[1]), _sides_of(found[2] or "0"))
     if found := re.fullmatch(rf"avg{_PAIR}", title):
         return AveragePool(_pair_of(found[1]))
     if found := re.fullmatch(rf"relu({_NUMBER})", title):

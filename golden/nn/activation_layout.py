@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from ..models.layers import Convolution, Linear
+from ..models.layers import Convolution, Linear, Sides
 from ..models.stages import Stage
-from .forward import computed_pixels
+from .forward import beyond_map, computed_pixels
 
 
 class TensorLayout(NamedTuple):
@@ -47,7 +47,7 @@ def sample_is_map(stages: Sequence[Stage]) -> bool:
 def row_replicas(stages: Sequence[Stage], lanes: int) -> int:
     """Copies of a sample's rows, stored side by side: the window of the first convolution is then one run."""
     first = stages[0]
-    if not isinstance(first.layer, Convolution) or len(_readers(stages, -1)) > 1:
+    if not isinstance(first.layer, Convolution) or len(_readers(stages, -1)) > 1 or any(beyond_map(first)):
         return 1
     (height, width), channels = first.layer.kernel, first.input_shape[0]
     apart = height * -(-width * channels // lanes)
@@ -61,8 +61,7 @@ def tensor_layout(stages: Sequence[Stage], tensor: int, lanes: int) -> TensorLay
     if len(shape) == 1 or (tensor < 0 and not sample_is_map(stages)):
         return TensorLayout(1, prod(shape), 1, 0)
     channels, height, width = shape
-    layers = [stage.layer for stage in stages if stage.source == tensor and is_map(stage)]
-    sides = [layer.padding for layer in layers if not isinstance(layer, Linear)]
+    sides = [_read_beyond(stage, tensor) for stage in _readers(stages, tensor) if is_map(stage)]
     top, bottom, left, right = (max(side, default=0) for side in zip(*sides, strict=True)) if sides else (0,) * 4
     replicas = row_replicas(stages, lanes) if tensor < 0 else 1
     column = channels * replicas
@@ -74,6 +73,16 @@ def tensor_layout(stages: Sequence[Stage], tensor: int, lanes: int) -> TensorLay
         rows = (computed_pixels(first)[0] - 1) * first.layer.stride[0] + 1
         pitch = -(-pitch // lanes) * lanes
     return TensorLayout(rows, pitch, column, top * pitch + left * column)
+
+
+def _read_beyond(stage: Stage, tensor: int) -> Sides:
+    """Rows and columns that a stage reads beyond each side of a map, for itself or for windows of its pool."""
+    top, bottom, left, right = beyond_map(stage)
+    if stage.source != tensor or isinstance(stage.layer, Linear):
+        return top, bottom, left, right
+    (down, across), padding = stage.layer.stride, stage.layer.padding
+    beyond = top * down, bottom * down, left * across, right * across
+    return tuple(own + more for own, more in zip(padding, beyond, strict=True))  # type: ignore[return-value]
 
 
 def _readers(stages: Sequence[Stage], tensor: int) -> list[Stage]:

@@ -34,6 +34,9 @@ class ConvSpec(FilterBlockSpec):
     pool_kind : "max" or "average"
     pool_stride : tuple of int
         Rows and columns from one of them to the next, or one number for both; empty for those of `pool`.
+    pool_padding : tuple of int
+        Rows and columns of windows beyond the map, which do not count: above, below, left and right, or one number for
+        all sides; of a max-pool, at most its stride.
     relu : bool
         Negative outputs become 0.
     limit : int
@@ -57,6 +60,7 @@ class ConvSpec(FilterBlockSpec):
     pool: tuple[int, ...] = (2,)
     pool_kind: Literal["max", "average"] = "max"
     pool_stride: tuple[int, ...] = ()
+    pool_padding: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:
         check_sizes({"outputs": self.outputs}, LARGEST_SIDE)
@@ -65,6 +69,8 @@ class ConvSpec(FilterBlockSpec):
             expand("pool_stride", self.pool_stride, 2, 1, 16)
             if self.pool_kind == "average":
                 raise UserError("pool_stride is that of a max-pool: windows of an average do not overlap")
+        if any(expand("pool_padding", self.pool_padding, 4, 0, 15)) and self.pool_kind == "average":
+            raise UserError("pool_padding is that of a max-pool: windows of an average end with the map")
         super().__post_init__()
 
     @cached_property
@@ -76,5 +82,6 @@ class ConvSpec(FilterBlockSpec):
             behind.append(AveragePool((pool[0], pool[1])))
         elif prod(pool) > 1:
             step = expand("pool_stride", self.pool_stride or pool, 2, 1, 16)
-            behind.append(MaxPool((pool[0], pool[1]), (step[0], step[1])))
+            top, bottom, left, right = expand("pool_padding", self.pool_padding, 4, 0, 15)
+            behind.append(MaxPool((pool[0], pool[1]), (step[0], step[1]), (top, bottom, left, right)))
         return self._stage((self.channels, self.height, self.width), Convolution(self.outputs, *self._filter), *behind)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from ..fixed import Q4_12, Q8_16, Integers, Narrower, narrow
-from ..models.layers import AveragePool, Depthwise, Linear, Pair, Relu
+from ..models.layers import AveragePool, Depthwise, Linear, Pair, Relu, Sides
 from ..models.stages import SLOPE_FRACTION, Stage
 from .average import average
 from .products import Product
@@ -91,15 +91,20 @@ def forward(
         added = residual.reshape(len(inputs), stage.biases, *stage.computed_shape[1:] or (1, 1))
         added = added[:, :, : pixels[0], : pixels[1]].transpose(0, 2, 3, 1)
         sums = sums + (added.reshape(sums.shape) << Q4_12.fraction)
-    overlapping = stage.pool is not None and stage.pool.stride != stage.pool.size
-    if overlapping:
-        sums = _pool_windows(sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2), stage)
+    # of pixels in several windows, and of windows beyond the map, each window is computed for itself
+    apart = stage.pool is not None and (stage.pool.stride != stage.pool.size or any(stage.pool.padding))
+    if apart:
+        maps = sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
+        top, bottom, left, right = beyond_map(stage)
+        least = Q8_16.minimum << Q4_12.fraction
+        maps = np.pad(maps, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=least)
+        sums = _pool_windows(maps, stage)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
     if stage.activation is not None:
         result = _activated(result, stage.activation)
     if len(stage.computed_shape) == 1:
         return result
-    if not overlapping:
+    if not apart:
         result = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
         result = result if stage.pool is None else _pool_windows(result, stage)
     return np.ascontiguousarray(result if stage.pool is None else _pooled(result, stage))
@@ -127,12 +132,28 @@ def computed_pixels(stage: Stage) -> Pair:
         return 1, 1
     if stage.pool is None:
         return stage.computed_shape[1], stage.computed_shape[2]
+    (height, width), (top, bottom, left, right) = pooled_pixels(stage), beyond_map(stage)
+    return height - top - bottom, width - left - right
+
+
+def pooled_pixels(stage: Stage) -> Pair:
+    """Rows and columns of all windows of a stage's pool together, those beyond the map included."""
+    assert stage.pool is not None
     _, *windows = stage.output_shape
     down, across = (
         (count - 1) * stride + size
         for count, stride, size in zip(windows, stage.pool.stride, stage.pool.size, strict=True)
     )
     return down, across
+
+
+def beyond_map(stage: Stage) -> Sides:
+    """Rows and columns of the pool's windows beyond each side of the map: top, bottom, left, right."""
+    if stage.pool is None:
+        return 0, 0, 0, 0
+    top, _, left, _ = stage.pool.padding
+    (height, width), (rows, columns) = pooled_pixels(stage), stage.computed_shape[1:]
+    return top, max(height - top - rows, 0), left, max(width - left - columns, 0)
 
 
 def _sums(stage: Stage, own: StageIntegers, inputs: Integers, pixels: Pair, product: Product) -> Integers:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..fixed import Q8_16
-from ..models.layers import AveragePool, Convolution, Depthwise, Linear
+from ..models.layers import AveragePool, Convolution, Depthwise, Linear, Sides
 from ..models.network import Network
 from ..models.stages import Stage
 from . import latency
 from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
 from .average import Reciprocal
-from .forward import slope_factor
+from .forward import beyond_map, slope_factor
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class StageMapping:
         Largest output in Q8.16, of a ReLU that has one.
     slope : int
         Factor of negative outputs with `SLOPE_FRACTION` fraction bits, of a leaky ReLU; 0 for none.
+    beyond : tuple of int
+        Rows and columns of the pool's windows beyond the map, which do not count: top, bottom, left, right.
     average : int
         Values of a window whose average is an output; 0 for their largest one.
     target : int
@@ -95,6 +97,7 @@ class StageMapping:
     relu: bool
     limit: int | None
     slope: int
+    beyond: Sides
     average: int
     target: int
     targets: tuple[int, int, int]
@@ -227,6 +230,11 @@ class Mapping:
         """Whether a stage has a largest output."""
         return any(_limit(stage) is not None for stage in self.network_stages)
 
+    @property
+    def has_padded_pools(self) -> bool:
+        """Whether windows of a pool go beyond the map."""
+        return any(any(beyond_map(stage)) for stage in self.network_stages)
+
     @cached_property
     def slopes(self) -> tuple[int, ...]:
         """Slopes of the leaky ReLUs, see `StageMapping`."""
@@ -348,6 +356,7 @@ class Mapping:
                 stage.activation is not None and not _slope(stage),
                 _limit(stage),
                 _slope(stage),
+                beyond_map(stage),
                 _averaged(stage),
                 target,
                 targets,
@@ -395,7 +404,9 @@ class Mapping:
         first = self._base(stage.source) + origin
         if not isinstance(stage.layer, Linear):
             top, _, left, _ = stage.layer.padding
-            first -= top * pitch + left * column
+            above, _, before, _ = beyond_map(stage)
+            down, across = stage.layer.stride
+            first -= (top + above * down) * pitch + (left + before * across) * column
         return first
 
     def _loops(self, at: int) -> tuple[Loop, ...]:
@@ -425,7 +436,8 @@ class Mapping:
         across = 1 if stage.pool is None else stage.pool.stride[1]
         down = 1 if stage.pool is None else stage.pool.stride[0]
         strides = column, pitch, across * column, down * pitch, self.columns
-        return Residual(self._base(stage.residual) + origin, strides)
+        above, _, before, _ = beyond_map(stage)
+        return Residual(self._base(stage.residual) + origin - above * pitch - before * column, strides)
 
     def _target(self, at: int) -> tuple[int, tuple[int, int, int]]:
         if at + 1 == len(self.network_stages):
@@ -451,6 +463,9 @@ def _averaged(stage: Stage) -> int:
 def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
     """Part of a stage that the array does not map, or an empty text."""
     layer, added = stage.layer, stage.residual
+    top, bottom, left, right = beyond_map(stage)
+    if stage.pool is not None and (max(top, bottom) > stage.pool.stride[0] or max(left, right) > stage.pool.stride[1]):
+        return "a pool whose padding is larger than its stride"
     if isinstance(layer, Depthwise):
         if stage.pool is not None:
             return "a pool behind one filter a channel"

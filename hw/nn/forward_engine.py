@@ -360,7 +360,8 @@ class ForwardEngine(wiring.Component):
             ]
         # with offsets, columns without an output channel have parameters, too
         clipped = self.array.clipped & pooling.control.mask if self.has_offsets else self.array.clipped
-        m.d.sync += self.clipped.eq(sum((bit & port.valid for bit in clipped), Value.cast(0)))
+        counts = port.valid & pooling.control.inside if mapping.has_padded_pools else port.valid
+        m.d.sync += self.clipped.eq(sum((bit & counts for bit in clipped), Value.cast(0)))
         return pooling, begin
 
     def _part(self, m: Module, control: dict[str, Value], cells: Value) -> None:

@@ -313,6 +313,8 @@ class PoolControl(data.StructLayout):
         Address of the output in the activation memory.
     mask : a bit for each column
         Columns that have an output channel.
+    inside : 1, only where windows of a pool go beyond the map
+        The sum is of a pixel of the map; others do not count.
     more : a bit for each lane but as many as there are columns, only where a stage has sums of lanes
         Further lanes that have one, for such a stage.
     position : range(output_depth), only where a stage has sums of lanes
@@ -327,6 +329,7 @@ class PoolControl(data.StructLayout):
                 "last": 1,
                 "target": activation_address(mapping),
                 "mask": unsigned(mapping.columns),
+                **({"inside": 1} if mapping.has_padded_pools else {}),
                 **(lanes if mapping.most_parts > 1 else {}),
             }
         )

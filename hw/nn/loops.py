@@ -1,6 +1,6 @@
 """Loops of the running stage: turns, steps of addresses, and where a sum begins and ends."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...golden.nn.mapping import Mapping, StageMapping
 from .interfaces import activation_address
@@ -29,6 +29,8 @@ class Loops:
         This cycle's word is the residual, the first one of a sum; all loops stay.
     within : Signal
         Sums of the stage are those of lanes.
+    outside : Value
+        The sum is of a pixel beyond the map, of a pool's first or last windows.
     waiting : Value
         No word is issued: parts of the sum before are still to be rounded; all loops stay.
     """
@@ -55,6 +57,15 @@ class Loops:
         if self.has_residual:
             self.residual_jumps = [Signal(address, name=f"residual_jump{j}") for j in range(self.INNER, self.COUNT)]
             self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
+        self.outside: Value = Const(0)
+        self._beyond: list[tuple[Signal, Signal]] = []
+        if mapping.has_padded_pools:
+            # for columns and rows: what a pool's counter is above, below, in pixels beyond the map
+            pool = self.counters[self.INNER : self.POOL]
+            self._beyond = [
+                (Signal.like(one, name=f"above{j}"), Signal.like(one, name=f"below{j}")) for j, one in enumerate(pool)
+            ]
+            self.outside = Cat(self._is_beyond(j) for j in range(len(pool))).any()
         self.parts, self.within, self.waiting = mapping.most_parts, Signal(name="within"), Const(0)
         self._left = Signal(range(self.parts), name="parts_left")
         if self.parts > 1:
@@ -78,6 +89,12 @@ class Loops:
         ends = self.ends[: self.INNER].all()
         return ends & ~self.adding if self.has_residual else ends
 
+    def _is_beyond(self, j: int) -> Value:
+        """Whether the pixel is in a column (0) or row (1) beyond the map."""
+        counter, windows = self.counters[self.INNER + j], self.POOL + j
+        above, below = self._beyond[j]
+        return (self.begins[windows] & (counter > above)) | (self.ends[windows] & (counter < below))
+
     def load(self, m: Module, stage: StageMapping) -> None:
         """Set the registers for a stage, in the module's current condition.
 
@@ -92,6 +109,11 @@ class Loops:
                 if j >= self.POOL:
                     m.d.sync += self.moves[j - self.POOL].eq(self._move(used, j))
 
+        top, bottom, left, right = stage.beyond
+        sides = ((left, right), (top, bottom))
+        for loop, (above, below), (before, behind) in zip(stage.loops[self.INNER :], self._beyond, sides, strict=False):
+            # a loop with a single turn has any counter: nothing is above the largest number
+            m.d.sync += [above.eq(loop.count - 1 - before if before else ~0), below.eq(behind)]
         if self.parts > 1:
             m.d.sync += [self.within.eq(stage.parts > 1), self._left.eq(0)]
         if self.has_residual:

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.fixed import Q8_16
 from ...golden.nn import latency
 from ...golden.nn.mapping import Mapping
 from ..primitives.pipeline import delayed
@@ -86,7 +87,10 @@ class Pooling(wiring.Component):
             relu.eq(given.relu),
         ]
         restarts = given.control.first | given.divisor.any() if self.mapping.averages else given.control.first
-        for largest, value in zip(best, given.sums, strict=True):
+        sums: list[Value] = list(given.sums)
+        if self.mapping.has_padded_pools:
+            sums = [Mux(given.control.inside, value, Q8_16.minimum) for value in sums]
+        for largest, value in zip(best, sums, strict=True):
             with m.If(given.valid & (restarts | (value > largest))):
                 m.d.sync += largest.eq(value)
         kept: list[Value] = list(best)

@@ -364,6 +364,8 @@ class Sequencer(wiring.Component):
         ]
         mask = Mux(loops.ends[outermost], last_mask, (1 << len(last_mask)) - 1)
         m.d.sync += control["mask"].eq(mask)
+        if self.mapping.has_padded_pools:
+            m.d.sync += control["inside"].eq(~loops.outside)
         if self._has_parts:
             m.d.sync += [control["more"].eq(mask >> self.mapping.columns), self.within.eq(loops.within)]
         if self.paired:

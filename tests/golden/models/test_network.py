@@ -314,6 +314,8 @@ def test_a_graph_is_cut_where_nothing_passes_by(cut, message):
             (CONV, Relu(slope=0.01), CONV, Relu(1.5, 1e-5), *TAIL),
             (),
         ),
+        ("1x8x8 conv3k3 pool3p1s2 flatten fc2", (CONV, MaxPool(3, 2, 1), *TAIL), ()),
+        ("1x8x8 conv3k3 pool2x3p1,0,0,2 flatten fc2", (CONV, MaxPool((2, 3), None, (1, 0, 0, 2)), *TAIL), ()),
         ("1x8x8 conv3k3p1s2 relu6 pool3s2 flatten fc2", (Convolution(3, 3, 1, 2), Relu(6), MaxPool(3, 2), *TAIL), ()),
         (
             "1x8x8 conv3k3x1p0,1,0,2s2x1 relu0.1 pool3x2s2x1 flatten fc2",

@@ -165,6 +165,14 @@ FORMS = {
         [node("Conv", "x w b", "c"), node("MaxPool", "c", "v", kernel_shape=[3, 2], strides=[2, 2])],
         MaxPool((3, 2), 2),
     ),
+    "beyond the map": (
+        [node("Conv", "x w b", "c"), node("MaxPool", "c", "v", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])],
+        MaxPool((3, 2), (2, 1), (1, 1, 0, 1)),
+    ),
+    "rounded up": (
+        [node("Conv", "x w b", "c"), node("MaxPool", "c", "v", kernel_shape=[3, 4], strides=[2, 4], ceil_mode=1)],
+        MaxPool((3, 4), (2, 4), (0, 1, 0, 2)),
+    ),
     "average": (
         [node("Conv", "x w b", "c"), node("AveragePool", "c", "v", kernel_shape=[2, 2], strides=[2, 2])],
         AveragePool(2),
@@ -275,8 +283,11 @@ CONV, RELU = node("Conv", "x w b", "c"), node("Relu", "c", "v")
             "a network gives logits, the softmax is part of the loss",
         ),
         ([CONV, node("Clip", "c half zero", "v")], "clips from 0.5 to 0.0, not from 0"),
-        ([CONV, node("MaxPool", "c", "v", kernel_shape=[2, 2], pads=[1, 0, 0, 0])], "has a padding of (1, 0, 0, 0)"),
-        ([CONV, node("MaxPool", "c", "v", kernel_shape=[4, 4], strides=[4, 4], ceil_mode=1)], "has ceil_mode"),
+        (
+            [CONV, node("AveragePool", "c", "v", kernel_shape=[2, 2], pads=[1, 0, 0, 0])],
+            "has a padding of (1, 0, 0, 0)",
+        ),
+        ([CONV, node("AveragePool", "c", "v", kernel_shape=[4, 4], strides=[4, 4], ceil_mode=1)], "has ceil_mode"),
         ([CONV, node("AveragePool", "c", "v", kernel_shape=[2, 2])], "has a stride of (1, 1), not that of its size"),
         ([CONV, node("ReduceMean", "c half2", "v")], "is over [1], not over height and width"),
         ([CONV, node("Flatten", "c", "v", axis=2)], "has the axis 2, not 1"),

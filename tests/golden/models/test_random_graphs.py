@@ -23,7 +23,6 @@ UNKNOWN = {
     "exponential": lambda x: functional.elu(x),
     "turned": lambda x: x.flip(-1),
     "largest": lambda x: x - x.amax(1, keepdim=True),
-    "padded": lambda x: functional.max_pool2d(x, 3, 1, 1),
 }
 SHAPES = {
     "conv": {"kernel": (1, 3), "stride": (1, 2), "bias": (True, False)},
@@ -71,6 +70,8 @@ class RandomModule(nn.Module):
             return functional.leaky_relu(x, 0.01 + back / 8)
         if kind == "pool" and x.shape[-1] >= 2:
             return functional.max_pool2d(x, 2, 1 + back % 2)
+        if kind == "padded" and x.shape[-1] >= 2:
+            return functional.max_pool2d(x, 3, 1 + back % 2, 1, ceil_mode=back > 1)
         if kind == "average" and x.shape[-1] >= 2:
             return functional.avg_pool2d(x, 2 if back % 2 else x.shape[-1])
         return layer(functional.dropout(x, 0.5, training=False))
@@ -82,7 +83,7 @@ class RandomModule(nn.Module):
         return self.head(x.flatten(1))
 
 
-LAYERS = ("conv", "conv", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "average", "dropout")
+LAYERS = ("conv", "conv", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average", "dropout")
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
 STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
 # most begin with a convolution, as most networks do
@@ -118,6 +119,10 @@ def bound(network, parameters, integers, inputs):
         if stage.pool:
             average = isinstance(stage.pool, AveragePool)
             pool = functional.avg_pool2d if average else functional.max_pool2d
+            top, bottom, left, right = stage.pool.padding
+            if any(stage.pool.padding):
+                found = functional.pad(found, (left, right, top, bottom), value=-np.inf)
+                off = functional.pad(off, (left, right, top, bottom))
             found = pool(found, stage.pool.size, stage.pool.stride)
             off = functional.max_pool2d(off, stage.pool.size, stage.pool.stride) + half_value * average
         values.append(found.numpy())
@@ -182,6 +187,7 @@ KNOWN = (
     "conv-0-3-1 relu-0-1-1 conv-0-3-1 norm-0-1-1 add-1-1-1",
     "norm-0-1-1 conv-0-3-2 relu-3-1-1 average-0-1-1",
     "conv-0-1-1 depthwise-0-3-2 relu-1-1-1 norm-0-1-1 pool-0-1-1",
+    "conv-0-3-1 padded-3-1-1 conv-0-3-2 padded-0-1-1",
     "conv-0-3-1 leaky-1-1-1 conv-0-3-1 leaky-0-1-1 average-1-1-1",
 )
 

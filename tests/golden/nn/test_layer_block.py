@@ -21,6 +21,8 @@ SPECS = [
     ConvSpec(height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), pool=(3, 2), pool_stride=(1, 2)),
     ConvSpec(pool=(3, 2), pool_kind="average", limit=6),
     ConvSpec(pool=(3, 2), slope=0.01),
+    ConvSpec(pool=(3,), pool_stride=(2,), pool_padding=(1,), relu=False),
+    ConvSpec(width=9, pool=(2, 3), pool_stride=(1, 3), pool_padding=(1, 0, 0, 2)),
     ConvSpec(pool=(2,), pool_kind="average", limit=3, slope=0.3),
     DepthwiseSpec(),
     DepthwiseSpec(channels=35, kernel=(2,), padding=(0,), relu=False, columns=2),
@@ -54,7 +56,9 @@ def test_a_job_equals_pytorchs(spec):
         # ties to even
         exact = functional.avg_pool2d(exact, spec.pool).round()
     elif convolution and spec.pool != (1,):
-        exact = functional.max_pool2d(exact, spec.pool, spec.pool_stride or spec.pool)
+        top, bottom, left, right = spec.pool_padding * (4 // len(spec.pool_padding))
+        beyond = functional.pad(exact, (left, right, top, bottom), value=-np.inf)
+        exact = functional.max_pool2d(beyond, spec.pool, spec.pool_stride or spec.pool)
     found = spec.run(spec.load_words(own) | spec.sample_words(samples), 1 << 20)["o"]["activation"]
     assert np.array_equal(found[:, 0], exact.numpy().astype(np.int64).reshape(-1))
     assert len(found) == 4 * spec.sample_outputs
@@ -78,6 +82,13 @@ def test_a_sample_that_has_not_ended_gives_nothing():
         (ConvSpec, {"stride": ()}, "stride =  is not one number"),
         (ConvSpec, {"height": 2, "padding": (0,)}, "a kernel of 3 does not fit"),
         (ConvSpec, {"pool": (11,)}, "windows of 11 x 11 do not fit"),
+        (ConvSpec, {"pool_padding": (1,), "pool_kind": "average"}, "windows of an average end with the map"),
+        (ConvSpec, {"pool_padding": (2,)}, "a padding of 2 is not less than the windows' 2 x 2"),
+        (
+            ConvSpec,
+            {"pool": (3,), "pool_stride": (1,), "pool_padding": (2,)},
+            "a pool whose padding is larger than its",
+        ),
         (ConvSpec, {"pool_stride": (1,), "pool_kind": "average"}, "windows of an average do not overlap"),
         (ConvSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
         (ConvSpec, {"pool_stride": (3,)}, "a stride of 3 x 3 is not 1 to the window's 2 x 2"),

@@ -30,6 +30,11 @@ NETWORKS = {
     # the next stage begins with the last lanes of the one before
     "one filter a channel, of a pixel": "2x3x3 conv16k1 dw3 relu conv5k1 flatten fc3",
     "one filter a channel, of a vector": "16x1x1 flatten fc16 dw1 fc3",
+    "pools beyond the map": "2x9x8 conv3k3p1s2 relu pool3p1s2 conv5k3p1 pool2p0,1,1,0s1 conv5k1 pool2p0,1,1,0 "
+    "flatten fc3",
+    "a residual beyond the map": "1x7x5 conv4k3p1 relu conv4k3p1 add@2,1 leaky0.1 pool3x2p1,1,0,1s2x1 conv2k1 avg2 "
+    "flatten fc3",
+    "a sample beyond the map": "2x5x5 conv2k1 add@0,-1 pool3p1s1 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
 }
 

@@ -55,3 +55,15 @@ def test_a_pass_ends_behind_one_filter_a_channel() -> None:
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", [WHOLE, Split(1, 2, 2)])
+def test_windows_of_a_pool_go_beyond_the_map(split: Split) -> None:
+    network = "2x9x8 conv3k3p1s2 leaky0.01 pool3p1s2 conv5k3p1 relu pool2p0,1,1,0s1 flatten fc3"
+    spec = ZotrainSpec(network=network, lanes=16, cut_rows=512)
+    job, device = ShortTraining(spec, 4, TrainingVariation(gain=9, split=split)), _device(spec)
+    driver = job.driver(device)
+    job.load(driver)
+    assert job.differences(driver, device) == []
+    assert job.counts["saturations"] > 0
