@@ -5,6 +5,8 @@ A formal module has
 - ``SPEC``: parameters for which the block is proved by default, small ones with all of the block's control; or, for a
   part that is not a block, ``part()``, which makes the component;
 - ``CUT`` (optional): parts whose results are taken to be anything, see `prover.CUTS`;
+- ``COMPLETE = True`` (optional): the rules fix every output in every cycle, so that another component of which they all
+  hold is equivalent;
 - ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to its checker.
 """
 

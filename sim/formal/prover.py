@@ -96,13 +96,26 @@ def prove(
     UserError
         If a name in `rules` is no rule of the checker, with those that are.
     """
-    checker.handshakes()
-    names = [name.removeprefix(BROKEN) for name in checker.ports if name.startswith(BROKEN)]
-    text = rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=False)
+    text, names = design_of(checker)
     if unknown := [name for name in rules if name not in names]:
         raise UserError(f"no rule called {unknown[0]!r}: choose from {', '.join(names)}")
     chosen = [name for name in names if not rules or name in rules or name in checker.lemmas]
     yield from prove_text(text, chosen, names, cut, seconds, keep)
+
+
+def design_of(checker: Checker, emit_src: bool = False) -> tuple[str, list[str]]:
+    """Write a checker, with the handshakes, as RTLIL that `prove_text` takes; and list the names of its rules.
+
+    Parameters
+    ----------
+    checker : Checker
+        With its rules.
+    emit_src : bool
+        Keep the lines of Python that made each cell.
+    """
+    checker.handshakes()
+    names = [name.removeprefix(BROKEN) for name in checker.ports if name.startswith(BROKEN)]
+    return rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=emit_src), names
 
 
 def prove_text(

@@ -25,7 +25,7 @@ def summary(folder: Path) -> str:
         found[campaign["block"]] = results
     if not found:
         raise UserError(f"there is no record in {folder}: run fabtune mutate BLOCK")
-    ordered = [name for name in BLOCKS if name in found]
+    ordered = [name for name in BLOCKS if name in found] + sorted(set(found) - set(BLOCKS))
     scores = {f"`{name}`": score_of(found[name]) for name in ordered}
     scores["all"] = score_of(one for name in ordered for one in found[name])
     lines = [f"| {' | '.join(('block', *_COLUMNS))} |", f"|---{'|---:' * len(_COLUMNS)}|"]

@@ -10,6 +10,7 @@ from ...hw.primitives.rounding import RoundSaturate
 from ..formal.arithmetic import clamped, half_even
 from ..formal.checker import Checker
 
+COMPLETE = True
 WIDTH, DROP = 40, 12
 
 

@@ -66,6 +66,8 @@ def command(
     inputs; those that are equivalent do not count. Results are kept as they come, and a second run goes on where the
     first ended. Exit status 1 where a fault survived, or is undecided: neither seen nor proved equivalent.
 
+    A part that has rules but no bench, such as rounding, is proved with each fault in it: a rule that breaks kills it.
+
     A whole core runs jobs in the compiled simulator, also on hostile buses, and commands near every limit. What passes
     is equivalent where outputs and next state are the same in every state, and undecided otherwise.
 
@@ -73,19 +75,25 @@ def command(
     """
     from ....golden.cores.instantft import InstantftSpec
     from ....golden.cores.zotrain import ZotrainSpec
+    from ....golden.registry import BLOCKS
+    from ....sim.formal.proofs import proved_names
     from ....sim.mutation.campaign import Campaign, Settings
     from ....sim.mutation.core_campaign import CoreCampaign, CoreSettings
     from ....sim.mutation.record import Result, score_of, scores_by_component
+    from ....sim.mutation.rule_campaign import RuleCampaign, RuleSettings
     from ....sim.mutation.summary import summary
 
     if block is None:
         refuse_options((*_OPTIONS, "as_json"), "no BLOCK")
         click.echo(summary(RECORDS))
         return
-    spec = spec_of(block, settings, preset)
     path = output or RECORDS / f"{block}.jsonl"
-    campaign: Campaign | CoreCampaign
-    if isinstance(spec, InstantftSpec | ZotrainSpec):
+    campaign: Campaign | CoreCampaign | RuleCampaign
+    if block in set(proved_names()) - set(BLOCKS):
+        of_blocks = ("preset", "settings", "component", "simulator", "words")
+        refuse_options(of_blocks, f"{block}, a part that is proved")
+        campaign = RuleCampaign(block, RuleSettings(faults, seed, seconds), path, force)
+    elif isinstance(spec := spec_of(block, settings, preset), InstantftSpec | ZotrainSpec):
         refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
         campaign = CoreCampaign(spec, CoreSettings(faults, seed, component), path, force)
     else:

@@ -1,0 +1,50 @@
+"""Faults of a part with rules: those that break one are killed; others are equivalent only where rules are complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabtune.golden.errors import UserError
+from fabtune.sim.mutation import rule_campaign
+from fabtune.sim.mutation.record import score_of
+from fabtune.sim.mutation.rule_campaign import RuleCampaign, RuleSettings
+from fabtune.sim.primitives import formal_rounding
+
+SETTINGS = RuleSettings(faults=12, seconds=10)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("campaign") / "rounding.jsonl"
+    RuleCampaign("rounding", SETTINGS, path).run()
+    return path
+
+
+def test_rules_kill_faults_of_rounding(record: Path) -> None:
+    results = RuleCampaign("rounding", SETTINGS, record).run()  # of the file
+    score = score_of(results)
+    assert (score.faults, score.undecided, score.survived) == (12, 0, 0)
+    assert score.killed > 8
+    assert score.equivalent > 0
+    assert {one.fault.files for one in results} == {("hw/primitives/rounding.py",)}
+    assert {one.detail for one in results if one.status == "killed"} <= {"o", "clipped"}
+
+
+def test_rules_that_leave_outputs_open_prove_no_equivalence(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equivalent = {one.number for one in RuleCampaign("rounding", SETTINGS, record).run() if one.status == "equivalent"}
+    monkeypatch.delattr(formal_rounding, "COMPLETE")
+    campaign = RuleCampaign("rounding", RuleSettings(faults=max(equivalent) + 1, seconds=10), tmp_path / "a.jsonl")
+    assert {one.number for one in campaign.run() if one.status != "killed"} == equivalent
+    assert not [one for one in campaign.run() if one.status == "equivalent"]
+
+
+def test_a_part_that_breaks_a_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign, mutant = RuleCampaign("rounding", RuleSettings(faults=1), tmp_path / "a.jsonl"), rule_campaign.mutant
+    broken = rule_campaign.list_faults(campaign._made, 1, 0, "hw/primitives/rounding.py")[0]
+    monkeypatch.setattr(rule_campaign, "mutant", lambda made, _: mutant(made, broken))
+    with pytest.raises(UserError, match=r"rounding without a fault: .* is not proved"):
+        campaign.run()
