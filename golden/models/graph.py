@@ -21,7 +21,7 @@ from .module import NetworkModule, module_of
 from .network import Network
 from .stages import LayerError
 
-SUPPORTED = "convolution, linear, batch norm, ReLU, ReLU6, max-pool, average pool, flatten, add, dropout"
+SUPPORTED = "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, dropout"
 
 
 @dataclass(frozen=True)

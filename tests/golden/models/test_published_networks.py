@@ -1,0 +1,88 @@
+"""Networks that Hugging Face's transformers publishes: imported as they are, and PyTorch's outputs are golden's."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    MobileNetV1Config,
+    MobileNetV1ForImageClassification,
+    RegNetConfig,
+    RegNetForImageClassification,
+    ResNetConfig,
+    ResNetForImageClassification,
+)
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q8_16, Narrower
+from fabtune.golden.models.exported import imported
+from fabtune.golden.models.folding import folded
+from fabtune.golden.models.layers import Depthwise, MaxPool
+from fabtune.golden.nn.forward import run
+from fabtune.golden.nn.products import PRODUCTS
+from fabtune.golden.train.conversion import Converter
+
+
+class Logits(nn.Module):
+    """Logits alone of a classifier that gives them with other results."""
+
+    def __init__(self, classifier):
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, x):
+        return self.classifier(x).logits
+
+
+def residual(kind, *sizes):
+    """ResNet: a stem of 7 x 7 and a padded max-pool, then blocks."""
+    config = ResNetConfig(embedding_size=8, hidden_sizes=sizes, depths=[1, 2], layer_type=kind, num_labels=10)
+    return ResNetForImageClassification(config), (3, 32, 32)
+
+
+def separable(padded):
+    """MobileNet: depthwise and 1 x 1 convolutions in turn, ReLU6, with either rule of padding."""
+    config = MobileNetV1Config(image_size=64, depth_multiplier=0.25, tf_padding=padded, num_labels=10)
+    return MobileNetV1ForImageClassification(config), (3, 64, 64)
+
+
+NETWORKS = {
+    "ResNet": lambda: residual("basic", 16, 32),
+    "ResNet, bottlenecks": lambda: residual("bottleneck", 16, 32),
+    "MobileNet, padding of PyTorch": lambda: separable(False),
+    "MobileNet, padding of TensorFlow": lambda: separable(True),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_published_network_is_imported(name):
+    torch.manual_seed(0)
+    classifier, shape = NETWORKS[name]()
+    module = Logits(classifier).eval()
+    for one in module.modules():
+        if isinstance(one, nn.BatchNorm2d):
+            nn.init.uniform_(one.running_mean, -0.1, 0.1)
+            nn.init.uniform_(one.running_var, 0.5, 1.5)
+    network, own = imported(module, shape, name)
+    inputs = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = module(inputs)
+        torch.testing.assert_close(own(inputs), expected, rtol=1e-5, atol=1e-5)
+    pools = [stage.pool for stage in network.stages if isinstance(stage.pool, MaxPool)]
+    if name.startswith("ResNet"):
+        assert pools == [MaxPool(3, 2, 1)]
+        assert sum(stage.residual is not None for stage in network.stages) == 3
+    else:
+        assert sum(isinstance(stage.layer, Depthwise) for stage in network.stages) == 13
+    frozen = Converter().stages(folded(network, own))
+    found = run(network.stages, frozen, Q8_16.from_float(inputs.numpy()), PRODUCTS["int64"], Narrower())[-1]
+    spread = float(expected.std())
+    assert np.abs(Q8_16.to_float(found) - expected.numpy()).max() < max(0.05 * spread, 2**-9)
+
+
+def test_groups_of_channels_are_refused():
+    config = RegNetConfig(
+        embedding_size=8, hidden_sizes=[16, 32, 32, 32], depths=[1] * 4, groups_width=16, layer_type="x", num_labels=10
+    )
+    with pytest.raises(UserError, match=r"modeling_regnet.py:\d+: aten.conv2d has 2 groups of 32 channels"):
+        imported(Logits(RegNetForImageClassification(config)).eval(), (3, 32, 32), "regnet")

@@ -1,0 +1,60 @@
+"""Networks that transformers publishes, in the RTL of both trainers: results and counters are golden's."""
+
+import pytest
+from torch import nn
+from transformers import (
+    MobileNetV1Config,
+    MobileNetV1ForImageClassification,
+    ResNetConfig,
+    ResNetForImageClassification,
+)
+
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.models.exported import network_of
+from fabtune.golden.models.network import deployed
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
+
+pytestmark = pytest.mark.slow
+
+RESNET = ResNetConfig(embedding_size=8, hidden_sizes=[16, 24], depths=[1, 1], layer_type="basic", num_labels=10)
+MOBILENET = MobileNetV1Config(image_size=32, depth_multiplier=0.1, num_labels=10)
+CLASSIFIERS = {
+    "ResNet": lambda: ResNetForImageClassification(RESNET),
+    "MobileNet": lambda: MobileNetV1ForImageClassification(MOBILENET),
+}
+
+
+class Logits(nn.Module):
+    """Logits alone of a classifier that gives them with other results."""
+
+    def __init__(self, classifier):
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, x):
+        return self.classifier(x).logits
+
+
+@pytest.fixture(params=CLASSIFIERS)
+def network(request):
+    return deployed(network_of(Logits(CLASSIFIERS[request.param]()).eval(), (3, 32, 32), request.param))
+
+
+def check(job, spec):
+    device = SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+    driver = job.driver(device)
+    job.load(driver)
+    assert job.differences(driver, device) == []
+
+
+def test_adapters_are_tuned_for_a_batch(network):
+    spec = InstantftSpec.of(network, lanes=16, batch=2, cache_entries=16)
+    check(ShortTuning(spec, 3, TuningVariation(samples=2, epochs=1)), spec)
+
+
+def test_all_weights_are_tuned_for_a_step(network):
+    spec = ZotrainSpec.of(network, lanes=16)
+    check(ShortTraining(spec, 4, TrainingVariation(samples=2, sizes=(2,))), spec)
