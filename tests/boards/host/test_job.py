@@ -138,7 +138,6 @@ VARIATIONS: dict[str, tuple[dict[str, Any], bool, float]] = {
     "rates": ({"rates": True}, False, 1.0),
     "stochastic, two words at once": ({"stochastic": True, "rank": 2}, False, 1.0),
     "early stop": ({"early_stop": True}, False, 1.0),
-    "validation": ({"early_stop": True, "validation": True}, False, 1.0),
     "layer, two words at once": ({"tunes": "layer", "rank": 2}, False, 1.0),
     "layer, saturating": ({"tunes": "layer", "lanes": 32, "columns": 8, "rank": 2}, True, 60.0),
     "biases": ({"tunes": "biases"}, False, 1.0),
@@ -394,7 +393,11 @@ CHECKED = np.array([10, 8, 11, 9, 12])
 
 @pytest.mark.parametrize(
     ("options", "raw", "gain"),
-    [({}, False, 1.0), (OPTIONS, True, 1.0), ({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0)],
+    [
+        ({}, False, 1.0),
+        (OPTIONS, True, 1.0),
+        pytest.param({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0, marks=pytest.mark.slow),
+    ],
 )
 def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: float) -> None:
     program, spec = _program(**SMALL | options | {"early_stop": True, "validation": True})

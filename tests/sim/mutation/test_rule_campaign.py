@@ -32,6 +32,7 @@ def test_rules_kill_faults_of_rounding(record: Path) -> None:
     assert {one.detail for one in results if one.status == "killed"} <= {"o", "clipped"}
 
 
+@pytest.mark.slow
 def test_rules_that_leave_outputs_open_prove_no_equivalence(
     record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
