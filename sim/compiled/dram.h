@@ -158,6 +158,8 @@ struct BadResponse {
     uint8_t response;
 };
 std::vector<BadResponse> bad_responses;
+// in one run: a core that asks again and again, after every error, would fill the host's memory
+constexpr size_t MOST_BAD_RESPONSES = 100000;
 
 constexpr uint8_t NONE = 255;
 uint8_t holder = NONE;  // with `greedy`: the port and half (0 reads, 1 writes) that has the memory
@@ -233,6 +235,7 @@ struct Port {
 
     void sample();
     void answer();
+    void note(uint64_t burst, bool write, uint8_t response);
     void hold(bool& read, bool& write, uint64_t dice);
     void drive() {
         *pins.arready = s.arready, *pins.awready = s.awready, *pins.wready = s.wready;
@@ -376,14 +379,19 @@ void Port::sample() {
     answer();
 }
 
+void Port::note(uint64_t burst, bool write, uint8_t response) {
+    if (bad_responses.size() == MOST_BAD_RESPONSES) broken(format("more than %zu bad responses", MOST_BAD_RESPONSES));
+    bad_responses.push_back({now, burst, number, write, response});
+}
+
 // what the core takes in this cycle, and the pins of the next: in reset too, where answers come late
 void Port::answer() {
     if (s.rvalid && *pins.rready) {
-        if (s.rresp) bad_responses.push_back({now, s.rburst, number, false, s.rresp});
+        if (s.rresp) note(s.rburst, false, s.rresp);
         s.rvalid = 0, ++s.read_beats;
     }
     if (s.bvalid && *pins.bready) {
-        if (s.bresp) bad_responses.push_back({now, s.bburst, number, true, s.bresp});
+        if (s.bresp) note(s.bburst, true, s.bresp);
         s.bvalid = 0;
     }
     // one random number serves all decisions of a run without pauses

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import Command as TuningCommand
 from ...golden.cores.instantft_registers import Error as TuningError
@@ -37,7 +38,8 @@ def order_findings(program: Path, spec: InstantftSpec | ZotrainSpec, mutant: int
     """Run a job for each entry on a core with a network of zeros, and list what ends in another way.
 
     Each bit of an index and of a label, at the limit that the settings or the network give, and one below it, and in
-    each word of a beat; of a zeroth-order step also its number of samples and the bits that are to be 0.
+    each word of a beat; of a zeroth-order step also its number of samples and the bits that are to be 0, and each bit of
+    the index of a sample that cannot be read, whose address the error tells.
 
     Parameters
     ----------
@@ -56,17 +58,19 @@ def order_findings(program: Path, spec: InstantftSpec | ZotrainSpec, mutant: int
     loads = [TuningCommand.LOAD, TuningCommand.LOAD_ADAPTERS] if tuning else [TrainingCommand.LOAD]
     commands = [(int(load), _Entry((), {})) for load in loads] + [(command, entry) for entry in entries]
     for number, entry in commands:
+        if "samples" in entry.settings:  # from here on: what is in no region is an error
+            session.region(0, entry.settings["samples"])
         if entry.words:
             session.load(usual["order"], np.array(entry.words, "<u4"))
         write_settings(session, core, usual | entry.settings, written)
         session.write(core.map["command"].offset, number)
         session.wait(LIMIT)
-        for name in ("status", "error_address"):
+        for name in ("status", "error_address", "error_address_high"):
             session.read(core.map[name].offset)
     values = iter(access["value"] for access in session.run()["reads"])
     findings = []
     for number, entry in commands:
-        status, value = next(values), next(values)
+        status, value = next(values), next(values) | next(values) << 32
         found, wanted = (status >> 8 & 0xFF, value), (int(entry.error or 0), entry.value)
         if found != wanted or status & 3 != 2:
             findings.append(
@@ -99,6 +103,11 @@ def _training(spec: ZotrainSpec) -> Iterator[_Entry]:
             order = (1 | (count - 1) << COUNT_BIT, *([0] * position), word, *([0] * (count - 1 - position)))
             kind = error.BAD_LABEL if word >> LABEL_BIT else error.BAD_INDEX
             yield _Entry(order, {"batch": count}, kind, word)
+    samples = 1 << spec.address - 1
+    for bit in range(LABEL_BIT):
+        index, address = 1 << bit, samples + (BEAT * spec.mapping.forward.sample_beats << bit)
+        settings = {"samples": samples, "sample_count": index + 1}
+        yield _Entry((1, index), settings, error.READ_DECERR, address % (1 << spec.address))
 
 
 def _tuning(spec: InstantftSpec) -> Iterator[_Entry]:

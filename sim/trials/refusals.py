@@ -43,7 +43,7 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
 
     Each command with each bit of each address that must be 0, and each other high bit of each address; each cut with
     perturbations around every limit; every setting with every bit, and values around every limit, in turn with each
-    command that uses settings; then `RANDOM_COMMANDS` with several that are changed.
+    command that uses settings; `RANDOM_COMMANDS` with several that are changed; each command with a bit of no command.
 
     Parameters
     ----------
@@ -144,6 +144,9 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
             rng.choice([*commands, *commands, 0, len(commands) + 1, *(1 << int(bit) for bit in range(3, 32))])
         )
         attempt(command, {name: _draw(edges, rng) for name in names if rng.random() < 0.12})
+    for command in commands:
+        for bit in range(max(commands).bit_length(), 32):  # no command, but one in its lower bits
+            attempt(command | 1 << bit, {})
     return found
 
 

@@ -301,6 +301,8 @@ def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
         # deltas stay below half a last place, so that the inference is of the parameters alone
         "halves": TrainingVariation(samples=24, sizes=(1,), eps_shift=12, shift=62, gain=2.0, halves=True),
         "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
+        # many coefficients around the largest that needs no common shift
+        "scalars": TrainingVariation(samples=24, sizes=(1,) * 96, eps_shift=6, shift=36, scalars=True),
     }
     stages = len(spec.mapping.forward.stages) if spec.cut_rows else 1
     for cut in range(1, stages):
