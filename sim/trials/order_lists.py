@@ -38,7 +38,7 @@ def order_findings(program: Path, spec: InstantftSpec | ZotrainSpec, mutant: int
     """Run a job for each entry on a core with a network of zeros, and list what ends in another way.
 
     Each bit of an index and of a label, at the limit that the settings or the network give, and one below it, and in
-    each word of a beat; of a zeroth-order step also its number of samples and the bits that are to be 0, and each bit of
+    each word of a beat; of a zeroth-order step also its number of samples, the bits that are to be 0, and each bit of
     the index of a sample that cannot be read, whose address the error tells.
 
     Parameters
