@@ -22,8 +22,12 @@ The operands keep their widths, which are those of a DSP.
 OPEN_MEMORIES = "open_memories"
 """Pass: take the memories out of the top module, each a ``$mem_v2`` with asynchronous reads.
 
-What it gives becomes an input, and what it is given outputs: addresses, and what is written, where it is.
+What a port gives becomes an input, of which a bit is 0 until a 1 has been written in its column, where the contents at
+the start have none. What the memory is given becomes outputs: an address for each port that is read, and what is
+written, where it is. A port that is read is called ``memoryNUMBERportPORT``. See `TABLE_BITS` for what stays.
 """
+TABLE_BITS = 1024
+"""Bits of a memory that is never written up to which it is left where others are taken out."""
 OPEN_PRODUCTS = "open_products"
 """Pass: take the signed multipliers, which are those of data, out of the top module.
 
@@ -240,7 +244,7 @@ def _open_memories(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
     top = design.top_module()
-    found = [cell for cell in top.cells_.values() if cell.type.str() == "$mem_v2"]
+    found = [cell for cell in top.cells_.values() if cell.type.str() == "$mem_v2" and not _is_logic(cell)]
     for number, cell in enumerate(
         sorted(found, key=lambda cell: cell.getParam(ys.IdString("\\MEMID")).decode_string())
     ):
@@ -250,7 +254,7 @@ def _open_memories(design: Any, _: list[str]) -> None:
 
         width, address = (cell.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "ABITS"))
         enable, data, where = port("WR_EN"), port("WR_DATA"), port("WR_ADDR")
-        written = ys.SigSpec()
+        written, name = ys.SigSpec(), f"memory{number}"
         for one in range(where.size() // address):
             enables = enable.extract(one * width, width)
             any_enabled = top.ReduceOr(ys.IdString(f"$any{number}_{one}"), enables)
@@ -262,14 +266,44 @@ def _open_memories(design: Any, _: list[str]) -> None:
                     any_enabled,
                 )
             )
-        given = {
-            "enable": enable,
-            "data": top.And(ys.IdString(f"$data{number}"), data, enable),
-            "written": written,
-            "read": port("RD_ADDR"),
-        }
-        _open(top, cell, f"memory{number}", given, port("RD_DATA"))
+        stored = top.And(ys.IdString(f"$data{number}"), data, enable) if data.size() else data
+        columns = _columns(top, cell, name, stored)
+        reads, gives = port("RD_ADDR"), port("RD_DATA")
+        top.remove(cell)
+        _give(top, name, {"enable": enable, "data": stored, "written": written})
+        for one in range(reads.size() // address):
+            taken = _take(top, f"{name}port{one}", {"address": reads.extract(one * address, address)}, width)
+            seen = top.And(ys.IdString(f"$seen{number}_{one}"), taken, columns)
+            top.connect(gives.extract(one * width, width), seen)
     top.fixup_ports()
+
+
+def _is_logic(memory: Any) -> bool:
+    """Tell whether a memory is a small table that is never written, as Yosys makes of a switch."""
+    from pyosys import libyosys as ys
+
+    width, words = (memory.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "SIZE"))
+    return not memory.getPort(ys.IdString("\\WR_EN")).size() and bool(width * words <= TABLE_BITS)
+
+
+def _columns(top: Any, memory: Any, name: str, stored: Any) -> Any:
+    """Make a register of each column of a memory, which is 1 if any of its words may have a 1 there."""
+    from pyosys import libyosys as ys
+
+    width = memory.getParam(ys.IdString("\\WIDTH")).as_int()
+    contents = memory.getParam(ys.IdString("\\INIT")).as_string()[::-1]
+    ones = ys.SigSpec(
+        ys.Const.from_string("".join("01"["1" in contents[bit::width]] for bit in reversed(range(width))))
+    )
+    if not stored.size():
+        return ones
+    clock, clocked = memory.getPort(ys.IdString("\\WR_CLK")), memory.getParam(ys.IdString("\\WR_CLK_POLARITY"))
+    before = ys.SigSpec(top.addWire(ys.IdString(f"${name}_before"), width))
+    after = ys.SigSpec(before)
+    for port in range(stored.size() // width):
+        after = top.Or(ys.IdString(f"${name}_column{port}"), after, stored.extract(port * width, width))
+    top.addDff(ys.IdString(f"${name}_columns"), clock.extract(0, 1), after, before, clocked.as_string()[-1] == "1")
+    return top.Or(ys.IdString(f"${name}_ever"), before, ones)
 
 
 def _no_zero_contents(design: Any, _: list[str]) -> None:
@@ -292,24 +326,31 @@ def _open_products(design: Any, _: list[str]) -> None:
     a, b, y, signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED"))
     products = [cell for cell in top.cells_.values() if cell.type.str() == "$mul" and cell.getParam(signed).as_bool()]
     for number, cell in enumerate(sorted(products, key=lambda cell: cell.name.str())):
-        operands = {"a": cell.getPort(a), "b": cell.getPort(b)}
-        _open(top, cell, f"product{number}", operands, cell.getPort(y))
+        operands, gives = {"a": cell.getPort(a), "b": cell.getPort(b)}, cell.getPort(y)
+        top.remove(cell)
+        top.connect(gives, _take(top, f"product{number}", operands, gives.size()))
     top.fixup_ports()
 
 
-def _open(top: Any, cell: Any, name: str, given: dict[str, Any], gives: Any) -> None:
-    """Take a cell out of a module: what it is given goes to outputs ``NAME_PORT``, what it gives is an input."""
+def _give(top: Any, name: str, given: dict[str, Any]) -> None:
+    """Make outputs ``NAME_PORT`` of what a part that is taken out of a module is given."""
     from pyosys import libyosys as ys
 
-    top.remove(cell)
     for port, signal in given.items():
         if signal.size():
             wire = top.addWire(ys.IdString(f"\\{name}_{port}"), signal.size())
             wire.port_output = True
             top.connect(ys.SigSpec(wire), signal)
-    wire = top.addWire(ys.IdString(f"\\{name}_gives"), gives.size())
+
+
+def _take(top: Any, name: str, given: dict[str, Any], width: int) -> Any:
+    """Make an input ``NAME_gives`` of what a part gives that is taken out of a module, and outputs as `_give`."""
+    from pyosys import libyosys as ys
+
+    _give(top, name, given)
+    wire = top.addWire(ys.IdString(f"\\{name}_gives"), width)
     wire.port_input = True
-    top.connect(gives, ys.SigSpec(wire))
+    return ys.SigSpec(wire)
 
 
 def _watch(design: Any, arguments: list[str]) -> None:

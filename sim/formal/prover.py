@@ -142,7 +142,7 @@ def prove_text(
         _write_model(text, folder, cut)
         order = _outputs(folder / "model.map", among)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for proof in pool.map(lambda rule: _prove(folder, order[rule], rule, seconds), rules):
+            for proof in pool.map(lambda rule: prove_output(folder, order[rule], rule, seconds), rules):
                 if proof.status == "broken" and keep:
                     write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep, _preparation(cut))
                 yield proof
@@ -210,7 +210,7 @@ def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
     return found
 
 
-def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
+def prove_output(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     witness, reduced = folder / f"{output}.cex", folder / f"{output}.aig"
     start = time.monotonic()
 
@@ -228,7 +228,7 @@ def _prove(folder: Path, output: int, rule: str, seconds: int) -> Proof:
     said = run_abc(folder, [f"read_aiger {reduced}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"])
     if "are equivalent" in said:
         said = run_abc(folder, [f"read_aiger {reduced}", "strash", f"bmc3 -F {DEPTH + 1}", f"write_cex -a {witness}"])
-        if not witness.exists() and "No output" in said:
+        if not witness.exists() and any(words in said for words in ("No output", "Explored all reachable states")):
             return proof("proved", f"{DEPTH}-induction")
     else:
         # at the end: a rule that breaks after many cycles is found sooner by looking for no more than that

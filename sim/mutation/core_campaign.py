@@ -120,10 +120,10 @@ class CoreCampaign:
             start = time.monotonic()
             fault, value = together[number - first], number - first + 1
             found = exercise.difference(value)
-            steps = 0 if found else proof.equivalent(value)
+            engine = "" if found else proof.equivalent(value)
             seconds = round(time.monotonic() - start, 1)
-            if steps:
-                return Result(number, fault, "equivalent", f"{steps}-step induction", seconds=seconds)
+            if engine:
+                return Result(number, fault, "equivalent", engine, seconds=seconds)
             by, detail = found or ("", "")
             return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
 

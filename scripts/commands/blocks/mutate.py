@@ -69,7 +69,7 @@ def command(
     A part that has rules but no bench, such as rounding, is proved with each fault in it: a rule that breaks kills it.
 
     A whole core runs jobs in the compiled simulator, also on hostile buses, and commands near every limit. What passes
-    is equivalent where outputs and next state are the same in every state, and undecided otherwise.
+    is equivalent where a proof finds that no run can show it, and undecided otherwise.
 
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """

@@ -1,4 +1,4 @@
-"""Equivalence in one step: what changes an output, a register, a memory or a product is not equivalent."""
+"""Equivalence of a core and mutants: what changes an output, a register, a memory or a product is not equivalent."""
 
 import dataclasses
 import tempfile
@@ -14,39 +14,63 @@ from fabtune.sim.mutation.faults import PORT
 from fabtune.sim.mutation.step_equivalence import StepEquivalence
 
 CASES = {
-    "an output": 0,
-    "the same by another way": 1,
-    "a register": 0,
-    "the value of a register that is held": 1,
-    "where a word is written": 0,
-    "a write that never is": 1,
-    "a write too many": 0,
-    "a factor": 0,
-    "a state that is never reached": 0,
-    "a payload that is not valid": 2,
-    "a payload that is not valid two stages on": 3,
-    "a payload": 0,
-    "a register that nothing reads": 1,
+    "an output": "",
+    "the same by another way": "1-step",
+    "a register": "",
+    "the value of a register that is held": "1-step",
+    "where a word is written": "",
+    "a write that never is": "1-step",
+    "a write too many": "",
+    "a factor": "",
+    "a state that is never reached": "0 registers",
+    "a payload that is not valid": "2-step",
+    "a payload that is not valid two stages on": "3-step",
+    "a payload": "",
+    "a register that nothing reads": "1-step",
+    "a state that is reached": "",
+    "a column of a memory that is always 0": "0 registers",
+    "a column of a memory that can be 1": "",
+    "the address of a word that is not used": "2-step",
+    "the address of a word that is used": "",
+    "a counter that goes another way to the same end": "registers",
+    "a counter that goes to another end": "",
+    "a payload of AXI that is not valid": "1-step",
+    "a payload of AXI that is valid": "",
 }
-"""Steps within which each mutant is equivalent."""
+"""How each mutant is found to be equivalent, or nothing."""
 NUMBER = {name: at for at, name in enumerate(CASES, 1)}
 DESIGN = f"""
-module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high);
+module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, column, used, ended,
+             m_axi_gmem0_arvalid, m_axi_gmem0_araddr);
   input clk, a, b;
-  input [3:0] mutant;
+  input [4:0] mutant;
   input signed [3:0] x, y;
   output o;
   output signed [7:0] p;
   output [3:0] q;
-  wire [15:0] is = 16'd1 << mutant;
+  wire [31:0] is = 32'd1 << mutant;
   reg valid = 0, valids = 0;
   reg [3:0] payload = 0, payloads = 0;
   output [3:0] shown;
   output [1:0] high;
   output reg held = 0, taken = 0;
   output reg [1:0] count = 0;
-  reg [3:0] rows [0:7];
   wire other = is[{NUMBER["the same by another way"]}] ? (a | b) & ~(a & b) : a ^ b;
+  output reg [2:0] column = 0;
+  output reg [3:0] used = 0;
+  output ended, m_axi_gmem0_arvalid, m_axi_gmem0_araddr;
+  reg [3:0] rows [0:7], even [0:7];
+  reg [2:0] where = 0;
+  reg wanted = 0;
+  wire [3:0] word = even[y[2:0]];
+  reg [2:0] left = 0;
+  wire skips = is[{NUMBER["a counter that goes to another end"]}] && left == 6;
+  wire turns = is[{NUMBER["a counter that goes another way to the same end"]}];
+  assign ended = left == 7;
+  assign m_axi_gmem0_arvalid = a;
+  assign m_axi_gmem0_araddr = b ^ (is[{NUMBER["a payload of AXI that is not valid"]}] && !a)
+    ^ (is[{NUMBER["a payload of AXI that is valid"]}] && a);
+  wire unused = is[{NUMBER["the address of a word that is not used"]}] && !a;
   assign o = is[{NUMBER["an output"]}] ? a | b : other;
   wire signed [3:0] factor = is[{NUMBER["a factor"]}] ? {{x[3:1], 1'b0}} : x;
   assign p = factor * y;
@@ -65,6 +89,14 @@ module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high);
     taken <= is[{NUMBER["a register"]}] ? a : a & taken;
     if (a | b) held <= is[{NUMBER["the value of a register that is held"]}] ? (a ? b : 1'b1) : b;
     count <= count == 2 ? 0 : count + (count == 3 && is[{NUMBER["a state that is never reached"]}] ? 0 : 1);
+    if (count == 1 && is[{NUMBER["a state that is reached"]}]) count <= 0;
+    if (b) even[x[2:0]] <= {{y[3:1], 1'b0}};
+    where <= unused || is[{NUMBER["the address of a word that is used"]}] && a ? y[2:0] : x[2:0];
+    wanted <= a;
+    if (wanted) used <= rows[where];
+    column <= word[3:1] ^ (is[{NUMBER["a column of a memory that is always 0"]}] ? word[0] : 0)
+      ^ (is[{NUMBER["a column of a memory that can be 1"]}] ? word[1] : 0);
+    left <= turns && left == 1 ? 3 : turns && left == 3 ? 2 : turns && left == 2 ? 4 : left + (skips ? 2 : 1);
     if (a) rows[is[{NUMBER["where a word is written"]}] ? y[2:0] : x[2:0]] <= y;
     else if (is[{NUMBER["a write that never is"]}] && b && !b) rows[0] <= x;
     if (is[{NUMBER["a write too many"]}] && !a && b) rows[0] <= x;
@@ -89,8 +121,9 @@ def stage():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mutant_is_equivalent_where_no_step_differs(stage, name):
-    assert stage.equivalent(NUMBER[name]) == CASES[name]
+def test_only_a_mutant_that_no_run_can_show_is_equivalent(stage, name):
+    found = stage.equivalent(NUMBER[name])
+    assert CASES[name] in found if CASES[name] else not found
 
 
 def test_functions_are_equivalent_where_their_tables_are_equal():
@@ -112,4 +145,4 @@ module stage(clk, mutant, in, o);
 endmodule
 """
     compared = StepEquivalence(design(text))
-    assert [compared.equivalent(number) for number in range(1, 9)] == [1] * 4 + [0] * 4
+    assert [compared.equivalent(number) for number in range(1, 9)] == ["1-step induction"] * 4 + [""] * 4

@@ -1,0 +1,298 @@
+"""A core with faults as an and-inverter graph, in which a mutant makes a step beside the core, with the same inputs.
+
+What is the same in both is not looked at, so that a fault whose effect stays small takes milliseconds.
+
+Memories and signed multipliers are left out. What a memory's port or a multiplier gives is a free word, the same in
+both runs where what it is given is, and otherwise not; what is written must be the same. That is sound: memories that
+have always been written the same hold the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...hw import yosys
+from ...hw.verilog import Emitted
+from .faults import PORT
+from .graph import FALSE, TRUE, Graph
+
+_GIVES = "_gives"
+_CHANNEL = re.compile(r"(m_axi_\w+_(?:aw|w|b|ar|r)|s_axi_\w+_(?:b|r))(?!valid|ready)\w+")
+"""Payload of a channel of AXI, which no neighbour takes unless it is valid."""
+
+Pair = tuple[int, int]
+"""Literals of the same bit in the core and beside it."""
+
+
+@dataclass
+class _Part:
+    """A memory's port or a multiplier that is left out: outputs with what it is given, inputs with what it gives."""
+
+    given: list[int] = field(default_factory=list)
+    gives: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What differs in one step of both runs.
+
+    Parameters
+    ----------
+    seen : set of pair
+        Of outputs and of what is written to memories.
+    after : dict of int to int
+        Literals beside the core, by register, of the next values that differ.
+    state : set of pair
+        Next values that differ.
+    """
+
+    seen: set[Pair]
+    after: dict[int, int]
+    state: set[Pair]
+
+
+class CoreGraph:
+    """Core with many faults.
+
+    Parameters
+    ----------
+    design : Emitted
+        From `faults.mutants`.
+
+    Attributes
+    ----------
+    graph : Graph
+        In which all literals are.
+    """
+
+    def __init__(self, design: Emitted) -> None:
+        with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
+            folder = Path(name)
+            _write_graph(design, folder)
+            lines = iter((folder / "model.aag").read_text(encoding="utf-8").splitlines())
+            names = (folder / "model.map").read_text(encoding="utf-8").splitlines()
+
+        def numbers(count: int) -> list[tuple[int, ...]]:
+            return [tuple(map(int, next(lines).split())) for _ in range(count)]
+
+        _, inputs, latches, outputs, ands = map(int, next(lines).split()[1:])
+        # of the file: variables of inputs, registers and gates, and literals of all that they depend on
+        self._inputs = [one // 2 for (one,) in numbers(inputs)]
+        self._next = {one // 2: value for one, value in numbers(latches)}
+        self._outputs = [one for (one,) in numbers(outputs)]
+        self._operands = {made // 2: (a, b) for made, a, b in numbers(ands)}
+        self._name(names)
+        self._readers = self._read_by()
+        self.graph = Graph()
+        self._register = {one: self.graph.leaf() for one in self._next}
+        self._at_leaf = {leaf >> 1: one for one, leaf in self._register.items()}
+        # of each step: literals of the core by variable of the file, as far as they were asked for
+        self._core: list[dict[int, int]] = []
+        self._others: dict[tuple[int, int], int] = {}
+        # of registers that the mutant has beside the core's: leaves
+        self._second: dict[int, int] = {}
+
+    def _name(self, lines: list[str]) -> None:
+        """Find the parts that are left out, the input that chooses a fault, and the channels' outputs."""
+        told = [line.split() for line in lines if line.startswith(("input ", "output "))]
+        own = {(kind, name): int(at) for kind, at, _, name in told}
+        self._parts: dict[str, _Part] = defaultdict(_Part)
+        self._mutant, self._valid, self._part_of = {}, {}, {}
+        for kind, at, bit, name in told:
+            part = name.rpartition("_")[0]
+            if name == PORT:
+                self._mutant[self._inputs[int(at)]] = int(bit)
+            elif kind == "input" and name.endswith(_GIVES):
+                self._parts[part].gives.append(self._inputs[int(at)])
+            elif kind == "output" and ("input", part + _GIVES) in own:
+                self._parts[part].given.append(int(at))
+                self._part_of[int(at)] = part
+            elif kind == "output" and (channel := _CHANNEL.fullmatch(name)):
+                self._valid[int(at)] = own["output", f"{channel[1]}valid"]
+
+    def _read_by(self) -> dict[int, list[tuple[str, int]]]:
+        """Find what reads each variable: gates and registers by their variables, outputs by their numbers."""
+        found = defaultdict(list)
+        for made, operands in self._operands.items():
+            for one in operands:
+                found[one >> 1].append(("gate", made))
+        for register, after in self._next.items():
+            found[after >> 1].append(("register", register))
+        for at, output in enumerate(self._outputs):
+            found[output >> 1].append(("output", at))
+        return found
+
+    def core(self, step: int, literal: int) -> int:
+        """Make a literal of the file in a step of the core."""
+        while len(self._core) <= step:
+            self._core.append({0: FALSE} | dict.fromkeys(self._mutant, FALSE))
+        values, left = self._core[step], [literal >> 1]
+        while left:
+            one = left[-1]
+            if one in values:
+                left.pop()
+            elif one in self._operands:
+                a, b = self._operands[one]
+                unknown = [operand >> 1 for operand in (a, b) if operand >> 1 not in values]
+                left += unknown
+                if not unknown:
+                    values[one] = self.graph.both(values[a >> 1] ^ a & 1, values[b >> 1] ^ b & 1)
+            elif one in self._next:
+                values[one] = self.core(step - 1, self._next[one]) if step else self._register[one]
+            else:
+                values[one] = self.graph.leaf()
+        return values[literal >> 1] ^ literal & 1
+
+    def steps(self, number: int) -> Iterator[Step]:
+        """Run a mutant for one step from any state, and the core from its state for as many as are asked for."""
+        beside = self._fault(number)
+        step = 0
+        while True:
+            found = self._step(step, beside)
+            yield found
+            beside, step = dict(found.after), step + 1
+
+    def miter(self, number: int, doubled: set[int], most: int) -> tuple[int, dict[int, int], set[int]]:
+        """Run a mutant beside the core from any two states that differ in some registers at most.
+
+        Parameters
+        ----------
+        number : int
+            Number of the fault, from 1.
+        doubled : set of int
+            Those registers.
+        most : int
+            Registers beyond which no more are looked for whose next values the result depends on.
+
+        Returns
+        -------
+        int
+            Literal that is 1 where outputs or next values of other registers differ.
+        dict of int to int
+            Literals of next values by the variables of leaves, for `Graph.aiger`, of the nearest registers on which
+            that depends; others can have any value.
+        set of int
+            Registers that may differ next.
+        """
+        for one in sorted(doubled - set(self._second)):
+            self._second[one] = self.graph.leaf()
+        found = self._step(0, self._fault(number) | {one: self._second[one] for one in doubled})
+        others = {(self.core(0, self._next[one]), after) for one, after in found.after.items() if one not in doubled}
+        output = self.graph.differ(found.seen | others)
+        seconds = {self._second[one] >> 1: one for one in doubled}
+        registers: dict[int, int] = {}
+        known: set[int] = set()
+        nearest = [output]
+        while nearest and len(registers) < most:
+            news = {}
+            for leaf in self.graph.leaves(nearest, known):
+                if leaf in self._at_leaf:
+                    news[leaf] = self.core(0, self._next[self._at_leaf[leaf]])
+                elif leaf in seconds:
+                    one = seconds[leaf]
+                    news[leaf] = found.after[one] if one in found.after else self.core(0, self._next[one])
+            registers |= news
+            nearest = list(news.values())
+        return output, registers, doubled | set(found.after)
+
+    def _fault(self, number: int) -> dict[int, int]:
+        """Literals of the input that chooses a fault, where they are not those of the core."""
+        return {one: TRUE for one, bit in self._mutant.items() if number >> bit & 1}
+
+    def _step(self, step: int, beside: dict[int, int]) -> Step:
+        """Make a step beside the core, of which literals of some leaves are given."""
+        values = dict(beside)
+        left: list[int] = []
+        seen: set[int] = set()
+        registers: set[int] = set()
+        asked: list[int] = []
+
+        def both_runs(literal: int) -> Pair:
+            core = self.core(step, literal)
+            return core, values[literal >> 1] ^ literal & 1 if literal >> 1 in values else core
+
+        def changed(variable: int) -> None:
+            for kind, reader in self._readers.get(variable, ()):
+                if kind == "gate":
+                    heapq.heappush(left, reader)
+                elif kind == "register":
+                    registers.add(reader)
+                elif reader in self._part_of:
+                    asked.append(reader)
+                else:
+                    seen.add(reader)
+
+        for one in beside:
+            changed(one)
+        while left or asked:
+            if left:
+                one = heapq.heappop(left)
+                (_, a), (_, b) = map(both_runs, self._operands[one])
+                core, other = self.core(step, 2 * one), self.graph.both(a, b)
+                if values.get(one, core) != other:
+                    values[one] = other
+                    changed(one)
+                continue
+            part = self._parts[self._part_of[asked.pop()]]
+            differ = self.graph.differ(
+                {pair for at in part.given if (pair := both_runs(self._outputs[at]))[0] != pair[1]}
+            )
+            for one in part.gives:
+                core = self.core(step, 2 * one)
+                other = self.graph.choose(differ, self._other(step, one), core)
+                if values.get(one, core) != other:
+                    values[one] = other
+                    changed(one)
+        shown = set()
+        for at in seen:
+            core, other = both_runs(self._outputs[at])
+            if at in self._valid and core != other:
+                core_valid, valid = both_runs(self._outputs[self._valid[at]])
+                core, other = self.graph.both(core, core_valid), self.graph.both(other, valid)
+            if core != other:
+                shown.add((core, other))
+        pairs = {one: both_runs(self._next[one]) for one in registers}
+        pairs = {one: (core, other) for one, (core, other) in pairs.items() if core != other}
+        return Step(shown, {one: other for one, (_, other) in pairs.items()}, set(pairs.values()))
+
+    def _other(self, step: int, variable: int) -> int:
+        """Make a leaf of what a part gives where it is not given the same."""
+        found = self._others.get((step, variable))
+        if found is None:
+            found = self._others[step, variable] = self.graph.leaf()
+        return found
+
+
+def _write_graph(design: Emitted, folder: Path) -> None:
+    """Write a core as an and-inverter graph: ``model.aag``, with the names of inputs and outputs in ``model.map``."""
+    (folder / "design.il").write_text(design.rtlil, encoding="utf-8")
+    yosys.run(
+        [
+            "read_rtlil design.il",
+            f"hierarchy -top {design.top}",
+            "memory_collect",
+            "memory_nordff",
+            "opt_clean",
+            yosys.OPEN_MEMORIES,
+            yosys.OPEN_PRODUCTS,
+            "memory_map",
+            "setundef -init -zero",
+            "setundef -zero -undriven",
+            "opt_clean",
+            "async2sync",
+            "dffunmap",
+            "techmap",
+            "opt_clean",
+            "aigmap",
+            "setundef -zero",
+            "opt_clean",
+            "write_aiger -ascii -zinit -no-startoffset -map model.map model.aag",
+        ],
+        folder,
+    )
