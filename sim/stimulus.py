@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..golden.block import Spec, Words
-from ..golden.fixed import Q8_16, Integers
+from ..golden.fixed import Q4_12, Q8_16, Integers
 from .phase import Phase
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
@@ -32,6 +32,19 @@ def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Inte
     shift = rng.choice([0, 5, 9], (shape[0], *(1 for _ in shape[1:])))
     ends = rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape)
     return np.where(rng.random(shape) < 0.02, ends, values >> shift)
+
+
+def tie_activations(rng: np.random.Generator, shape: tuple[int, ...], shift: int = Q4_12.fraction - 1) -> Integers:
+    """Draw small multiples of ``2**shift``, by default of half a step behind the product with a Q4.12 integer.
+
+    Sums of such products are often ties: half-way between two numbers behind the rounding.
+    """
+    return rng.integers(-3, 3, shape, endpoint=True) << shift
+
+
+def end_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
+    """Draw the largest Q8.16 numbers of either sign."""
+    return rng.choice([Q8_16.minimum, Q8_16.maximum], shape)
 
 
 def two_jobs(

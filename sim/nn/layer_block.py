@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...golden.fixed import Q4_12, Q8_16, Integers
+from ...golden.fixed import Q4_12, Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
 from ..phase import Phase
-from ..stimulus import random_activations
+from ..stimulus import end_activations, random_activations, tie_activations
 
 
 def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator) -> StageIntegers:
@@ -19,15 +19,11 @@ def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator) -> StageIn
 
 
 def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
-    """Draw samples of three kinds in turn: any numbers, ones whose sums are often ties, the largest of either sign.
-
-    A tie lies half-way between two numbers behind the rounding: weights are integers, and these numbers multiples of
-    half a step of it.
-    """
+    """Draw samples of three kinds in turn: any numbers, ones whose sums are often ties, the largest of either sign."""
     shape = (count, *spec.stage.input_shape)
     samples = random_activations(rng, shape)
-    samples[1::3] = rng.integers(-3, 3, samples[1::3].shape, endpoint=True) << (Q4_12.fraction - 1)
-    samples[2::3] = rng.choice([Q8_16.minimum, Q8_16.maximum], samples[2::3].shape)
+    samples[1::3] = tie_activations(rng, samples[1::3].shape)
+    samples[2::3] = end_activations(rng, samples[2::3].shape)
     return samples
 
 
