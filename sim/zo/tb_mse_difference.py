@@ -1,23 +1,28 @@
-"""Bench of `mse_difference`: pairs near, far, equal, at both ends; jobs take the spec's cycles."""
+"""Bench of `mse_difference`: pairs near, far, equal, at both ends, near ties; jobs take the spec's cycles."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 
 import numpy as np
 
 from ...golden.block import Words
 from ...golden.fixed import Q8_16, Integers
 from ...golden.packets import last_flags
-from ...golden.zo.mse_difference import MseDifferenceSpec
+from ...golden.zo.loss_difference import DIFFERENCE
+from ...golden.zo.mse_difference import ERROR, MseDifferenceSpec, size_bits
 from ..phase import Phase
 from ..stimulus import two_jobs
 
 
 def stimulus(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make at least four pairs, one of each kind in turn."""
-    pairs = max(words // (2 * spec.outputs), 4)
-    made = [_pair(rng, spec.outputs, kind % 4) for kind in range(pairs)]
+    """Make at least five pairs, one of each kind in turn."""
+    pairs = max(words // (2 * spec.outputs), 5)
+    made = [
+        _near_tie(rng, spec.outputs, number // 5) if number % 5 == 4 else _pair(rng, spec.outputs, number % 5)
+        for number in range(pairs)
+    ]
     logits = np.concatenate([side for plus, minus, _ in made for side in (plus, minus)])
     targets = np.concatenate([side for *_, target in made for side in (target, target)])
     return {
@@ -42,6 +47,24 @@ def _pair(rng: np.random.Generator, outputs: int, kind: int) -> tuple[Integers, 
         return plus, plus, target
     plus, minus, target = rng.integers(Q8_16.minimum, Q8_16.maximum, (3, outputs), endpoint=True)
     return plus, minus, target
+
+
+def _near_tie(rng: np.random.Generator, outputs: int, turn: int) -> tuple[Integers, Integers, Integers]:
+    """A pair with one side's sum half-way between two results, or beyond that by one bit, each in turn."""
+    turn, rounding = divmod(turn, 2)
+    dropped = 2 * Q8_16.fraction + 1 + size_bits(outputs) - (DIFFERENCE, ERROR)[rounding].fraction
+    bit = turn % dropped
+    tie = bit == dropped - 1
+    # behind an even number a bit more decides; the tie itself comes behind either
+    number = 2 * int(rng.integers(8)) + int(tie and rng.integers(2))
+    left = (number << dropped) + (1 << (dropped - 1)) + (0 if tie else 1 << bit)
+    errors = np.zeros(outputs, np.int64)
+    for at in range(outputs):
+        errors[at] = isqrt(left)
+        left -= int(errors[at]) ** 2
+    target = rng.integers(-1 << 20, 1 << 20, outputs)
+    sides = target + rng.permutation(errors) * rng.choice([-1, 1], outputs), target
+    return (*sides, target) if rng.integers(2) else (*reversed(sides), target)
 
 
 def scenario(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> list[Phase]:

@@ -16,12 +16,21 @@ from ..stimulus import random_lengths, two_jobs
 
 def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Make packets with no, few and many corrections, all of a beat's lanes in a row, and wrong ones."""
-    lengths = random_lengths(rng, words, 60)
+    lengths = packet_lengths(rng, words)
     weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (words, spec.lanes), endpoint=True)
     given = {"weight": weights, "last": last_flags(lengths)}
     if spec.tag:
         given["tag"] = rng.integers(0, 1 << spec.tag, (words, 1))
     return {"i": given, "sparse": corrections(spec, rng, lengths)}
+
+
+def packet_lengths(rng: np.random.Generator, words: int) -> list[int]:
+    """Draw lengths of packets, `words` in all: many of up to 60 beats, and one of a quarter of all beats in the middle.
+
+    A short index does not reach the end of that one.
+    """
+    half, long = words * 3 // 8, words // 4
+    return [*random_lengths(rng, half, 60), *([long] if long else []), *random_lengths(rng, words - half - long, 60)]
 
 
 def corrections(spec: SparseAddSpec, rng: np.random.Generator, lengths: list[int]) -> Words:

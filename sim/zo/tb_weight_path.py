@@ -11,13 +11,13 @@ from ...golden.packets import last_flags
 from ...golden.zo.weight_path import SCALE, WeightPathSpec
 from ..nf4 import tb_nf4_dequant
 from ..phase import Phase
-from ..stimulus import random_lengths, two_jobs
+from ..stimulus import two_jobs
 from . import tb_perturb, tb_sparse_add
 
 
 def stimulus(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Make packets of either sign and none, with corrections of all kinds, wrong ones among them."""
-    lengths = random_lengths(rng, words, 60)
+    lengths = tb_sparse_add.packet_lengths(rng, words)
     sign = np.repeat(rng.choice([1, -1, 0, -2], len(lengths), p=[0.4, 0.3, 0.2, 0.1]), lengths)[:, None]
     given = tb_nf4_dequant.stimulus(spec.dequant, rng, words)["i"]
     small = given["scale"] & SCALE.maximum
