@@ -27,10 +27,10 @@ prove: $(INSTALLED)
 MUTATED := urng scale pool perturb gaussian_array pezo nf4_quant nf4_dequant sparse_add softmax celoss mseloss \
 	loss_difference mse_difference coefficient axi_write axi_registers
 # these simulate for long: smaller ones, and fewer words
-MUTATED_LARGE := "axi_read burst=4 depth=8" "tile lanes=4" "weight_path lanes=8" "mac lanes=16 columns=1 terms=16" \
-	"fc inputs=33 outputs=9 columns=2 lanes=16" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
+MUTATED_LARGE := "axi_read burst=4 depth=8" "tile lanes=4" "weight_path lanes=8 index_bits=10" "mac lanes=16 columns=1 terms=16" \
+	"fc inputs=33 outputs=9 columns=2 lanes=16 relu=false" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
 	"depthwise channels=18 height=3 width=3 lanes=16 columns=8" \
-	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"
+	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=2"
 # small, and it fills the lanes; one stage has negative outputs
 MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc28 fc10
 mutate: $(INSTALLED)
