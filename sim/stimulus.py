@@ -35,9 +35,9 @@ def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Inte
 
 
 def tie_activations(rng: np.random.Generator, shape: tuple[int, ...], shift: int = Q4_12.fraction - 1) -> Integers:
-    """Draw small multiples of half a step behind the rounding of a product with an integer, so that sums are ties.
+    """Draw small multiples of ``2**shift``, by default of half a step behind the product with a Q4.12 integer.
 
-    A tie lies half-way between two numbers behind the rounding. Parameters are integers of Q4.12.
+    Sums of such products are often ties: half-way between two numbers behind the rounding.
     """
     return rng.integers(-3, 3, shape, endpoint=True) << shift
 

@@ -31,7 +31,8 @@ def tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Adapte
     shift = int(rng.integers(_HALF - 3, _HALF, endpoint=True))
     read = [tie_activations(rng, (count, inputs), shift) for inputs in spec.inputs]
     base = (end_activations if rng.integers(3) else random_activations)(rng, (count, spec.classes))
-    rate = 1 << NOISE_BITS - shift | int(rng.choice([0, 1 << int(rng.integers(NOISE_BITS - shift))], p=[0.2, 0.8]))
+    bit = 1 << int(rng.integers(NOISE_BITS - shift))
+    rate = 1 << NOISE_BITS - shift | int(rng.choice([0, bit], p=[0.2, 0.8]))
     return AdapterBatch(read, base, rng.integers(0, spec.mapping.labels, count), rate)
 
 
