@@ -5,6 +5,7 @@ A formal module has
 - ``SPEC``: parameters for which the block is proved by default, small ones with all of the block's control; or, for a
   part that is not a block, ``part()``, which makes the component;
 - ``CUT`` (optional): parts whose results are taken to be anything, see `prover.CUTS`;
+- ``LARGE`` (optional): true for a block of which each rule needs little, see `prover.prove`;
 - ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to its checker.
 """
 
@@ -72,8 +73,9 @@ def prove_block(
     name: str, spec: Spec | None = None, rules: tuple[str, ...] = (), seconds: int = 120, keep: Path | None = None
 ) -> Iterator[Proof]:
     """Prove the rules of a block or part, see `checker_of` and `prover.prove`."""
-    cut = getattr(formal_module(name), "CUT", ())
-    return prove(checker_of(name, spec), cut, rules, seconds, keep)
+    module = formal_module(name)
+    cut, large = getattr(module, "CUT", ()), getattr(module, "LARGE", False)
+    return prove(checker_of(name, spec), cut, rules, seconds, keep, large)
 
 
 def _modules() -> Iterator[Path]:
