@@ -7,6 +7,7 @@ A formal module has
 - ``CUT`` (optional): parts whose results are taken to be anything, see `prover.CUTS`;
 - ``COMPLETE = True`` (optional): the rules fix every output in every cycle, so that another component of which they all
   hold is equivalent;
+- ``LARGE`` (optional): true for a block of which each rule needs little, see `prover.prove`;
 - ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to its checker.
 """
 
@@ -74,8 +75,9 @@ def prove_block(
     name: str, spec: Spec | None = None, rules: tuple[str, ...] = (), seconds: int = 120, keep: Path | None = None
 ) -> Iterator[Proof]:
     """Prove the rules of a block or part, see `checker_of` and `prover.prove`."""
-    cut = getattr(formal_module(name), "CUT", ())
-    return prove(checker_of(name, spec), cut, rules, seconds, keep)
+    module = formal_module(name)
+    cut, large = getattr(module, "CUT", ()), getattr(module, "LARGE", False)
+    return prove(checker_of(name, spec), cut, rules, seconds, keep, large)
 
 
 def _modules() -> Iterator[Path]:

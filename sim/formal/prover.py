@@ -32,6 +32,8 @@ _MERGE = ("scorr",)
 """Merge registers that are equal by induction; sometimes that leaves nothing to prove."""
 _SHORT = {"pdr": 40, "pdr -t": 80}
 """Seconds for which each search for an invariant is tried at first."""
+_LARGE = "pdr -t -nc"
+"""Search for an invariant of a large block, with more effort for short clauses."""
 TOP = "checked"
 """Name of the module that is proved."""
 CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul r:A_SIGNED=1 %i"}
@@ -75,6 +77,7 @@ def prove(
     rules: Collection[str] = (),
     seconds: int = 120,
     keep: Path | None = None,
+    large: bool = False,
 ) -> Iterator[Proof]:
     """Prove a checker's rules, as many at a time as there are cores, and give the results in order.
 
@@ -90,6 +93,8 @@ def prove(
         Time for each search for an invariant, of which there are two, and for a counterexample.
     keep : Path, optional
         Folder for a counterexample's waveform, netlist and test bench: ``RULE.vcd``, ``RULE.v``, ``RULE_tb.v``.
+    large : bool
+        Search at once with those registers alone that a rule needs: for a block of which each needs little.
 
     Raises
     ------
@@ -100,7 +105,7 @@ def prove(
     if unknown := [name for name in rules if name not in names]:
         raise UserError(f"no rule called {unknown[0]!r}: choose from {', '.join(names)}")
     chosen = [name for name in names if not rules or name in rules or name in checker.lemmas]
-    yield from prove_text(text, chosen, names, cut, seconds, keep)
+    yield from prove_text(text, chosen, names, cut, seconds, keep, large)
 
 
 def design_of(checker: Checker, emit_src: bool = False) -> tuple[str, list[str]]:
@@ -125,6 +130,7 @@ def prove_text(
     cut: Collection[str] = (),
     seconds: int = 120,
     keep: Path | None = None,
+    large: bool = False,
 ) -> Iterator[Proof]:
     """Prove rules of a design given as RTLIL.
 
@@ -134,7 +140,7 @@ def prove_text(
         A design whose top module is called `TOP`, with an output ``broken_RULE`` for each rule.
     rules, among : list of str
         Names of the rules to prove, and of all rules in the order of the outputs.
-    cut, seconds, keep
+    cut, seconds, keep, large
         See `prove`.
     """
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
@@ -142,7 +148,7 @@ def prove_text(
         _write_model(text, folder, cut)
         order = _outputs(folder / "model.map", among)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for proof in pool.map(lambda rule: prove_output(folder, order[rule], rule, seconds), rules):
+            for proof in pool.map(lambda rule: prove_output(folder, order[rule], rule, seconds, large), rules):
                 if proof.status == "broken" and keep:
                     write_counterexample(folder, TOP, order[proof.rule], proof.rule, keep, _preparation(cut))
                 yield proof
@@ -210,7 +216,20 @@ def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
     return found
 
 
-def prove_output(folder: Path, output: int, rule: str, seconds: int) -> Proof:
+def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool = False) -> Proof:
+    """Prove that an output of the and-inverter graph ``model.aig`` in a folder is never high.
+
+    Parameters
+    ----------
+    folder : Path
+        With the graph; a counterexample is written to ``OUTPUT.cex``.
+    output : int
+        Number of the output.
+    rule : str
+        Its name in the result.
+    seconds, large
+        See `prove`.
+    """
     witness, reduced = folder / f"{output}.cex", folder / f"{output}.aig"
     start = time.monotonic()
 
@@ -232,7 +251,8 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int) -> Proof:
             return proof("proved", f"{DEPTH}-induction")
     else:
         # at the end: a rule that breaks after many cycles is found sooner by looking for no more than that
-        for search in (*_searches(seconds), f"bmc3 -F {DEEP} -T {seconds}"):
+        searches = [f"{_LARGE} -T {seconds}"] if large else _searches(seconds)
+        for search in (*searches, f"bmc3 -F {DEEP} -T {seconds}"):
             said = run_abc(folder, [f"read_aiger {reduced}", "strash", search, f"write_cex -a {witness}"])
             if "Property proved" in said:
                 return proof("proved", "reachability")

@@ -7,6 +7,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
 from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.registry import BLOCKS
+from fabtune.hw.lora.backward_sequencer import BackwardSequencer
 from fabtune.hw.zo.perturb import Perturb, _extended
 from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, proved_names
 
@@ -60,6 +61,20 @@ def test_a_weight_that_wraps_is_seen(monkeypatch):
 def test_rounding_that_never_goes_up_is_seen(monkeypatch):
     monkeypatch.setattr("fabtune.hw.primitives.rounding.Cat", lambda up, *others: Cat(up & ~up, *others))
     assert broken("rounding") >= {"o"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("more", "rule"), [(-1, "o_words_lost"), (1, "o_words_made")])
+def test_a_wrong_number_of_updates_is_seen(monkeypatch, more, rule):
+    make = BackwardSequencer.__init__
+
+    def initialise(self, *args):
+        make(self, *args)
+        self.entries += more
+
+    monkeypatch.setattr(BackwardSequencer, "__init__", initialise)
+    (proof,) = prove_block("adapter_updates", rules=(rule,))
+    assert proof.status == "broken"
 
 
 def test_fixed_parts_take_no_parameters():
