@@ -111,17 +111,15 @@ class Campaign:
         faults = list_faults(self._made, settings.faults, settings.seed, settings.component)
 
         def left() -> dict[int, Fault]:
-            return {number: fault for number, fault in enumerate(faults) if number not in self.record.results}
+            return {number: faults[number] for number in self.record.left(range(len(faults)))}
 
         for times in (1, LONGER):
             plan = self._plan(times)
             numbers = [*left()]
             for first in range(0, len(numbers), TOGETHER):
                 some = {number: faults[number] for number in numbers[first : first + TOGETHER]}
-                for result in self._killed(some, plan):
-                    self._keep(result, on_result)
-        for result in self._proved(left()):
-            self._keep(result, on_result)
+                self.record.keep(self._killed(some, plan), on_result)
+        self.record.keep(self._proved(left()), on_result)
         return [self.record.results[number] for number in range(len(faults))]
 
     def _plan(self, times: int) -> dict[str, Any]:
@@ -129,10 +127,6 @@ class Campaign:
         settings = self._settings
         phases = scenario(self._spec, np.random.default_rng(settings.seed), times * settings.words)
         return bench_plan(self._spec, self._made.emitted, phases, settings.seed, compared=True)
-
-    def _keep(self, result: Result, on_result: Callable[[Result], None]) -> None:
-        self.record.add(result)
-        on_result(result)
 
     def _killed(self, faults: dict[int, Fault], plan: dict[str, Any]) -> Iterator[Result]:
         """Run the bench on a design with many faults: those that it sees."""

@@ -102,7 +102,7 @@ class CoreCampaign:
         faults = list_faults(self._made, settings.faults, settings.seed, settings.component)
         for first in range(0, len(faults), TOGETHER):
             together = faults[first : first + TOGETHER]
-            left = [number for number in range(first, first + len(together)) if number not in self.record.results]
+            left = self.record.left(range(first, first + len(together)))
             if left:
                 self._exercise(together, first, left, on_result)
         return [self.record.results[number] for number in range(len(faults))]
@@ -127,9 +127,7 @@ class CoreCampaign:
             by, detail = found or ("", "")
             return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
 
-        for result in judged(judge, left):
-            self.record.add(result)
-            on_result(result)
+        self.record.keep(judged(judge, left), on_result)
 
     @property
     def _ports(self) -> int:

@@ -95,6 +95,16 @@ class Record:
             raise UserError(f"{self._path} is of a campaign with another {' and '.join(other)}: {REMEDY}")
         self.results = {one.number: one for one in results}
 
+    def left(self, numbers: Iterable[int]) -> list[int]:
+        """List those of some faults' numbers that have no result yet."""
+        return [number for number in numbers if number not in self.results]
+
+    def keep(self, results: Iterable[Result], on_result: Callable[[Result], None]) -> None:
+        """Add results as they come, and call a function with each."""
+        for result in results:
+            self.add(result)
+            on_result(result)
+
     def add(self, result: Result) -> None:
         """Append a result; the first one makes the file, or leaves out the part of a line with which it ends."""
         self.results[result.number] = result

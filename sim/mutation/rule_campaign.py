@@ -102,12 +102,10 @@ class RuleCampaign:
             If a rule does not hold of the part itself.
         """
         faults = list_faults(self._made, self._settings.faults, self._settings.seed, self._file)
-        left = [number for number in range(len(faults)) if number not in self.record.results]
+        left = self.record.left(range(len(faults)))
         if left and (unproved := self._unproved(None)):
             raise UserError(f"{self._name} without a fault: {', '.join(unproved)} is not proved")
-        for result in judged(lambda number: self._judge(number, faults[number]), left):
-            self.record.add(result)
-            on_result(result)
+        self.record.keep(judged(lambda number: self._judge(number, faults[number]), left), on_result)
         return [self.record.results[number] for number in range(len(faults))]
 
     def _judge(self, number: int, fault: Fault) -> Result:
