@@ -117,8 +117,13 @@ def slope_factor(activation: Relu) -> int:
 
 def _activated(values: Integers, activation: Relu) -> Integers:
     """Apply a ReLU to Q8.16; what is below 0 times the slope is rounded half to even."""
-    limit = Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit)
-    below = narrow(np.minimum(values, 0) * slope_factor(activation), Q8_16.fraction + SLOPE_FRACTION, Q8_16)
+    limit, slope = (
+        Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit),
+        slope_factor(activation),
+    )
+    if not slope:
+        return np.clip(values, 0, limit)
+    below = narrow(np.minimum(values, 0) * slope, Q8_16.fraction + SLOPE_FRACTION, Q8_16)
     return np.where(values < 0, below, np.minimum(values, limit))
 
 
