@@ -44,6 +44,23 @@ def fast_simulator():
     return "icarus" if find("icarus") else "verilator"
 
 
+class Logits(torch.nn.Module):
+    """Logits alone of a classifier that gives them with other results."""
+
+    def __init__(self, classifier):
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, x):
+        return self.classifier(x).logits
+
+
+@pytest.fixture
+def logits_of():
+    """Function that makes the module of a published classifier's logits, in evaluation mode."""
+    return lambda classifier: Logits(classifier).eval()
+
+
 @pytest.fixture(scope="session")
 def tiny_transformer(tmp_path_factory):
     """Folder of a transformer of two tiny layers with a vocabulary of a few words, as transformers saves it."""

@@ -23,17 +23,6 @@ from fabtune.golden.nn.products import PRODUCTS
 from fabtune.golden.train.conversion import Converter
 
 
-class Logits(nn.Module):
-    """Logits alone of a classifier that gives them with other results."""
-
-    def __init__(self, classifier):
-        super().__init__()
-        self.classifier = classifier
-
-    def forward(self, x):
-        return self.classifier(x).logits
-
-
 def residual(kind, *sizes):
     """ResNet: a stem of 7 x 7 and a padded max-pool, then blocks."""
     config = ResNetConfig(embedding_size=8, hidden_sizes=sizes, depths=[1, 2], layer_type=kind, num_labels=10)
@@ -55,10 +44,10 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_published_network_is_imported(name):
+def test_a_published_network_is_imported(name, logits_of):
     torch.manual_seed(0)
     classifier, shape = NETWORKS[name]()
-    module = Logits(classifier).eval()
+    module = logits_of(classifier)
     for one in module.modules():
         if isinstance(one, nn.BatchNorm2d):
             nn.init.uniform_(one.running_mean, -0.1, 0.1)
@@ -80,9 +69,9 @@ def test_a_published_network_is_imported(name):
     assert np.abs(Q8_16.to_float(found) - expected.numpy()).max() < max(0.05 * spread, 2**-9)
 
 
-def test_groups_of_channels_are_refused():
+def test_groups_of_channels_are_refused(logits_of):
     config = RegNetConfig(
         embedding_size=8, hidden_sizes=[16, 32, 32, 32], depths=[1] * 4, groups_width=16, layer_type="x", num_labels=10
     )
     with pytest.raises(UserError, match=r"modeling_regnet.py:\d+: aten.conv2d has 2 groups of 32 channels"):
-        imported(Logits(RegNetForImageClassification(config)).eval(), (3, 32, 32), "regnet")
+        imported(logits_of(RegNetForImageClassification(config)), (3, 32, 32), "regnet")

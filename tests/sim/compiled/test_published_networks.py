@@ -1,7 +1,6 @@
 """Networks that transformers publishes, in the RTL of both trainers: results and counters are golden's."""
 
 import pytest
-from torch import nn
 from transformers import (
     MobileNetV1Config,
     MobileNetV1ForImageClassification,
@@ -27,20 +26,9 @@ CLASSIFIERS = {
 }
 
 
-class Logits(nn.Module):
-    """Logits alone of a classifier that gives them with other results."""
-
-    def __init__(self, classifier):
-        super().__init__()
-        self.classifier = classifier
-
-    def forward(self, x):
-        return self.classifier(x).logits
-
-
 @pytest.fixture(params=CLASSIFIERS)
-def network(request):
-    return deployed(network_of(Logits(CLASSIFIERS[request.param]()).eval(), (3, 32, 32), request.param))
+def network(request, logits_of):
+    return deployed(network_of(logits_of(CLASSIFIERS[request.param]()), (3, 32, 32), request.param))
 
 
 def check(job, spec):
