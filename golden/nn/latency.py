@@ -39,7 +39,7 @@ OFFSET = 1
 POOLING = 2
 """Largest of a pool, ReLU."""
 LEAKY = OPERANDS + PRODUCT + ROUNDING
-"""What is below 0 times a slope, rounded: where a network has a leaky ReLU."""
+"""Product with a leaky ReLU's slope and its rounding: where a network has one."""
 AVERAGING = 3
 """Sum of a pool, registers of the sums and of the averages of all columns: where a network has an average pool."""
 OUTPUT_WRITE = 1

@@ -40,7 +40,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class Step:
-    """What differs in one step of both runs.
+    """Differences in one step of both runs.
 
     Parameters
     ----------
