@@ -14,7 +14,8 @@ class EarlyStop:
     Parameters
     ----------
     limit : int, optional
-        Loss that ends it: an epoch's, or its validation's where there is one.
+        Loss that ends it: an epoch's, or its validation's where there is one. With patience it is 0 by default,
+        as in the core's register: no loss falls below that.
     patience : int
         Epochs in a row without a smaller loss than all before that end it; 0: any number is waited for.
 
@@ -39,6 +40,8 @@ class EarlyStop:
     def __post_init__(self) -> None:
         if not 0 <= self.patience < 1 << 32:
             raise UserError(f"patience = {self.patience}: epochs are 0 to 2**32 - 1")
+        if self.patience and self.limit is None:
+            self.limit = 0
 
     def ends(self, loss: float) -> bool:
         """Tell whether fine-tuning ends with an epoch of this loss."""

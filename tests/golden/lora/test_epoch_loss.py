@@ -79,5 +79,7 @@ def test_a_job_ends_at_a_limit_or_when_patience_is_over():
         (EarlyStop(0, 3), []),
     ):
         assert [at for at, loss in enumerate(losses) if rule.ends(loss)] == expected
+    # a loss of 0 cannot fall: as in the core, whose limit is then 0
+    assert [EarlyStop(None, patience).ends(0) for patience in (0, 5)] == [False, True]
     with pytest.raises(UserError, match="patience = -1"):
         EarlyStop(patience=-1)
