@@ -47,7 +47,8 @@ def sample_is_map(stages: Sequence[Stage]) -> bool:
 def row_replicas(stages: Sequence[Stage], lanes: int) -> int:
     """Copies of a sample's rows, stored side by side: the window of the first convolution is then one run."""
     first = stages[0]
-    if not isinstance(first.layer, Convolution) or len(_readers(stages, -1)) > 1 or any(beyond_map(first)):
+    other_readers = len(_readers(stages, -1)) > 1 or first.residual is not None
+    if not isinstance(first.layer, Convolution) or other_readers or any(beyond_map(first)):
         return 1
     (height, width), channels = first.layer.kernel, first.input_shape[0]
     apart = height * -(-width * channels // lanes)

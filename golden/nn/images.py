@@ -31,15 +31,18 @@ def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
 def weight_positions(mapping: Mapping, at: int) -> Integers:
     """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one)."""
     stage = mapping.stages[at]
-    if stage.parts > 1:
+    if stage.within:
         # each channel has a lane, in the first column
         group, lane = np.divmod(np.arange(stage.channels), mapping.lanes)
         words = (stage.weights + group * stage.words)[:, None] + np.arange(stage.words)
         of_lanes: Integers = (words * mapping.lanes + lane[:, None]) * mapping.columns
         return of_lanes
-    group, column = np.divmod(np.arange(stage.channels), mapping.columns)
-    words = stage.weights + group * stage.words
-    found: Integers = (words[:, None] * mapping.lanes + _positions(mapping, at)) * mapping.columns + column[:, None]
+    group, channel = np.divmod(np.arange(stage.channels), stage.parts * mapping.columns)
+    part, column = np.divmod(channel, mapping.columns)
+    word, lane = np.divmod(_positions(mapping, at), stage.sum_lanes)
+    words = (stage.weights + group * stage.words)[:, None] + word
+    lanes = (part * stage.sum_lanes)[:, None] + lane
+    found: Integers = (words * mapping.lanes + lanes) * mapping.columns + column[:, None]
     return found
 
 
@@ -63,7 +66,7 @@ def parameter_bytes(values: Integers) -> Bytes:
 def _positions(mapping: Mapping, at: int) -> Integers:
     """Position in a group's words of each weight of an output, in the network's own order."""
     stage, own = mapping.network_stages[at], mapping.stages[at]
-    run, rows = own.loops[0].count * mapping.lanes, own.loops[1].count
+    run, rows = own.loops[0].count * own.sum_lanes, own.loops[1].count
     layout = mapping.layout(stage.source)
     if isinstance(stage.layer, Convolution):
         channels, (height, width) = stage.input_shape[0], stage.layer.kernel

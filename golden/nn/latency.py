@@ -11,6 +11,8 @@ PRODUCT = 1
 """Product register of a multiplier."""
 ACCUMULATOR = 1
 """Accumulator of a multiplier; for a sum across the lanes it passes the product on."""
+LEVEL = 1
+"""A level of an adder tree."""
 PAIR = 1
 """Register that joins two columns where the array takes two words at once."""
 BIAS = 1
@@ -65,7 +67,7 @@ def tree_latency(lanes: int, words_per_cycle: int = 1) -> int:
         1 or 2.
     """
     levels = lanes.bit_length() - 1
-    return OPERANDS + PRODUCT + ACCUMULATOR + levels + PAIR * (words_per_cycle - 1)
+    return OPERANDS + PRODUCT + ACCUMULATOR + LEVEL * levels + PAIR * (words_per_cycle - 1)
 
 
 def bias_cycles(lanes: int, words_per_cycle: int = 1) -> int:

@@ -1,141 +1,33 @@
 """Mapping of a network onto the array of multipliers: stage loops, memory regions, and where weights and biases stand.
 
 The memories are as wide as the array. A *word* is `lanes` values of one tensor, or, of parameters, `lanes` x `columns`
-values: for each of `columns` outputs the weights of those lanes. Activations of a map are stored pixel by pixel with
-the channels side by side, so that the window of a convolution is a run of neighbours for each row of its kernel; see
-`activation_layout`. Each tensor has a region of its own, which is not used for another one before the next sample.
+values: for each of `columns` outputs the weights of those lanes. Where a convolution's windows leave much of a word empty, both
+halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs. Activations of a map are
+stored pixel by pixel with the channels side by side, so that the window of a convolution is a run of neighbours for
+each row of its kernel; see `activation_layout`. Each tensor has a region of its own, which is not used for another one
+before the next sample.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
 
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..fixed import Q8_16
-from ..models.layers import AveragePool, Convolution, Depthwise, Linear, Sides
+from ..models.layers import AveragePool, Convolution, Depthwise, Linear
 from ..models.network import Network
 from ..models.stages import Stage
 from . import latency
 from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
 from .average import Reciprocal
 from .forward import beyond_map, slope_factor
+from .stage_mapping import Loop, Residual, StageMapping
 
-
-@dataclass(frozen=True)
-class Loop:
-    """One loop of a stage: its number of turns, and the distance of a turn in the activation memory."""
-
-    count: int
-    stride: int
-
-
-class Residual(NamedTuple):
-    """Outputs in the activation memory that are added to a stage's sums.
-
-    Attributes
-    ----------
-    base : int
-        First value.
-    strides : tuple of int
-        Distance of a turn of each loop around a sum: columns and rows of the pool, columns and rows of the output,
-        groups.
-    """
-
-    base: int
-    strides: tuple[int, int, int, int, int]
-
-
-@dataclass(frozen=True)
-class StageMapping:
-    """Loops and memory regions of one stage.
-
-    Parameters
-    ----------
-    loops : tuple of Loop
-        Innermost first: runs of lanes, rows of the kernel, columns and rows of the pool, columns and rows of the
-        output, groups of output channels.
-    base : int
-        First value of its inputs in the activation memory.
-    weights, biases : int
-        First word in the weight memory, in the bias memory.
-    relu : bool
-        Negative outputs become 0.
-    limit : int or None
-        Largest output in Q8.16, of a ReLU that has one.
-    slope : int
-        Factor of negative outputs with `SLOPE_FRACTION` fraction bits, of a leaky ReLU; 0 for none.
-    beyond : tuple of int
-        Rows and columns of the pool's windows beyond the map, which do not count: top, bottom, left, right.
-    average : int
-        Values of a window whose average is an output; 0 for their largest one.
-    target : int
-        Address of the first output in the activation memory.
-    targets : tuple of int
-        Strides of an output there: to the next column, row, group of channels.
-    output : int
-        First address in the output memory.
-    channels : int
-        Output channels or features; the last group may have fewer than there are columns.
-    groups : int
-        Groups of `columns` output channels.
-    parts : int
-        Groups whose sums are complete at once: 1, or lanes / columns where each lane has a channel of its own.
-        Those of the lanes are then rounded one part after the other.
-    residual : Residual, optional
-        What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
-        of each column.
-    """
-
-    loops: tuple[Loop, ...]
-    base: int
-    weights: int
-    biases: int
-    relu: bool
-    limit: int | None
-    slope: int
-    beyond: Sides
-    average: int
-    target: int
-    targets: tuple[int, int, int]
-    output: int
-    channels: int
-    groups: int
-    parts: int = 1
-    residual: Residual | None = None
-
-    @property
-    def cells(self) -> int:
-        """Output positions of a channel."""
-        return self.loops[4].count * self.loops[5].count
-
-    @property
-    def weight_groups(self) -> int:
-        """Groups of output channels with words of weights: of `columns` channels, or of as many as there are lanes."""
-        return self.loops[6].count
-
-    @property
-    def words(self) -> int:
-        """Weight words of one group."""
-        return self.loops[0].count * self.loops[1].count
-
-    @property
-    def sum_words(self) -> int:
-        """Words of a sum: those of weights, and the residual."""
-        return self.words + (self.residual is not None)
-
-    @property
-    def sums(self) -> int:
-        """Sums of a sample, each of all columns or lanes."""
-        return prod(loop.count for loop in self.loops[2:])
-
-    @property
-    def cycles(self) -> int:
-        """Cycles from the first word of a sample to behind the last one: one a word, and waits for parts of sums."""
-        return (self.sums - 1) * max(self.sum_words, self.parts) + self.sum_words
+LEAST_SAVING = 1 / 8
+"""Share of its convolutions' cycles that sums of half the lanes must save in a network: they cost LUTs."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +140,7 @@ class Mapping:
     @cached_property
     def average_turns(self) -> int:
         """Columns whose sums take turns at one division: as many as there are cycles from a pool's end to the next."""
-        cycles = [stage.average * stage.sum_words for stage in self.stages if stage.average]
+        cycles = [stage.average * stage.sum_words if stage.parts == 1 else 1 for stage in self.stages if stage.average]
         return min(self.columns, 1 << min(cycles).bit_length() - 1)
 
     @property
@@ -265,13 +157,33 @@ class Mapping:
 
     @property
     def most_parts(self) -> int:
-        """Parts of lanes' sums, `StageMapping.parts`; 1 where no stage has any."""
+        """Most parts of a sum, `StageMapping.parts`."""
         return max(stage.parts for stage in self.stages)
+
+    @property
+    def lane_parts(self) -> int:
+        """Parts of sums of single lanes; 1 where no stage has any."""
+        return self.lanes // self.columns if self.has_within else 1
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether a stage has sums of half the lanes."""
+        return any(stage.parts > 1 and not stage.within for stage in self.stages)
+
+    @property
+    def has_within(self) -> bool:
+        """Whether a stage has sums of single lanes."""
+        return any(stage.within for stage in self.stages)
+
+    @property
+    def pooled_parts(self) -> tuple[int, ...]:
+        """Numbers of parts, ascending, of the stages that have a pool of several sums; (1,) where none has."""
+        return tuple(sorted({stage.parts for stage in self.stages if stage.pooled})) or (1,)
 
     @property
     def most_lane_terms(self) -> int:
         """Most products of a lane's sum; 1 where no stage has any."""
-        return max(stage.words if stage.parts > 1 else 1 for stage in self.stages)
+        return max(stage.sum_words if stage.within else 1 for stage in self.stages)
 
     @property
     def has_residuals(self) -> bool:
@@ -363,8 +275,9 @@ class Mapping:
                 output,
                 stage.biases,
                 -(-stage.biases // self.columns),
-                self.lanes // self.columns if isinstance(stage.layer, Depthwise) else 1,
-                self._residual(stage),
+                self._parts(at),
+                self._sum_lanes(at),
+                self._residual(at),
             )
             mapped.append(own)
             weights += own.weight_groups * own.words
@@ -373,12 +286,43 @@ class Mapping:
         return tuple(mapped)
 
     def tail_lanes(self, at: int) -> int:
-        """Lanes of the last word of each run of stage number `at` that have an input, from lane 0 up."""
-        return self.run_values(at) - (self.stages[at].loops[0].count - 1) * self.lanes
+        """Lanes of the last word of each run of stage number `at` that have an input, a bit for each."""
+        stage = self.stages[at]
+        if stage.within:
+            return (1 << self.lanes) - 1
+        of_sum = (1 << self.run_values(at) - (stage.loops[0].count - 1) * stage.sum_lanes) - 1
+        return sum(of_sum << first for first in range(0, self.lanes, stage.sum_lanes))
 
     def run_values(self, at: int) -> int:
         """Values of each run of stage number `at`: neighbours in the activation memory that take part in a sum."""
         return self._window(at)[0]
+
+    @cached_property
+    def _halved(self) -> frozenset[int]:
+        """Numbers of the convolutions with sums of half the lanes: those that take fewer cycles so."""
+        cycles = {
+            at: tuple(self._cycles(at, parts) for parts in (1, 2))
+            for at, stage in enumerate(self.network_stages)
+            if isinstance(stage.layer, Convolution)
+        }
+        saved = {at: whole - halved for at, (whole, halved) in cycles.items() if halved < whole}
+        enough = LEAST_SAVING * sum(whole for whole, _ in cycles.values())
+        return frozenset(saved) if sum(saved.values()) >= enough else frozenset()
+
+    def _cycles(self, at: int, parts: int) -> int:
+        """Cycles of a convolution, where so many sums of a column are made at once, each of as few lanes."""
+        stage, (values, rows) = self.network_stages[at], self._window(at)
+        words = -(-values * parts // self.lanes) * rows + (stage.residual is not None)
+        sums = prod(loop.count for loop in self._turns(at)) * -(-stage.biases // (parts * self.columns))
+        return sums * max(words, parts)
+
+    def _parts(self, at: int) -> int:
+        if isinstance(self.network_stages[at].layer, Depthwise):
+            return self.lanes // self.columns
+        return 2 if at in self._halved else 1
+
+    def _sum_lanes(self, at: int) -> int:
+        return 1 if isinstance(self.network_stages[at].layer, Depthwise) else self.lanes // self._parts(at)
 
     def _window(self, at: int) -> tuple[int, int]:
         """Values of a run, and runs of a window, one for each row."""
@@ -413,29 +357,37 @@ class Mapping:
         stage = self.network_stages[at]
         values, rows = self._window(at)
         _, pitch, column, _ = self.layout(stage.source)
-        window = Loop(-(-values // self.lanes), self.lanes), Loop(rows, pitch)
-        groups = Loop(-(-stage.biases // self.columns), 0)
+        lanes, wide = self._sum_lanes(at), self._parts(at) * self.columns
+        window = Loop(-(-values // lanes), lanes), Loop(rows, pitch)
+        group = 0
         if isinstance(stage.layer, Depthwise):
-            window = replace(window[0], stride=column), window[1]
-            groups = Loop(-(-stage.biases // self.lanes), self.lanes)
+            window = Loop(-(-values // self.lanes), column), window[1]
+            group = wide
+        return (*window, *self._turns(at), Loop(-(-stage.biases // wide), group))
+
+    def _turns(self, at: int) -> tuple[Loop, Loop, Loop, Loop]:
+        """Loops around a sum, but the one of groups."""
+        stage = self.network_stages[at]
         if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
-            return (*window, *(Loop(1, 0),) * 4, groups)
+            return (Loop(1, 0),) * 4
         _, down, across = stage.output_shape
+        _, pitch, column, _ = self.layout(stage.source)
         # values to the next pixel that is computed, in a row and below, and pixels of a pool
         beside, below = stage.layer.stride[1] * column, stage.layer.stride[0] * pitch
         (height, width), (pool_down, pool_across) = (1, 1), (1, 1)
         if stage.pool is not None:
             (height, width), (pool_down, pool_across) = stage.pool.size, stage.pool.stride
         pool = Loop(width, beside), Loop(height, below)
-        return (*window, *pool, Loop(across, pool_across * beside), Loop(down, pool_down * below), groups)
+        return (*pool, Loop(across, pool_across * beside), Loop(down, pool_down * below))
 
-    def _residual(self, stage: Stage) -> Residual | None:
+    def _residual(self, at: int) -> Residual | None:
+        stage = self.network_stages[at]
         if stage.residual is None:
             return None
         _, pitch, column, origin = self.layout(stage.residual)
         across = 1 if stage.pool is None else stage.pool.stride[1]
         down = 1 if stage.pool is None else stage.pool.stride[0]
-        strides = column, pitch, across * column, down * pitch, self.columns
+        strides = column, pitch, across * column, down * pitch, self._parts(at) * self.columns
         above, _, before, _ = beyond_map(stage)
         return Residual(self._base(stage.residual) + origin - above * pitch - before * column, strides)
 
@@ -443,8 +395,7 @@ class Mapping:
         if at + 1 == len(self.network_stages):
             return self._base(at), (0, 0, 0)
         _, pitch, column, origin = self.layout(at)
-        wide = self.lanes if isinstance(self.network_stages[at].layer, Depthwise) else self.columns
-        return self._base(at) + origin, (column, pitch, wide)
+        return self._base(at) + origin, (column, pitch, self._parts(at) * self.columns)
 
 
 def _limit(stage: Stage) -> int | None:
@@ -466,13 +417,8 @@ def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
     top, bottom, left, right = beyond_map(stage)
     if stage.pool is not None and (max(top, bottom) > stage.pool.stride[0] or max(left, right) > stage.pool.stride[1]):
         return "a pool whose padding is larger than its stride"
-    if isinstance(layer, Depthwise):
-        if stage.pool is not None:
-            return "a pool behind one filter a channel"
-        if added is not None:
-            return "a residual of one filter a channel"
-        if len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
-            return f"flattened maps {stage.input_shape} as its inputs"
+    if isinstance(layer, Depthwise) and len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
+        return f"flattened maps {stage.input_shape} as its inputs"
     if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
         shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
         if prod(shape[1:]) > 1:

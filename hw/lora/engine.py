@@ -76,7 +76,9 @@ class AdapterEngine(wiring.Component):
         forward, words = mapping.forward, mapping.words_per_cycle
         terms = max(max(stage.sum_words for stage in forward.stages), mapping.adapter_rows * words) * mapping.lanes
         batch_terms = max(batch, forward.most_lane_terms)
-        array = MacArray(mapping.lanes, mapping.columns, terms, batch_terms, words, forward.most_parts)
+        array = MacArray(
+            mapping.lanes, mapping.columns, terms, batch_terms, words, forward.lane_parts, forward.has_halves
+        )
         self.forward = ForwardEngine(forward, array)
         self.backward = BackwardEngine(mapping, batch, array, urng=urng, watched=watched)
         super().__init__(

@@ -97,9 +97,14 @@ class ForwardEngine(wiring.Component):
         self.cut_rows, self.cut_style = cut_rows, cut_style
         terms = max(stage.sum_words for stage in mapping.stages) * mapping.lanes
         self.array = array or MacArray(
-            mapping.lanes, mapping.columns, terms, mapping.most_lane_terms, parts=mapping.most_parts
+            mapping.lanes,
+            mapping.columns,
+            terms,
+            mapping.most_lane_terms,
+            parts=mapping.lane_parts,
+            halves=mapping.has_halves,
         )
-        # parts of lanes' sums come one after the other
+        # parts of sums come one after the other
         self._drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency) + mapping.most_parts - 1
         super().__init__(
             {
@@ -186,19 +191,23 @@ class ForwardEngine(wiring.Component):
             tail = delayed(m, sequencer.tail, read - 1, "tail")
             word, group = self._offset(m, weights, bias, tail, residual, sequencer)
         if mapping.has_residuals:
-            word = self._identity(m, word, delayed(m, residual, 1, "identity"))
-        x = [
+            word = self._identity(m, word, sequencer, delayed(m, residual, 1, "identity"))
+        x: list[Value] = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
             for lane in range(mapping.lanes)
         ]
+        if mapping.has_halves:
+            halved, half = delayed(m, sequencer.halved, read, "halved"), mapping.lanes // 2
+            x = [*x[:half], *(Mux(halved, lower, upper) for lower, upper in zip(x[:half], x[half:], strict=True))]
+            m.d.comb += self.array.halved.eq(halved & running if self.has_port else halved)
         flags = {name: delayed(m, getattr(sequencer, name), read, name) for name in ("enable", "first", "last")}
         own = {
             "x": Cat(x).replicate(self.array.words_per_cycle),
             "w": word,
             **flags,
-            "within": delayed(m, sequencer.within, read, "within") if self._has_parts else 0,
+            "within": delayed(m, sequencer.within, read, "within") if mapping.has_within else 0,
         }
-        if self._has_parts:
+        if mapping.has_within:
             # other sums within are those of a shared array; with offsets `running` ends before the last words are read
             m.d.comb += self.array.rounds.eq(running if self.has_port else 1)
         for name, value in own.items():
@@ -250,11 +259,11 @@ class ForwardEngine(wiring.Component):
 
     @property
     def _has_parts(self) -> bool:
-        """Whether a stage has sums of lanes, which come in parts."""
+        """Whether a stage has sums in parts."""
         return self.mapping.most_parts > 1
 
     def _next_part(self, m: Module, group: Value, groups: int) -> Value:
-        """Group of the biases that are read: with further lanes the one behind that of the cycle before."""
+        """Group of the biases that are read: with a further part the one behind that of the cycle before."""
         following, number = Signal(range(groups)), Signal(range(groups), name="group_number")
         begins = self.array.bias_cycles - 1 - latency.within_latency()
         ahead = latency.PARAMETER_READ + (latency.OFFSET if self.has_offsets else 0)
@@ -262,12 +271,26 @@ class ForwardEngine(wiring.Component):
         m.d.sync += following.eq(number + 1)
         return number
 
-    def _identity(self, m: Module, word: Value, residual: Value) -> Value:
-        """The word's weights, or for a residual 1.0 for the lane of each column."""
-        columns, width = self.mapping.columns, PARAMETER.width
-        one = sum(1 << width * (columns + 1) * column + Q4_12.fraction for column in range(columns))
+    def _identity(self, m: Module, word: Value, sequencer: Sequencer, residual: Value) -> Value:
+        """The word's weights, or for a residual 1.0 for the lane of each of its channels, in the channel's column."""
+        mapping, late = self.mapping, ActivationMemory.LATENCY
+        half = mapping.lanes // 2
+        whole = [(column, column) for column in range(mapping.columns)]
+        one = self._ones(whole)
+        if mapping.has_halves:
+            halves = self._ones([*whole, *((half + mapping.columns + column, column) for column, _ in whole)])
+            one = Mux(delayed(m, sequencer.halved, late, "halves_identity"), halves, one)
+        if mapping.has_within:
+            lanes = self._ones([(lane, 0) for lane in range(mapping.lanes)])
+            one = Mux(delayed(m, sequencer.within, late, "lanes_identity"), lanes, one)
         # with offsets no lane of such a word has weights
-        return word | Mux(residual, one, 0) if self.has_offsets else Mux(residual, Const(one, len(word)), word)
+        return word | Mux(residual, one, 0) if self.has_offsets else Mux(residual, one, word)
+
+    def _ones(self, places: list[tuple[int, int]]) -> Value:
+        """Weights of a word that are 1.0 at these lanes and columns, and otherwise 0."""
+        columns, width = self.mapping.columns, PARAMETER.width
+        ones = sum(1 << (lane * columns + column) * width + Q4_12.fraction for lane, column in places)
+        return Const(ones, self.mapping.lanes * columns * width)
 
     def _parameters(self, m: Module) -> tuple[WeightMemory, memory.ReadPort]:
         """The weight memory and a read port of the bias memory, filled beat by beat: all weights, then all biases."""
@@ -324,8 +347,6 @@ class ForwardEngine(wiring.Component):
         valid = port.valid if self.has_offsets else port.valid & running
         if self._has_parts:
             self._part(m, control, behind(sequencer.cells, "cells"))
-            # lanes without a channel have no outputs
-            valid &= control["mask"].any()
             m.d.comb += outputs.position.eq(pooling.position)
         m.d.comb += [
             *(pooling.control[name].eq(value) for name, value in control.items()),
@@ -345,6 +366,8 @@ class ForwardEngine(wiring.Component):
             m.d.comb += pooling.limit.eq(behind(sequencer.limit, "limit"))
         if mapping.slopes:
             m.d.comb += pooling.slope.eq(behind(sequencer.slope, "slope"))
+        if len(mapping.pooled_parts) > 1:
+            m.d.comb += pooling.parts.eq(behind(sequencer.pooled_parts, "pooled_parts"))
         if mapping.averages:
             m.d.comb += pooling.divisor.eq(behind(sequencer.divisor, "divisor"))
         if self.has_offsets:
@@ -365,24 +388,18 @@ class ForwardEngine(wiring.Component):
         return pooling, begin
 
     def _part(self, m: Module, control: dict[str, Value], cells: Value) -> None:
-        """Control of sums of further lanes: the channels behind those of the sums before."""
+        """Control of further parts of a sum: that of the part before, for the channels behind its own."""
         columns, rest = self.mapping.columns, self.array.rest
-        target, position = (Signal.like(control[name], name=f"next_{name}") for name in ("target", "position"))
-        mask = Signal(self.mapping.lanes, name="next_mask")
-        now = Mux(rest, mask, Cat(control["mask"], control["more"]))
-        control |= {
-            "first": control["first"] | rest,
-            "last": control["last"] | rest,
-            "target": Mux(rest, target, control["target"]),
-            "position": Mux(rest, position, control["position"]),
-            "mask": now[:columns],
-            "more": now[columns:],
+        following = {name: Signal.like(value, name=f"next_{name}") for name, value in control.items()}
+        control |= {name: Mux(rest, following[name], value) for name, value in control.items()}
+        behind = Cat(control["mask"], control["more"]) >> columns
+        after = control | {
+            "target": control["target"] + columns,
+            "position": control["position"] + cells,
+            "mask": behind[:columns],
+            "more": behind[columns:],
         }
-        m.d.sync += [
-            target.eq(control["target"] + columns),
-            position.eq(control["position"] + cells),
-            mask.eq(now >> columns),
-        ]
+        m.d.sync += [following[name].eq(value) for name, value in after.items()]
 
     def _cut(
         self, m: Module, sequencer: Sequencer, buffers: SampleBuffers, pooling: Pooling, begin: Value

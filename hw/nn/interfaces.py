@@ -315,14 +315,14 @@ class PoolControl(data.StructLayout):
         Columns that have an output channel.
     inside : 1, only where windows of a pool go beyond the map
         The sum is of a pixel of the map; others do not count.
-    more : a bit for each lane but as many as there are columns, only where a stage has sums of lanes
-        Further lanes that have one, for such a stage.
-    position : range(output_depth), only where a stage has sums of lanes
+    more : a bit for each column and further part of a sum, only where a stage has sums in parts
+        Those that have one, for such a stage.
+    position : range(output_depth), only where a stage has sums in parts
         Address of the output in the output memory.
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        lanes = {"more": unsigned(mapping.lanes - mapping.columns), "position": range(mapping.output_depth)}
+        further = unsigned((mapping.most_parts - 1) * mapping.columns)
         super().__init__(
             {
                 "first": 1,
@@ -330,6 +330,6 @@ class PoolControl(data.StructLayout):
                 "target": activation_address(mapping),
                 "mask": unsigned(mapping.columns),
                 **({"inside": 1} if mapping.has_padded_pools else {}),
-                **(lanes if mapping.most_parts > 1 else {}),
+                **({"more": further, "position": range(mapping.output_depth)} if mapping.most_parts > 1 else {}),
             }
         )

@@ -2,7 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from ...golden.nn.mapping import Mapping, StageMapping
+from ...golden.nn.mapping import Mapping
+from ...golden.nn.stage_mapping import StageMapping
 from .interfaces import activation_address
 
 
@@ -27,8 +28,10 @@ class Loops:
         Step of the residual's address for the loops around a sum; none where no stage has a residual.
     adding : Value
         This cycle's word is the residual, the first one of a sum; all loops stay.
-    within : Signal
-        Sums of the stage are those of lanes.
+    parts : Signal
+        Parts of the stage's sums; 0 for sums that are whole.
+    within, halved : Signal
+        Sums of the stage are those of single lanes, of half the lanes.
     outside : Value
         The sum is of a pixel beyond the map, of a pool's first or last windows.
     waiting : Value
@@ -66,16 +69,19 @@ class Loops:
                 (Signal.like(one, name=f"above{j}"), Signal.like(one, name=f"below{j}")) for j, one in enumerate(pool)
             ]
             self.outside = Cat(self._is_beyond(j) for j in range(len(pool))).any()
-        self.parts, self.within, self.waiting = mapping.most_parts, Signal(name="within"), Const(0)
-        self._left = Signal(range(self.parts), name="parts_left")
-        if self.parts > 1:
-            self.waiting = self.within & self.begins[: self.INNER].all() & self._left.any()
+        self.has_parts, self.waiting = mapping.most_parts > 1, Const(0)
+        self.within, self.halved = (Signal(name=name) for name in ("within", "halved"))
+        self.parts = Signal(range(mapping.most_parts + 1), name="parts")
+        self._left = Signal(range(mapping.most_parts), name="parts_left")
+        if self.has_parts:
+            self.waiting = self.first & self._left.any()
+            self.adding &= ~self.waiting
 
     @property
     def over(self) -> Value:
         """Last word of the stage."""
         over = self.ends.all() & ~self.adding if self.has_residual else self.ends.all()
-        return over & ~self.waiting if self.parts > 1 else over
+        return over & ~self.waiting if self.has_parts else over
 
     @property
     def first(self) -> Value:
@@ -114,8 +120,13 @@ class Loops:
         for loop, (above, below), (before, behind) in zip(stage.loops[self.INNER :], self._beyond, sides, strict=False):
             # a loop with a single turn has any counter: nothing is above the largest number
             m.d.sync += [above.eq(loop.count - 1 - before if before else ~0), below.eq(behind)]
-        if self.parts > 1:
-            m.d.sync += [self.within.eq(stage.parts > 1), self._left.eq(0)]
+        if self.has_parts:
+            m.d.sync += [
+                self.parts.eq(stage.parts if stage.parts > 1 else 0),
+                self.within.eq(stage.within),
+                self.halved.eq(stage.parts > 1 and not stage.within),
+                self._left.eq(0),
+            ]
         if self.has_residual:
             m.d.sync += self._adds.eq(stage.residual is not None)
         if stage.residual is not None:
@@ -144,11 +155,11 @@ class Loops:
         """Take the next turn, in the module's current condition: whether a loop begins or ends is a register."""
         if self.has_residual:
             m.d.sync += self._added.eq(self.adding)
-        if self.parts > 1:
+        if self.has_parts:
             # from a sum's first word to that of the next there are as many cycles as parts
-            begins = self.begins[: self.INNER].all() & ~self.waiting
-            m.d.sync += self._left.eq(Mux(begins, self.parts - 1, self._left - self._left.any()))
-        if self.has_residual or self.parts > 1:
+            begins = self.first & ~self.waiting
+            m.d.sync += self._left.eq(Mux(begins, self.parts - self.parts.any(), self._left - self._left.any()))
+        if self.has_residual or self.has_parts:
             with m.If(~(self.adding | self.waiting)):
                 self._turn(m)
         else:

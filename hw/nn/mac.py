@@ -34,31 +34,45 @@ class MacArray(wiring.Component):
         Words of `x`, 1 or 2; with two the first half of the columns multiplies one, the second half the other.
     parts : int
         1, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
+    halves : bool
+        Each half of the lanes can have a sum of its own in each column.
 
     Attributes
     ----------
     port : In, `ArrayPort`
         Operands and sums.
     bias : In, array of columns Q4.12
-        Biases of a sum across, `bias_cycles` after its first word, so that they need no pipeline of their own.
+        Biases of a sum across, `bias_cycles` after its first word, so that they need no pipeline of their own; those
+        of further parts of the sum follow.
     paired : In, 1
         Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
         the second half; those of the second half are then their biases alone.
     rounds : In, 1, only with parts
         With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in `parts` cycles as
         sums across, the first ones as late as one, with a bias for each; no other sums come in these cycles.
-    further : Out, 1, only with parts
-        Lanes behind the first ones are on their way, `bias_cycles` - 1 - `within_latency` cycles before their biases.
-    rest : Out, 1, only with parts
-        The sums are of lanes behind the first ones, in the cycle of `port.valid`.
+    halved : In, 1, only with halves
+        With a word of a sum across: its halves of the lanes have a sum each. The upper one comes a cycle behind the
+        lower one; no other sum's last word comes in the cycle behind this one's.
+    further : Out, 1, only with parts or halves
+        A part of a sum behind the first one is on its way, `bias_cycles` - 1 - `within_latency` cycles before its
+        biases.
+    rest : Out, 1, only with parts or halves
+        The sums are of a part behind the first one, in the cycle of `port.valid`.
     clipped : Out, a bit for each column
         The sum in `port.y` was clipped, in the cycle of `port.valid`.
     """
 
     def __init__(
-        self, lanes: int, columns: int, terms: int, batch: int, words_per_cycle: int = 1, parts: int = 1
+        self,
+        lanes: int,
+        columns: int,
+        terms: int,
+        batch: int,
+        words_per_cycle: int = 1,
+        parts: int = 1,
+        halves: bool = False,
     ) -> None:
-        self.parts = parts
+        self.parts, self.halves = parts, halves
         self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
         self.half = columns // words_per_cycle
         self.width = accumulator_width(Q8_16, Q4_12, terms) + 1
@@ -71,7 +85,9 @@ class MacArray(wiring.Component):
                 "port": In(self.interface),
                 **({"paired": In(1)} if words_per_cycle == 2 else {}),
                 "bias": In(data.ArrayLayout(PARAMETER, columns)),
-                **({"rounds": In(1), "further": Out(1), "rest": Out(1)} if parts > 1 else {}),
+                **({"rounds": In(1)} if parts > 1 else {}),
+                **({"halved": In(1)} if halves else {}),
+                **(dict.fromkeys(("further", "rest"), Out(1)) if parts > 1 or halves else {}),
                 "clipped": Out(columns),
             }
         )
@@ -99,22 +115,55 @@ class MacArray(wiring.Component):
                 m.d.sync += total.eq(product + Mux(restart, 0, total))
             m.d.comb += port.sums[number].eq(total)
             products.append(total[: PRODUCT.width].as_signed())
-        trees = [adder_tree(m, products[column :: self.columns], f"tree{column}") for column in range(self.columns)]
+        of_columns = [products[column :: self.columns] for column in range(self.columns)]
         before_sum = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.OPERANDS
+        pair = latency.PAIR if self.words_per_cycle == 2 else 0
+        halved, upper, further, rest = Const(0), [], Const(0), Const(0)
+        if self.halves:
+            at_halves = delayed(m, self.halved, latency.OPERANDS + before_sum - pair - latency.LEVEL, "halves")
+            trees, upper = self._halves(m, of_columns, at_halves, pair)
+            halved = delayed(m, at_halves, latency.LEVEL + pair, "halved")
+            further = delayed(m, self.halved & port.enable & port.first, latency.within_latency() + 2, "half_further")
+        else:
+            trees = [adder_tree(m, own, f"tree{column}") for column, own in enumerate(of_columns)]
         if self.words_per_cycle == 2:
             trees = self._paired(m, trees, before_sum - latency.PAIR)
         used = enable & ~within
         names = {"sum_first": first, "step": used, "sum_last": used & last}
         first, used, last = (delayed(m, flag, before_sum, name) for name, flag in names.items())
         if self.parts > 1:
-            lanes, rounded = self._lanes(m, complete & rounds)
+            lanes, rounded, of_lanes, rest = self._lanes(m, complete & rounds)
+            further |= of_lanes
             trees = [Mux(rounded, lane, tree) for lane, tree in zip(lanes, trees, strict=True)]
             used, first, last = used | rounded, first | rounded, last | rounded
-        self._sums(m, trees, (used, first, last))
+        self._sums(m, trees, (used, first, last), upper, halved, rest)
+        if self.parts > 1 or self.halves:
+            m.d.comb += self.further.eq(further)
         return m
 
-    def _lanes(self, m: Module, start: Value) -> tuple[list[Value], Value]:
-        """Sums of the first column's multipliers, `columns` lanes a cycle, when a tree's would come."""
+    def _halves(
+        self, m: Module, of_columns: list[list[Value]], halved: Value, pair: int
+    ) -> tuple[list[Value], list[Value]]:
+        """Sums of the products of each column, or of the lower half of its lanes; and those of the upper half."""
+        trees, rest = [], []
+        for column, products in enumerate(of_columns):
+            half = self.lanes // 2
+            lower, upper = (
+                adder_tree(m, own, f"tree{column}_{name}")
+                for name, own in (("lower", products[:half]), ("upper", products[half:]))
+            )
+            tree = Signal(signed(len(lower) + 1), name=f"tree{column}")
+            m.d.sync += tree.eq(lower + Mux(halved, 0, upper))
+            trees.append(tree)
+            # one cycle behind the lower half's, so that both take turns at the rounding
+            rest.append(delayed(m, upper, latency.LEVEL + pair + 1, f"upper{column}").as_signed())
+        return trees, rest
+
+    def _lanes(self, m: Module, start: Value) -> tuple[list[Value], Value, Value, Value]:
+        """Sums of the first column's multipliers, `columns` lanes a cycle, when a tree's would come.
+
+        Returns them, whether there are any, `further`, and whether they are of lanes behind the first ones.
+        """
         held = [Signal(signed(self.within_width), name=f"held{lane}") for lane in range(self.lanes)]
         left = Signal(range(self.parts + 1))
         with m.If(start):
@@ -123,11 +172,10 @@ class MacArray(wiring.Component):
         with m.Else():
             m.d.sync += [into.eq(other) for into, other in zip(held, held[self.columns :], strict=False)]
             m.d.sync += left.eq(left - left.any())
-        m.d.comb += self.further.eq(left.any() & (left != self.parts))
+        further = left.any() & (left != self.parts)
         wait = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.within_latency() - 1
-        m.d.comb += self.rest.eq(delayed(m, self.further, wait + latency.SUM + latency.ROUNDING, "further"))
         sums = [delayed(m, held[column], wait, f"lane{column}").as_signed() for column in range(self.columns)]
-        return sums, delayed(m, left.any(), wait, "rounded")
+        return sums, delayed(m, left.any(), wait, "rounded"), further, delayed(m, further, wait, "lanes_rest")
 
     def _operand(self, m: Module, value: Value, name: str) -> Signal:
         """An operand register; a reset would only cost routing, as `enable` has one."""
@@ -147,18 +195,46 @@ class MacArray(wiring.Component):
             upper.append(rest)
         return lower + upper
 
-    def _sums(self, m: Module, trees: list[Value], flags: tuple[Value, Value, Value]) -> None:
-        """Add the words of a sum across, bias first, and round it; `flags` (used, first, last) go with the trees."""
+    def _sums(
+        self,
+        m: Module,
+        trees: list[Value],
+        flags: tuple[Value, Value, Value],
+        upper: list[Value],
+        halved: Value,
+        rest: Value,
+    ) -> None:
+        """Add the words of a sum across, bias first, and round it.
+
+        `flags` (used, first, last), `halved` and `rest` go with the trees; `upper` has the trees of the upper halves a
+        cycle later.
+        """
         step, first, last = flags
         bias = delayed(m, self.bias, latency.BIAS, "bias")
-        summed = Signal()
+        summed, of_upper = Signal(), Const(0)
         m.d.sync += summed.eq(last)
-        m.d.comb += self.port.valid.eq(delayed(m, summed, RoundSaturate.LATENCY, "valid"))
+        complete: Value = summed
+        if self.halves:
+            upper_step, upper_first, upper_last = (
+                delayed(m, flag & halved, 1, f"upper_{name}")
+                for name, flag in zip(("step", "first", "last"), flags, strict=True)
+            )
+            of_upper = delayed(m, upper_last, latency.SUM, "of_upper")
+            complete = summed | of_upper
+        m.d.comb += self.port.valid.eq(delayed(m, complete, RoundSaturate.LATENCY, "valid"))
+        if self.parts > 1 or self.halves:
+            of_rest = delayed(m, rest, latency.SUM, "rest") | of_upper
+            m.d.comb += self.rest.eq(delayed(m, of_rest, RoundSaturate.LATENCY, "rest_rounded"))
         for column, tree in enumerate(trees):
-            total = Signal(signed(self.width), name=f"sum{column}")
+            total: Value = Signal(signed(self.width), name=f"sum{column}")
             start = Cat(Value.cast(0)[:1].replicate(Q8_16.fraction), bias[column]).as_signed()
             with m.If(step):
                 m.d.sync += total.eq(Mux(first, start, total) + tree)
+            if self.halves:
+                other = Signal(signed(self.width), name=f"upper_sum{column}")
+                with m.If(upper_step):
+                    m.d.sync += other.eq(Mux(upper_first, start, other) + upper[column])
+                total = Mux(of_upper, other, total)
             rounding = RoundSaturate(self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
             m.submodules[f"rounding{column}"] = rounding
             m.d.comb += [

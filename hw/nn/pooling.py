@@ -1,6 +1,8 @@
 """Max-pool, average pool and ReLU, leaky or not: from a stage's sums, as they come, to its outputs."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+import itertools
+
+from amaranth.hdl import Array, Const, Module, Mux, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,7 +20,8 @@ class Pooling(wiring.Component):
 
     For an average, ReLU comes first, then the exact sum, then a division; other outputs wait as long. There are as
     many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`. A leaky ReLU
-    comes before all pools, as the largest of what it gives is what it gives for the largest.
+    comes before all pools, as the largest of what it gives is what it gives for the largest. Where sums have several
+    parts, those of a pool take turns: a delay line has the largest of each, or their sums so far.
 
     Parameters
     ----------
@@ -28,7 +31,7 @@ class Pooling(wiring.Component):
     Attributes
     ----------
     valid : In, 1
-        `sums` has a sum for each column.
+        `sums` has a sum for each column; of all parts one after the other, those without a channel included.
     sums : In, array of columns Q8.16
     control : In, `PoolControl`
         Of these sums.
@@ -38,6 +41,8 @@ class Pooling(wiring.Component):
         Larger outputs become `limit`, as `relu`.
     slope : In, range(slopes + 1), only where a stage has a leaky ReLU
         Slope of the stage, counted from 1, 0 for none; as `relu`.
+    parts : In, range(number of them), only where pools have sums of different parts
+        Number of the stage's parts among `Mapping.pooled_parts`; as `relu`.
     divisor : In, range(divisions + 1), only where a stage has an average pool
         Division of the stage, counted from 1, 0 for a max-pool; as `relu`.
     write : Out, 1
@@ -46,7 +51,7 @@ class Pooling(wiring.Component):
         Columns that have an output; 0 without `write`.
     address : Out, `activation_address`
         Where the first column's output goes in the activation memory.
-    position : Out, range(output_depth), only where a stage has sums of lanes
+    position : Out, range(output_depth), only where a stage has sums in parts
         Where they go in the output memory.
     o : Out, array of columns Q8.16
         Outputs, a channel a column.
@@ -61,6 +66,7 @@ class Pooling(wiring.Component):
             "control": In(PoolControl(mapping)),
             "relu": In(1),
             **({"limit": In(ACTIVATION)} if self.has_limits else {}),
+            **({"parts": In(range(len(mapping.pooled_parts)))} if len(mapping.pooled_parts) > 1 else {}),
             **({"divisor": In(range(len(mapping.averages) + 1))} if mapping.averages else {}),
         }
         super().__init__(
@@ -78,10 +84,9 @@ class Pooling(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         given = self._leaky(m) if self.mapping.slopes else self
-        best = [Signal(ACTIVATION, name=f"best{column}") for column in range(len(self.mask))]
         pooled, target, mask, relu = Signal(), Signal.like(self.address), Signal.like(self.mask), Signal()
         m.d.sync += [
-            pooled.eq(given.valid & given.control.last),
+            pooled.eq(given.valid & given.control.last & self._has_channel(given)),
             target.eq(given.control.target),
             mask.eq(given.control.mask),
             relu.eq(given.relu),
@@ -90,9 +95,19 @@ class Pooling(wiring.Component):
         sums: list[Value] = list(given.sums)
         if self.mapping.has_padded_pools:
             sums = [Mux(given.control.inside, value, Q8_16.minimum) for value in sums]
-        for largest, value in zip(best, sums, strict=True):
-            with m.If(given.valid & (restarts | (value > largest))):
+        parts = given.parts if len(self.mapping.pooled_parts) > 1 else Const(0)
+        best = []
+        for column, value in enumerate(sums):
+            largest, *others = line = self._line(ACTIVATION, f"best{column}")
+            before = self._before(line, parts)
+            with m.If(given.valid & (restarts | (value > before))):
                 m.d.sync += largest.eq(value)
+            if others:
+                with m.Elif(given.valid):
+                    m.d.sync += largest.eq(before)
+                with m.If(given.valid):
+                    m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
+            best.append(largest)
         kept: list[Value] = list(best)
         if self.has_limits:
             limit = Signal(ACTIVATION)
@@ -104,11 +119,24 @@ class Pooling(wiring.Component):
             waits = self.mapping.pooling_latency
             m.d.comb += self.position.eq(delayed(m, self.control.position, waits, "position"))
         if self.mapping.averages:
-            self._average(m, given, rectified, pooled, target, mask)
+            self._average(m, given, parts, rectified, pooled, target, mask)
         else:
             m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), self.address.eq(target)]
             m.d.sync += [into.eq(value) for into, value in zip(self.o, rectified, strict=True)]
         return m
+
+    def _has_channel(self, given: "Pooling | wiring.PureInterface") -> Value:
+        """Whether a column of the sums has a channel: all parts have, where there is one."""
+        return given.control.mask.any() if self.mapping.most_parts > 1 else Const(1)
+
+    def _line(self, shape: ShapeLike, name: str) -> list[Signal]:
+        """Delay line of what a column has of each part of its pool so far, the latest one first."""
+        return [Signal(shape, name=f"{name}_{part}" if part else name) for part in range(self.mapping.pooled_parts[-1])]
+
+    def _before(self, line: list[Signal], parts: Value) -> Value:
+        """What a delay line has of the part that comes; `parts` as the port."""
+        taps = [line[count - 1] for count in self.mapping.pooled_parts]
+        return Array(taps)[parts] if len(taps) > 1 else taps[0]
 
     def _leaky(self, m: Module) -> wiring.PureInterface:
         """Inputs behind the leaky ReLU: all others wait for the sums."""
@@ -126,6 +154,7 @@ class Pooling(wiring.Component):
         self,
         m: Module,
         given: "Pooling | wiring.PureInterface",
+        parts: Value,
         rectified: list[Value],
         pooled: Signal,
         target: Signal,
@@ -146,11 +175,12 @@ class Pooling(wiring.Component):
             for number, own in enumerate(reciprocals, start=1):
                 with m.Case(number):
                     m.d.comb += offset.eq(own.offset)
-        totals = [Signal(bits, name=f"total{column}") for column in range(len(values))]
+        lines = [self._line(unsigned(bits), f"total{column}") for column in range(len(values))]
+        totals, parts = [line[0] for line in lines], delayed(m, parts, 2, "total_parts")
         with m.If(valid):
-            m.d.sync += [
-                total.eq(Mux(first, offset, total) + value) for total, value in zip(totals, values, strict=True)
-            ]
+            for line, value in zip(lines, values, strict=True):
+                m.d.sync += line[0].eq(Mux(first, offset, self._before(line, parts)) + value)
+                m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
         # a pool's sums are held until each had its turn; the next stage may begin meanwhile
         complete, chosen = delayed(m, last, 1, "complete"), Signal.like(given.divisor)
         of_total = delayed(m, divisor, 1, "total_divisor")

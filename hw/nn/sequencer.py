@@ -56,9 +56,11 @@ class Sequencer(wiring.Component):
         Of the biases, in the cycle of `enable`.
     first, last : Out, 1
         First, last word of a sum, in the cycle of `enable`.
-    within : Out, 1, only where a stage has sums of lanes
+    within : Out, 1, only where a stage has sums of single lanes
         The word is of such a stage, in the cycle of `enable`.
-    cells : Out, range(output_depth), only where a stage has sums of lanes
+    halved : Out, 1, only where a stage has sums of half the lanes
+        The word is of such a stage, in the cycle of `enable`.
+    cells : Out, range(output_depth), only where a stage has sums in parts
         Outputs of a channel, as `relu`.
     residual : Out, 1, only where a stage has a residual
         The word's weights are the identity, and not in the weight memory, in the cycle of `enable`.
@@ -70,6 +72,8 @@ class Sequencer(wiring.Component):
         Largest output of the stage, as `relu`.
     slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
         Number of the stage's slope among `Mapping.slopes`, counted from 1, as `relu`; 0 for none.
+    pooled_parts : Out, range(number of them), only where pools have sums of different parts
+        Number of the stage's parts among `Mapping.pooled_parts`, as `relu`.
     divisor : Out, range(divisions + 1), only where a stage has an average pool
         Number of the stage's division among `Mapping.averages`, counted from 1, as `relu`; 0 for none.
     begin : Out, 1
@@ -115,10 +119,13 @@ class Sequencer(wiring.Component):
                 "relu": Out(1),
                 **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
                 **({"slope": Out(range(len(mapping.slopes) + 1))} if mapping.slopes else {}),
+                **({"pooled_parts": Out(range(len(mapping.pooled_parts)))} if len(mapping.pooled_parts) > 1 else {}),
                 **({"divisor": Out(range(len(mapping.averages) + 1))} if mapping.averages else {}),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
-                **({"within": Out(1), "cells": Out(range(mapping.output_depth + 1))} if mapping.most_parts > 1 else {}),
+                **({"within": Out(1)} if mapping.has_within else {}),
+                **({"halved": Out(1)} if mapping.has_halves else {}),
+                **({"cells": Out(range(mapping.output_depth + 1))} if self._has_parts else {}),
                 **({"residual": Out(1)} if self._adds else {}),
                 **(
                     {
@@ -136,7 +143,7 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         loops, group = Loops(self.mapping), Signal.like(self.weight)
-        last_mask = Signal(self.mapping.lanes if self._has_parts else self.mapping.columns)
+        last_mask = Signal(self.mapping.most_parts * self.mapping.columns)
         running = Signal()
         # a register for each field: those that a single stage does not use go
         control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
@@ -227,7 +234,7 @@ class Sequencer(wiring.Component):
             settled: Value = Mux(leading, several | readable, written)
             if self._has_parts:
                 left = self._parts_left
-                m.d.sync += left.eq(Mux(ended & loops.within, loops.parts, left - left.any()))
+                m.d.sync += left.eq(Mux(ended, loops.parts, left - left.any()))
                 settled &= ~left.any()
             with m.State("WAIT"), m.If(room & settled):
                 m.next = "BEGIN"
@@ -296,7 +303,7 @@ class Sequencer(wiring.Component):
         if self.paired:
             apart = self.mapping.side_values
             into = Mux(side, own.target + apart, own.target)
-            m.d.sync += [self.side.eq(side), self.tail_lanes.eq((1 << self.mapping.tail_lanes(number)) - 1)]
+            m.d.sync += [self.side.eq(side), self.tail_lanes.eq(self.mapping.tail_lanes(number))]
         if own.residual is not None and stage.residual is not None:
             m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
         if self._has_parts:
@@ -307,6 +314,8 @@ class Sequencer(wiring.Component):
             m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
         if self.mapping.slopes:
             m.d.sync += self.slope.eq((0, *self.mapping.slopes).index(own.slope))
+        if len(self.mapping.pooled_parts) > 1 and own.pooled:
+            m.d.sync += self.pooled_parts.eq(self.mapping.pooled_parts.index(own.parts))
         if self.mapping.averages:
             counts = [0, *(one.count for one in self.mapping.averages)]
             m.d.sync += self.divisor.eq(counts.index(own.average))
@@ -367,7 +376,11 @@ class Sequencer(wiring.Component):
         if self.mapping.has_padded_pools:
             m.d.sync += control["inside"].eq(~loops.outside)
         if self._has_parts:
-            m.d.sync += [control["more"].eq(mask >> self.mapping.columns), self.within.eq(loops.within)]
+            m.d.sync += control["more"].eq(mask >> self.mapping.columns)
+        if self.mapping.has_within:
+            m.d.sync += self.within.eq(loops.within)
+        if self.mapping.has_halves:
+            m.d.sync += self.halved.eq(loops.halved)
         if self.paired:
             m.d.sync += self.tail.eq(loops.ends[0])
         moves, address = self.enable, self.address

@@ -32,7 +32,7 @@ class OutputMemory(wiring.Component):
         Side of the stage's outputs, in the cycle of `begin`.
     write : In, 1
         Outputs of all columns.
-    position : In, range(output_depth), only where a stage has sums of lanes
+    position : In, range(output_depth), only where a stage has sums in parts
         Their address, which otherwise follows the one before.
     values : In, array of columns Q8.16
     enable : In, 1

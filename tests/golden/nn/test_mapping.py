@@ -42,11 +42,16 @@ GRAPHS = {
     "conv6k1@4 pool2 flatten@6 fc4 flatten@8 fc4 add@10,12 fc3",
     "a sample with several readers": "3x6x5 conv3k3p1 add@0,-1 relu pool3x2s2x1 conv4k1@-1 flatten@-1 fc6 relu "
     "conv2k2@3 flatten@4 fc6 add@10,7 flatten@8 fc6 add@13,11 fc2",
+    "a sample that its own convolution adds": "3x6x5 conv3k3p1 add@0,-1 relu flatten fc3",
     "a vector with two readers": "21 fc9 relu fc8 relu fc9@3 add@4,1 relu fc21 add@7,-1 fc3",
     "limits": "2x6x5 conv5k3 relu0.5 pool2 flatten fc6 relu fc5 relu1.25 fc4",
     "average pools": "2x7x8 conv5k3 relu avg2 conv6k1 avg2x3 flatten fc3",
     "a global average": "3x6x6 conv5k3p1s2 relu6 avg3 conv4k1 flatten fc3",
     "one filter a channel": "3x7x6 dw3x2p1,0,1,1s1x2 relu conv19k1 relu dw3p1 relu6 conv4k1 flatten fc20 dw1 relu fc3",
+    "pools behind one filter a channel": "3x9x8 conv5k1 relu dw3p1 relu pool2 dw3p1 avg2 conv4k1 dw3p1 pool2 flatten fc3",
+    "residuals of one filter a channel": "3x6x6 conv20k1 relu dw3p1 add@2,1 relu conv20k1s2 relu dw3p1s2@4 "
+    "add@7,6 pool2s1 flatten fc3",
+    "halves of the lanes": "3x9x8 conv8k3p1 relu conv8k3p1 add@2,1 relu pool2 conv7k3p1 relu conv5k3 avg2x1 flatten fc3",
     "a kernel as large as the map": "2x4x5 conv6k4x5 relu conv5k1 flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
@@ -95,12 +100,16 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
                 total = np.pad(own.reshape(-1), (0, wide - own.size)) << Q8_16.fraction
                 if stage.residual:
                     at = stage.residual.base + np.dot((dx, dy, x, y, group), stage.residual.strides)
-                    total = total + (memory[at : at + mapping.columns] << Q4_12.fraction)
+                    total = total + (memory[at : at + wide] << Q4_12.fraction)
                 for row, at_run in itertools.product(range(counts[1]), range(counts[0])):
                     at = np.dot((at_run, row, dx, dy, x, y, group), strides) + stage.base
                     word = weights[stage.weights + group * stage.words + row * counts[0] + at_run]
-                    values = memory[at : at + mapping.lanes]
-                    total = total + (values * word[:, 0] if stage.parts > 1 else values @ word)
+                    values = memory[at : at + (mapping.lanes if stage.within else stage.sum_lanes)]
+                    if stage.within:
+                        total = total + values * word[:, 0]
+                    else:
+                        parts = word.reshape(stage.parts, stage.sum_lanes, mapping.columns)
+                        total = total + np.concatenate([values @ part for part in parts])
                 pool.append(narrow(total, PRODUCT_FRACTION, Q8_16))
             if stage.relu:
                 pool = [one.clip(0, Q8_16.maximum if stage.limit is None else stage.limit) for one in pool]
@@ -151,8 +160,6 @@ def test_batch_norm_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1x8x8 dw3 pool2 flatten fc2", "stage 0 (Depthwise) has a pool behind one filter a channel"),
-        ("2x8x8 dw3p1 add@0,-1 flatten fc2", "has a residual of one filter a channel"),
         ("2x8x8 flatten dw1 fc2", "has flattened maps (2, 8, 8) as its inputs"),
         (
             "1x4x4 conv2k3p1 flatten fc32 add@2,1 fc2",

@@ -15,6 +15,11 @@ NETWORK = (
     "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 relu dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 "
     "add@7,6 relu pool2s1 conv18k1 relu1.5 avg1x3 flatten fc3"
 )
+# sums of half the lanes and of single lanes, with pools and residuals of their parts
+PARTS = (
+    "8x7x6 conv8k3p1 leaky0.1 conv8k3p1 add@2,1 relu pool3p1s2 conv20k1 relu dw3p1 add@8,7 relu pool2s1 conv8k1 relu "
+    "conv8k3p1 avg3x2 flatten fc3"
+)
 # with the larger one sums are clipped, some of them in two windows of a pool
 GAINS = [1, 9]
 
@@ -25,9 +30,9 @@ def _device(spec: InstantftSpec | ZotrainSpec) -> SimulatedDevice:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gain", GAINS)
-def test_adapters_are_tuned(gain: float) -> None:
-    spec = InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=16)
+@pytest.mark.parametrize(("network", "gain"), [*((NETWORK, gain) for gain in GAINS), (PARTS, 9)])
+def test_adapters_are_tuned(network: str, gain: float) -> None:
+    spec = InstantftSpec(network=network, lanes=16, batch=4, cache_entries=16)
     job, device = ShortTuning(spec, 3, TuningVariation(gain=gain)), _device(spec)
     driver = job.driver(device)
     job.load(driver)
@@ -57,10 +62,15 @@ def test_a_pass_ends_behind_one_filter_a_channel() -> None:
     assert job.differences(driver, device) == []
 
 
+BEYOND = "2x9x8 conv3k3p1s2 leaky0.01 pool3p1s2 conv5k3p1 relu pool2p0,1,1,0s1 flatten fc3"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("split", [WHOLE, Split(1, 2, 2)])
-def test_windows_of_a_pool_go_beyond_the_map(split: Split) -> None:
-    network = "2x9x8 conv3k3p1s2 leaky0.01 pool3p1s2 conv5k3p1 relu pool2p0,1,1,0s1 flatten fc3"
+@pytest.mark.parametrize(
+    ("network", "split"),
+    [(BEYOND, WHOLE), (BEYOND, Split(1, 2, 2)), (PARTS, WHOLE), (PARTS, Split(2, 1, 2)), (PARTS, Split(4, 2, 2))],
+)
+def test_pools_have_padding_or_sums_in_parts(network: str, split: Split) -> None:
     spec = ZotrainSpec(network=network, lanes=16, cut_rows=512)
     job, device = ShortTraining(spec, 4, TrainingVariation(gain=9, split=split)), _device(spec)
     driver = job.driver(device)
