@@ -118,7 +118,10 @@ class MacArray(wiring.Component):
         of_columns = [products[column :: self.columns] for column in range(self.columns)]
         before_sum = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.OPERANDS
         pair = latency.PAIR if self.words_per_cycle == 2 else 0
-        halved, upper, further, rest = Const(0), [], Const(0), Const(0)
+        halved: Value = Const(0)
+        further: Value = Const(0)
+        rest: Value = Const(0)
+        upper: list[Value] = []
         if self.halves:
             at_halves = delayed(m, self.halved, latency.OPERANDS + before_sum - pair - latency.LEVEL, "halves")
             trees, upper = self._halves(m, of_columns, at_halves, pair)

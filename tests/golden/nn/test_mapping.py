@@ -48,10 +48,12 @@ GRAPHS = {
     "average pools": "2x7x8 conv5k3 relu avg2 conv6k1 avg2x3 flatten fc3",
     "a global average": "3x6x6 conv5k3p1s2 relu6 avg3 conv4k1 flatten fc3",
     "one filter a channel": "3x7x6 dw3x2p1,0,1,1s1x2 relu conv19k1 relu dw3p1 relu6 conv4k1 flatten fc20 dw1 relu fc3",
-    "pools behind one filter a channel": "3x9x8 conv5k1 relu dw3p1 relu pool2 dw3p1 avg2 conv4k1 dw3p1 pool2 flatten fc3",
+    "pools behind one filter a channel": "3x9x8 conv5k1 relu dw3p1 relu pool2 dw3p1 avg2 conv4k1 dw3p1 "
+    "pool2 flatten fc3",
     "residuals of one filter a channel": "3x6x6 conv20k1 relu dw3p1 add@2,1 relu conv20k1s2 relu dw3p1s2@4 "
     "add@7,6 pool2s1 flatten fc3",
-    "halves of the lanes": "3x9x8 conv8k3p1 relu conv8k3p1 add@2,1 relu pool2 conv7k3p1 relu conv5k3 avg2x1 flatten fc3",
+    "halves of the lanes": "3x9x8 conv8k3p1 relu conv8k3p1 add@2,1 relu pool2 conv7k3p1 relu conv5k3 avg2x1 "
+    "flatten fc3",
     "a kernel as large as the map": "2x4x5 conv6k4x5 relu conv5k1 flatten fc3",
 }
 MAPPINGS |= {name: Mapping.of(network_from(text), lanes=16) for name, text in GRAPHS.items()}
