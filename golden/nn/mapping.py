@@ -2,10 +2,11 @@
 
 The memories are as wide as the array. A *word* is `lanes` values of one tensor, or, of parameters, `lanes` x `columns`
 values: for each of `columns` outputs the weights of those lanes. Where a convolution's windows leave much of a word
-empty, both halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs. Activations of
-a map are stored pixel by pixel with the channels side by side, so that the window of a convolution is a run of neighbours for
-each row of its kernel; see `activation_layout`. Each tensor has a region of its own, which is not used for another one
-before the next sample.
+empty, both halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs.
+
+Activations of a map are stored pixel by pixel with the channels side by side, so that the window of a convolution is a
+run of neighbours for each row of its kernel; see `activation_layout`. Each tensor has a region of its own, which is not
+used for another one before the next sample.
 """
 
 from __future__ import annotations

@@ -20,12 +20,21 @@ class Stage(NamedTuple):
     outputs: tuple  # behind ReLU and pooling
     kernel: tuple = ()  # height, width; none: fully connected
     depthwise: bool = False
+    pixels: int = 1  # that are computed: those of all windows of the pool
+    added: bool = False  # whether a residual is
 
 
 def stages_of(network):
     """Stages of a description."""
     return [
-        Stage(one.input_shape, one.output_shape, getattr(one.layer, "kernel", ()), isinstance(one.layer, Depthwise))
+        Stage(
+            one.input_shape,
+            one.output_shape,
+            getattr(one.layer, "kernel", ()),
+            isinstance(one.layer, Depthwise),
+            prod(one.output_shape[1:]) * (prod(one.pool.size) if one.pool else 1),
+            one.residual is not None,
+        )
         for one in network.stages
     ]
 
@@ -35,9 +44,10 @@ def beats(data):
     return data + bytes(-len(data) % BEAT)
 
 
-def place_in_group(stages, at, lanes):
+def place_in_group(stages, at, lanes, halved=False):
     """Place of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words."""
     stage = stages[at]
+    of_sum = lanes // 2 if halved else lanes
     if not stage.kernel:
         index = np.arange(prod(stage.inputs))
         if at and len(stage.inputs) == 3:
@@ -46,11 +56,23 @@ def place_in_group(stages, at, lanes):
         return index, ceil(len(index) / lanes)
     channels, (height, width) = stage.inputs[0], stage.kernel
     channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
-    row_words = ceil(width * channels / lanes)
-    together = ceil(height * width * channels / lanes)
-    if at == 0 and together < height * row_words:
-        return (x * channels + channel) * height + y, together
-    return y * row_words * lanes + x * channels + channel, height * row_words
+    if at == 0 and ceil(height * width * channels / lanes) < height * ceil(width * channels / lanes):
+        return (x * channels + channel) * height + y, ceil(height * width * channels / of_sum)
+    row_words = ceil(width * channels / of_sum)
+    return y * row_words * of_sum + x * channels + channel, height * row_words
+
+
+def halved_stages(stages, lanes, columns):
+    """Numbers of the convolutions whose lanes have halves with sums of their own."""
+    cycles, saved = 0, {}
+    for at, one in enumerate(stages):
+        if one.kernel and not one.depthwise:
+            words, halves = (place_in_group(stages, at, lanes, half)[1] + one.added for half in (False, True))
+            whole = one.pixels * ceil(one.outputs[0] / columns) * words
+            cycles += whole
+            saved[at] = whole - one.pixels * ceil(one.outputs[0] / 2 / columns) * max(halves, 2)
+    found = {at for at, own in saved.items() if own > 0}
+    return found if 8 * sum(saved[at] for at in found) >= cycles else set()
 
 
 def write_parameters(stages, weights, biases, lanes, columns):
@@ -66,13 +88,15 @@ def write_parameters(stages, weights, biases, lanes, columns):
                 words.append(group.tobytes())
             ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
             continue
-        place, count = place_in_group(stages, at, lanes)
-        for first in range(0, len(flat), columns):
-            group = np.zeros((count * lanes, columns), "<i2")
-            own = flat[first : first + columns]
-            group[place, : len(own)] = own.T
+        halves = 2 if at in halved_stages(stages, lanes, columns) else 1
+        place, count = place_in_group(stages, at, lanes, halves == 2)
+        for first in range(0, len(flat), halves * columns):
+            group = np.zeros((count, halves, lanes // halves, columns), "<i2")
+            for half in range(halves):
+                own = flat[first + half * columns :][:columns]
+                group[place // (lanes // halves), half, place % (lanes // halves), : len(own)] = own.T
             words.append(group.tobytes())
-            ends.append(beats(bias[first : first + columns].astype("<i2").tobytes()))
+        ends += [beats(bias[o : o + columns].astype("<i2").tobytes()) for o in range(0, len(bias), columns)]
     return b"".join(words + ends)
 
 
@@ -243,7 +267,8 @@ def delta_rows(stages, lanes, columns):
             if one.depthwise:
                 words += ceil(one.outputs[0] / lanes) * prod(one.kernel)
             else:
-                words += place_in_group(stages, at, lanes)[1] * count
+                halved = at in halved_stages(stages, lanes, columns)
+                words += place_in_group(stages, at, lanes, halved)[1] * ceil(count / (1 + halved))
         return sum(ceil(count * parts / lanes) for count in groups) + words * parts
 
     parts = 1

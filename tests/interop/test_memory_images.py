@@ -24,6 +24,8 @@ NETWORKS = (
     "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3",
     "3x9x8 conv5k4 relu conv20k3p1 pool2 flatten fc11",
     "2x5x5 flatten fc9 relu fc4",
+    "3x9x8 conv8k3p1 relu conv16k3p1 relu pool2 conv7k3p1 avg2 flatten fc3",
+    "3x7x6 conv16k3p1 relu conv7k3p1 relu pool2 flatten fc3",
     "1x8x9 conv35k4x3p1,0,1,1s2 relu dw3x2s1 relu6 conv6k1x2 avg1x2 flatten fc3",
 )
 SIZES = ((16, 2), (16, 4), (32, 4), (32, 8))
