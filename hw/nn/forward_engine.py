@@ -381,8 +381,9 @@ class ForwardEngine(wiring.Component):
                 self.shared.complete.eq(port.complete),
                 self.shared.sums.eq(port.sums),
             ]
-        # with offsets, columns without an output channel have parameters, too
-        clipped = self.array.clipped & pooling.control.mask if self.has_offsets else self.array.clipped
+        # columns without an output channel have sums, too, where parameters have offsets, or parts other biases
+        masked = self.has_offsets or self._has_parts
+        clipped = self.array.clipped & pooling.control.mask if masked else self.array.clipped
         counts = port.valid & pooling.control.inside if mapping.has_padded_pools else port.valid
         m.d.sync += self.clipped.eq(sum((bit & counts for bit in clipped), Value.cast(0)))
         return pooling, begin

@@ -395,7 +395,7 @@ CHECKED = np.array([10, 8, 11, 9, 12])
     ("options", "raw", "gain"),
     [
         ({}, False, 1.0),
-        (OPTIONS, True, 1.0),
+        pytest.param(OPTIONS, True, 1.0, marks=pytest.mark.slow),
         pytest.param({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0, marks=pytest.mark.slow),
     ],
 )
