@@ -382,8 +382,10 @@ class ForwardEngine(wiring.Component):
                 self.shared.sums.eq(port.sums),
             ]
         # columns without an output channel have sums, too, where parameters have offsets, or parts other biases
-        masked = self.has_offsets or self._has_parts
-        clipped = self.array.clipped & pooling.control.mask if masked else self.array.clipped
+        clipped: Value = self.array.clipped
+        if self.has_offsets or self._has_parts:
+            shared = (~running).replicate(mapping.columns) if self.has_port else 0
+            clipped &= pooling.control.mask | shared
         counts = port.valid & pooling.control.inside if mapping.has_padded_pools else port.valid
         m.d.sync += self.clipped.eq(sum((bit & counts for bit in clipped), Value.cast(0)))
         return pooling, begin
