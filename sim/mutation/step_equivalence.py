@@ -1,4 +1,4 @@
-"""Equivalence of a core and its mutants for all inputs, without a comparison of two whole cores.
+"""Equivalence of a core or block and its mutants for all inputs, without a comparison of two whole ones.
 
 Within some steps from any state: the mutant makes a step beside the core; then the core alone goes on from both
 states. Where outputs are the same all the while, and the states are the same after some steps, the mutant is
@@ -42,12 +42,12 @@ _EQUIVALENT = "UNSATISFIABLE"
 
 
 class StepEquivalence:
-    """Core with many faults, in which `equivalent` compares one with none.
+    """Core or block with many faults, in which `equivalent` compares one with none.
 
     Parameters
     ----------
     design : Emitted
-        The core with faults, from `faults.mutants`.
+        It with its faults, from `faults.mutants`.
     """
 
     def __init__(self, design: Emitted) -> None:
