@@ -93,10 +93,11 @@ class StepEquivalence:
 
     def _within_registers(self, number: int) -> str:
         for most in REGISTERS:
-            doubled: set[int] = set()
+            doubled, left_out = set[int](), False
             for _ in range(1 + LEVELS):
                 with self._building:
                     output, registers, different = self._core.miter(number, doubled, most)
+                    left_out |= len(registers) >= most
                     miter = self._core.graph.aiger(output, registers)
                 with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
                     folder = Path(name)
@@ -107,4 +108,6 @@ class StepEquivalence:
                 if different == doubled or len(different) > MOST_DIFFERENT:
                     break
                 doubled = different
+            if not left_out:  # more would be the same again
+                break
         return ""
