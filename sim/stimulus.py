@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..golden.block import Spec, Words
+from ..golden.block import Spec, Words, joined
 from ..golden.fixed import Q4_12, Q8_16, Integers
 from .phase import Phase
 
@@ -67,11 +67,7 @@ def two_jobs(
         Random input of one job, by spec, generator and number of words. It is empty for a source.
     """
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
-    joined = {
-        port: {name: np.concatenate([column, second[port][name]]) for name, column in columns.items()}
-        for port, columns in first.items()
-    }
-    before, both = spec.run(first, words), spec.run(joined, 2 * words)
+    before, both = spec.run(first, words), spec.run(joined([first, second]), 2 * words)
     after = {
         port: {name: both[port][name][len(column) :] for name, column in columns.items()}
         for port, columns in before.items()
