@@ -11,10 +11,10 @@ from ..phase import Phase
 from ..stimulus import end_activations, random_activations, tie_activations
 
 
-def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator) -> StageIntegers:
-    """Draw weights, small enough that most sums do not saturate, and biases."""
-    bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
-    weight = rng.integers(-bound, bound, spec.stage.weight_shape)
+def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, small: bool = True) -> StageIntegers:
+    """Draw weights, small enough that most sums do not saturate or of any size, and biases."""
+    bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256) if small else Q4_12.maximum
+    weight = rng.integers(-bound, bound, spec.stage.weight_shape, endpoint=True)
     return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, spec.stage.biases, endpoint=True))
 
 
@@ -28,10 +28,10 @@ def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -
 
 
 def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Parameters, one sample, several; other parameters, several samples."""
+    """Parameters, one sample, several; other parameters of any size, several samples."""
     phases = []
     for number in range(2):
-        own = random_parameters(spec, rng)
+        own = random_parameters(spec, rng, small=number == 0)
         load = spec.load_words(own)
         phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
         for count in (1, max(words // spec.sample_outputs // 2, 2))[number:]:
