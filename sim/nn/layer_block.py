@@ -1,14 +1,19 @@
-"""Stimulus of the blocks that run one layer, `conv`, `depthwise` and `fc`."""
+"""Stimulus and rules of the blocks that run one layer, `conv`, `depthwise` and `fc`."""
 
 from __future__ import annotations
 
 import numpy as np
+from amaranth.hdl import Mux, Signal, Value
 
 from ...golden.fixed import Q4_12, Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
+from ..formal.checker import Checker
 from ..phase import Phase
 from ..stimulus import end_activations, random_activations, tie_activations
+
+CUT = ("memories", "multipliers")
+"""Nothing that is counted depends on parameters or activations."""
 
 
 def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, small: bool = True) -> StageIntegers:
@@ -39,3 +44,62 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
             expected = spec.results(own, samples)
             phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))
     return phases
+
+
+def layer_rules(checker: Checker, spec: LayerBlockSpec) -> tuple[Value, Value]:
+    """Add the rules of `fc`, `conv` and `depthwise`.
+
+    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer) and ``load_between``
+    (parameters are taken between samples). The outputs are left to `output_rules`.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : LayerBlockSpec
+        Small parameters.
+
+    Returns
+    -------
+    Value
+        High while the parameters are there, whole.
+    Value
+        Number of the sample's next input.
+    """
+    m, load = checker.m, checker.streams["load"]
+    beats, inputs = spec.mapping.frozen_beats, spec.sample_inputs
+    beat, value = Signal(range(beats), name="beat"), Signal(range(inputs), name="value")
+    loaded, asked = Signal(name="loaded"), Signal(name="asked")
+    with m.If(checker.moves("load")):
+        m.d.sync += [beat.eq(Mux(beat == beats - 1, 0, beat + 1)), loaded.eq(beat == beats - 1)]
+    with m.If(checker.moves("i")):
+        m.d.sync += value.eq(Mux(value == inputs - 1, 0, value + 1))
+    m.d.sync += asked.eq(load.valid)
+    begins = checker.moves("i") & (value == 0)
+    checker.rule("i_begins", ~begins | (loaded & ~asked))
+    checker.rule("load_between", ~checker.moves("load") | (value == 0))
+    return loaded, value
+
+
+def output_rules(checker: Checker, spec: LayerBlockSpec) -> None:
+    """Add the rules of `layer_rules`, and those of outputs and of hanging, which are proved of a single input alone.
+
+    A sample's outputs are owed as its last input is taken. At most those of three samples are, and one more: one
+    sample's outputs wait to be read behind the last output of the one before, and two have come in. Rules
+    ``o_words_made``, ``o_words_lost``, ``load_behind`` (parameters are taken as the last output is on offer) and, for
+    nothing hangs, ``o_comes``, ``i_taken`` and ``load_taken``.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : LayerBlockSpec
+        The smallest parameters.
+    """
+    loaded, value = layer_rules(checker, spec)
+    load, i, o = (checker.streams[name] for name in ("load", "i", "o"))
+    whole = checker.moves("i") & (value == spec.sample_inputs - 1)
+    outputs, slow = spec.sample_outputs, spec.latency
+    owed = checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
+    checker.rule("load_behind", ~checker.moves("load") | (owed <= outputs + 1))
+    checker.passes("o_comes", (owed != 0) & o.ready & ~o.valid, slow)
+    checker.passes("i_taken", loaded & i.valid & ~i.ready & (~load.valid | (value != 0)) & o.ready, slow)
+    checker.passes("load_taken", load.valid & ~load.ready & (value == 0) & o.ready, 2 * slow)
