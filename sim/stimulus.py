@@ -42,6 +42,15 @@ def tie_activations(rng: np.random.Generator, shape: tuple[int, ...], shift: int
     return rng.integers(-3, 3, shape, endpoint=True) << shift
 
 
+def near_tie_activations(rng: np.random.Generator, shape: tuple[int, ...], terms: int) -> Integers:
+    """Draw numbers as `tie_activations`, of which one in so many is a power of two beyond.
+
+    Where such a one is multiplied by a last place, the sum of so many terms is beyond a tie by a single bit.
+    """
+    beyond = rng.random(shape) < 1 / terms
+    return tie_activations(rng, shape) + (beyond << rng.integers(Q4_12.fraction - 1, size=shape))
+
+
 def end_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
     """Draw the largest Q8.16 numbers of either sign."""
     return rng.choice([Q8_16.minimum, Q8_16.maximum], shape)

@@ -9,7 +9,7 @@ from ...golden.fixed import Q4_12, Q8_16
 from ...golden.lora.adapter import AdapterBatch, AdapterSpec
 from ...golden.lora.adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
 from ..phase import Phase
-from ..stimulus import end_activations, random_activations, tie_activations
+from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
 _HALF = Q4_12.fraction - 1
 """Bits below half a step of what a product with a Q4.12 number is rounded to."""
@@ -55,10 +55,8 @@ def tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Adapte
 
 
 def near_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw numbers of which a few are some last places beyond one whose sums are often ties; any rate."""
-    read = [tie_activations(rng, (count, inputs)) for inputs in spec.inputs]
-    for one in read:
-        one += rng.integers(-8, 8, one.shape) * (rng.random(one.shape) < 0.1)
+    """Draw numbers whose sums are near ties where A is of last places; any rate."""
+    read = [near_tie_activations(rng, (count, inputs), inputs) for inputs in spec.inputs]
     base = random_activations(rng, (count, spec.classes))
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True))
     return AdapterBatch(read, base, rng.integers(0, spec.mapping.labels, count), rate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from amaranth.hdl import Mux, Signal, Value
 
@@ -10,15 +12,16 @@ from ...golden.nn.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
 from ..formal.checker import Checker
 from ..phase import Phase
-from ..stimulus import end_activations, random_activations, tie_activations
+from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
 CUT = ("memories", "multipliers")
 """Nothing that is counted depends on parameters or activations."""
 
 
-def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, small: bool = True) -> StageIntegers:
-    """Draw weights, small enough that most sums do not saturate or of any size, and biases."""
-    bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256) if small else Q4_12.maximum
+def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, bound: int | None = None) -> StageIntegers:
+    """Draw biases, and weights up to a bound, by default one with which most sums do not saturate."""
+    if bound is None:
+        bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
     weight = rng.integers(-bound, bound, spec.stage.weight_shape, endpoint=True)
     return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, spec.stage.biases, endpoint=True))
 
@@ -32,15 +35,26 @@ def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -
     return samples
 
 
+def near_tie_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
+    """Draw samples whose sums are, with weights of a last place, ties or beyond one by a single bit."""
+    return near_tie_activations(rng, (count, *spec.stage.input_shape), prod(spec.stage.weight_shape[1:]))
+
+
 def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Parameters, one sample, several; other parameters of any size, several samples."""
+    """Parameters, one sample, several; parameters of any size, several; those of a last place, sums that are ties."""
     phases = []
-    for number in range(2):
-        own = random_parameters(spec, rng, small=number == 0)
+    several = max(words // spec.sample_outputs // 2, 2)
+    jobs = (
+        (None, random_samples, (1, several)),
+        (Q4_12.maximum, random_samples, (several,)),
+        (1, near_tie_samples, (several,)),
+    )
+    for number, (bound, draw, counts) in enumerate(jobs):
+        own = random_parameters(spec, rng, bound)
         load = spec.load_words(own)
         phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
-        for count in (1, max(words // spec.sample_outputs // 2, 2))[number:]:
-            samples = random_samples(spec, rng, count)
+        for count in counts:
+            samples = draw(spec, rng, count)
             expected = spec.results(own, samples)
             phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))
     return phases
