@@ -31,7 +31,7 @@ MUTATED_PARTS := rounding bursts
 # these simulate for long: smaller ones, and fewer words
 MUTATED_LARGE := "axi_read burst=4 depth=8" "tile lanes=4" "weight_path lanes=8 index_bits=10" "mac lanes=16 columns=1 terms=16" \
 	"fc inputs=33 outputs=9 columns=2 lanes=16 relu=false" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
-	"depthwise channels=18 height=3 width=3 lanes=16 columns=8" \
+	"depthwise channels=18 height=3 width=3 lanes=16 columns=2" \
 	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=2"
 # small, and it fills the lanes; one stage has negative outputs
 MUTATED_NETWORK := 1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc28 fc10

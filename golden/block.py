@@ -8,7 +8,7 @@ input and reset timing are not golden's: they stand with the block's bench, in `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -20,6 +20,15 @@ from .fixed import Format, Integers
 
 Words = dict[str, Integers]
 """Words of a stream: for each field an array (words, lanes)."""
+
+
+def joined(parts: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
+    """Join words of the same streams, by the streams' names, one part behind the other; nothing of no parts."""
+    first = parts[0] if parts else {}
+    return {
+        port: {name: np.concatenate([part[port][name] for part in parts]) for name in fields}
+        for port, fields in first.items()
+    }
 
 
 @dataclass(frozen=True)

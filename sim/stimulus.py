@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..golden.block import Spec, Words
+from ..golden.block import Spec, Words, joined
 from ..golden.fixed import Q4_12, Q8_16, Integers
 from .phase import Phase
 
@@ -42,6 +42,15 @@ def tie_activations(rng: np.random.Generator, shape: tuple[int, ...], shift: int
     return rng.integers(-3, 3, shape, endpoint=True) << shift
 
 
+def near_tie_activations(rng: np.random.Generator, shape: tuple[int, ...], terms: int) -> Integers:
+    """Draw numbers as `tie_activations`, of which one in so many is a power of two beyond.
+
+    Where such a one is multiplied by a last place, the sum of so many terms is beyond a tie by a single bit.
+    """
+    beyond = rng.random(shape) < 1 / terms
+    return tie_activations(rng, shape) + (beyond << rng.integers(Q4_12.fraction - 1, size=shape))
+
+
 def end_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
     """Draw the largest Q8.16 numbers of either sign."""
     return rng.choice([Q8_16.minimum, Q8_16.maximum], shape)
@@ -67,11 +76,7 @@ def two_jobs(
         Random input of one job, by spec, generator and number of words. It is empty for a source.
     """
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
-    joined = {
-        port: {name: np.concatenate([column, second[port][name]]) for name, column in columns.items()}
-        for port, columns in first.items()
-    }
-    before, both = spec.run(first, words), spec.run(joined, 2 * words)
+    before, both = spec.run(first, words), spec.run(joined([first, second]), 2 * words)
     after = {
         port: {name: both[port][name][len(column) :] for name, column in columns.items()}
         for port, columns in before.items()

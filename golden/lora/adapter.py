@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..block import Field, Spec, Stream, Words
+from ..block import Field, Spec, Stream, Words, joined
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..models.layers import Linear
@@ -157,10 +157,9 @@ class AdapterSpec(Spec):
         adapters = adapters_of(self.mapping, image.astype("<i2").view(np.uint8))
         ends = (np.flatnonzero(inputs["label"]["last"][:, 0]) + 1).tolist()
         results = [self.tune(adapters, self._batch(inputs, *pair)) for pair in zip([0, *ends], ends, strict=False)]
-        joined: dict[str, Words] = {}
-        for port, fields in (results[0] if results else {}).items():
-            joined[port] = {name: np.concatenate([one[port][name] for one in results])[:words] for name in fields}
-        return joined
+        return {
+            port: {name: column[:words] for name, column in fields.items()} for port, fields in joined(results).items()
+        }
 
     def _batch(self, inputs: dict[str, Words], first: int, end: int) -> AdapterBatch:
         """Batch of the samples from `first` to before `end`."""

@@ -112,11 +112,11 @@ class Bench:
         results[self.name] = {"cycles": self.cycles, "phases": phases}
         path.write_text(json.dumps(results))
 
-    async def reset(self) -> None:
+    async def reset(self, cycles: int = RESET_CYCLES) -> None:
         """Hold the reset for some cycles, all inputs at rest."""
         self._rest()
         self._levels |= dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: self.plan["reset_level"]}
-        await self.wait(RESET_CYCLES)
+        await self.wait(cycles)
         self._levels[self.plan["reset"]] = 1 - self.plan["reset_level"]
 
     async def interrupted(self, phase: dict[str, Any]) -> None:

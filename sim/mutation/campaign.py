@@ -22,6 +22,7 @@ from .activation import never_active
 from .equivalence import Equivalence, equivalence
 from .faults import PORT, Fault, list_faults, mutant, mutants, netlist
 from .record import Record, Result, header_of, judged, refuse_other_file
+from .step_equivalence import StepEquivalence
 
 TOGETHER = 64
 """Faults in one design: it is built once for all of them."""
@@ -144,16 +145,25 @@ class Campaign:
                 yield Result(number, fault, "killed", by, detail, seconds=each)
 
     def _proved(self, faults: dict[int, Fault]) -> Iterator[Result]:
-        """Compare the block with each mutant by a proof, as many at a time as there are cores."""
-        original = mutant(self._made, None)
-        return judged(lambda number: self._judge(original, number, faults[number]), faults)
+        """Compare the block with each mutant by proofs, as many at a time as there are cores."""
+        if not faults:
+            return iter(())
+        original, proof = mutant(self._made, None), StepEquivalence(mutants(self._made, list(faults.values())))
+        value = {number: at for at, number in enumerate(faults, 1)}
 
-    def _judge(self, original: Emitted, number: int, fault: Fault) -> Result:
-        start = time.monotonic()
-        if never_active(self._made, fault, self._settings.seconds):
-            found = Equivalence("equivalent", "never active")
-        else:
-            found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
-        status = {"equivalent": "equivalent", "different": "survived", "open": "undecided"}[found.status]
-        seconds = round(time.monotonic() - start, 1)
-        return Result(number, fault, status, found.engine, cycles=found.cycles, seconds=seconds)  # type: ignore[arg-type]
+        def judge(number: int) -> Result:
+            start = time.monotonic()
+            fault, engine = faults[number], proof.equivalent(value[number])
+            found = Equivalence("equivalent", engine) if engine else self._compared(original, fault)
+            status = {"equivalent": "equivalent", "different": "survived", "open": "undecided"}[found.status]
+            seconds = round(time.monotonic() - start, 1)
+            return Result(number, fault, status, found.engine, cycles=found.cycles, seconds=seconds)  # type: ignore[arg-type]
+
+        return judged(judge, faults)
+
+    def _compared(self, original: Emitted, fault: Fault) -> Equivalence:
+        """Compare the block with a mutant from the reset on, with all their registers."""
+        found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
+        if found.status == "open" and never_active(self._made, fault, self._settings.seconds):
+            return Equivalence("equivalent", "never active")
+        return found

@@ -1,5 +1,7 @@
 """A core with faults as an and-inverter graph, in which a mutant makes a step beside the core, with the same inputs.
 
+A block is compared in the same way: what is called the core here is either of them.
+
 What is the same in both is not looked at, so that a fault whose effect stays small takes milliseconds.
 
 Memories and signed multipliers are left out. What a memory's port or a multiplier gives is a free word, the same in
@@ -10,7 +12,6 @@ have always been written the same hold the same.
 from __future__ import annotations
 
 import heapq
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,12 +20,11 @@ from pathlib import Path
 
 from ...hw import yosys
 from ...hw.verilog import Emitted
+from .channels import valid_of
 from .faults import PORT
 from .graph import FALSE, TRUE, Graph
 
 _GIVES = "_gives"
-_CHANNEL = re.compile(r"(m_axi_\w+_(?:aw|w|b|ar|r)|s_axi_\w+_(?:b|r))(?!valid|ready)\w+")
-"""Payload of a channel of AXI, which no neighbour takes unless it is valid."""
 
 Pair = tuple[int, int]
 """Literals of the same bit in the core and beside it."""
@@ -87,7 +87,7 @@ class CoreGraph:
         self._next = {one // 2: value for one, value in numbers(latches)}
         self._outputs = [one for (one,) in numbers(outputs)]
         self._operands = {made // 2: (a, b) for made, a, b in numbers(ands)}
-        self._name(names)
+        self._name(design, names)
         self._readers = self._read_by()
         self.graph = Graph()
         self._register = {one: self.graph.leaf() for one in self._next}
@@ -98,10 +98,11 @@ class CoreGraph:
         # of registers that the mutant has beside the core's: leaves
         self._second: dict[int, int] = {}
 
-    def _name(self, lines: list[str]) -> None:
+    def _name(self, design: Emitted, lines: list[str]) -> None:
         """Find the parts that are left out, the input that chooses a fault, and the channels' outputs."""
         told = [line.split() for line in lines if line.startswith(("input ", "output "))]
         own = {(kind, name): int(at) for kind, at, _, name in told}
+        seen_while = valid_of(design, {name: kind for kind, _, _, name in told})
         self._parts: dict[str, _Part] = defaultdict(_Part)
         self._mutant, self._valid, self._part_of = {}, {}, {}
         for kind, at, bit, name in told:
@@ -113,8 +114,8 @@ class CoreGraph:
             elif kind == "output" and ("input", part + _GIVES) in own:
                 self._parts[part].given.append(int(at))
                 self._part_of[int(at)] = part
-            elif kind == "output" and (channel := _CHANNEL.fullmatch(name)):
-                self._valid[int(at)] = own["output", f"{channel[1]}valid"]
+            elif kind == "output" and name in seen_while:
+                self._valid[int(at)] = own["output", seen_while[name]]
 
     def _read_by(self) -> dict[int, list[tuple[str, int]]]:
         """Find what reads each variable: gates and registers by their variables, outputs by their numbers."""

@@ -18,13 +18,13 @@ from ...hw import yosys
 from ...hw.verilog import Emitted
 from ..formal.checker import BROKEN
 from ..formal.prover import TOP, prove_text
+from .channels import channels, valid_of
 
 MAPPED_BITS = 4096
 """Bits of a block's memories up to which they are mapped to registers."""
 _RULE = "difference"
 _PORT = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", re.MULTILINE)
 _MEMORY = re.compile(r"^  memory width (\d+) size (\d+)", re.MULTILINE)
-_AXI_CHANNEL = re.compile(r"(\w+_(?:aw|w|b|ar|r))valid")
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,6 @@ class Equivalence:
     status: Literal["equivalent", "different", "open"]
     engine: str = ""
     cycles: int = 0
-
-
-@dataclass(frozen=True)
-class _Channel:
-    """A stream or AXI channel: its `valid` and `ready`, its payload, and whether its words go into the block."""
-
-    valid: str
-    ready: str
-    payload: tuple[str, ...]
-    inward: bool
 
 
 def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence:
@@ -102,28 +92,12 @@ def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence
     return Equivalence("different", "", proof.cycles) if proof.status == "broken" and not cut else Equivalence("open")
 
 
-def _channels(design: Emitted, ports: list[tuple[str, str, str]]) -> list[_Channel]:
-    """Streams, and channels of AXI buses, of a block."""
-    ways = {name: way for way, _, name in ports}
-    found = [
-        _Channel(port.valid, port.ready, tuple(wire.name for wire in port.wires), ways[port.valid] == "input")
-        for port in design.ports.values()
-        if port.valid
-    ]
-    for match in filter(None, map(_AXI_CHANNEL.fullmatch, ways)):
-        valid, ready = match[0], f"{match[1]}ready"
-        rest = (name for name in ways if name.startswith(match[1]) and name not in (valid, ready))
-        if ready in ways:
-            found.append(_Channel(valid, ready, tuple(rest), ways[valid] == "input"))
-    return found
-
-
 def _miter(design: Emitted, ports: list[tuple[str, str, str]]) -> str:
     """Write the miter: both designs with the same inputs, and an output that is high while they differ."""
     inputs = [(f"[{high or 0}:0]", name) for way, high, name in ports if way == "input"]
     outputs = [(f"[{high or 0}:0]", name) for way, high, name in ports if way == "output"]
-    channels = _channels(design, ports)
-    seen_while = {name: one.valid for one in channels if not one.inward for name in one.payload}
+    ways = {name: way for way, _, name in ports}
+    seen_while = valid_of(design, ways)
     body = [f"  input {width} {name};" for width, name in inputs]
     body += [f"  wire {width} {side}_{name};" for side in ("gold", "gate") for width, name in outputs]
     for side in ("gold", "gate"):
@@ -135,7 +109,7 @@ def _miter(design: Emitted, ports: list[tuple[str, str, str]]) -> str:
     ]
     body += [f"  output {BROKEN}{_RULE};", f"  assign {BROKEN}{_RULE} = {' || '.join(f'({one})' for one in differ)};"]
     resets = f"{design.reset} == {design.reset_level}"
-    for number, one in enumerate(channel for channel in channels if channel.inward):
+    for number, one in enumerate(channel for channel in channels(design, ways) if channel.inward):
         offer = ", ".join((one.valid, *one.payload))
         width = "+".join(["1", *(f"$bits({name})" for name in one.payload)])
         body += [

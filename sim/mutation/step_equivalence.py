@@ -1,4 +1,4 @@
-"""Equivalence of a core and its mutants for all inputs, without a comparison of two whole cores.
+"""Equivalence of a core or block and its mutants for all inputs, without a comparison of two whole ones.
 
 Within some steps from any state: the mutant makes a step beside the core; then the core alone goes on from both
 states. Where outputs are the same all the while, and the states are the same after some steps, the mutant is
@@ -42,12 +42,12 @@ _EQUIVALENT = "UNSATISFIABLE"
 
 
 class StepEquivalence:
-    """Core with many faults, in which `equivalent` compares one with none.
+    """Core or block with many faults, in which `equivalent` compares one with none.
 
     Parameters
     ----------
     design : Emitted
-        The core with faults, from `faults.mutants`.
+        It with its faults, from `faults.mutants`.
     """
 
     def __init__(self, design: Emitted) -> None:
@@ -93,10 +93,11 @@ class StepEquivalence:
 
     def _within_registers(self, number: int) -> str:
         for most in REGISTERS:
-            doubled: set[int] = set()
+            doubled, left_out = set[int](), False
             for _ in range(1 + LEVELS):
                 with self._building:
                     output, registers, different = self._core.miter(number, doubled, most)
+                    left_out |= len(registers) >= most
                     miter = self._core.graph.aiger(output, registers)
                 with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
                     folder = Path(name)
@@ -107,4 +108,6 @@ class StepEquivalence:
                 if different == doubled or len(different) > MOST_DIFFERENT:
                     break
                 doubled = different
+            if not left_out:  # more would be the same again
+                break
         return ""

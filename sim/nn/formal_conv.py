@@ -1,15 +1,15 @@
-"""Rules of `conv`: parameters are taken whole, and between samples; see `layer_rules`."""
+"""Rules of `conv`: parameters are taken whole, and between samples; see `layer_block`."""
 
 from __future__ import annotations
 
 from ...golden.nn.conv import ConvSpec
 from ..formal.checker import Checker
-from . import layer_rules
+from . import layer_block
 
 SPEC = ConvSpec(channels=1, height=2, width=2, outputs=1, kernel=(1,), padding=(0,), pool=(2,), lanes=16, columns=2)
-CUT = layer_rules.CUT
+CUT = layer_block.CUT
 
 
 def check(checker: Checker, spec: ConvSpec) -> None:
     """Add the rules."""
-    layer_rules.layer_rules(checker, spec)
+    layer_block.layer_rules(checker, spec)

@@ -1,4 +1,4 @@
-"""Rules of `depthwise`: parameters are taken whole, and between samples; see `layer_rules`.
+"""Rules of `depthwise`: parameters are taken whole, and between samples; see `layer_block`.
 
 The sums of a word's 16 lanes are rounded in two parts, of eight columns each.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ...golden.nn.depthwise import DepthwiseSpec
 from ..formal.checker import Checker
-from . import layer_rules
+from . import layer_block
 
 SPEC = DepthwiseSpec(channels=1, height=2, width=2, kernel=(1,), padding=(0,), lanes=16, columns=8)
-CUT = layer_rules.CUT
+CUT = layer_block.CUT
 
 
 def check(checker: Checker, spec: DepthwiseSpec) -> None:
     """Add the rules."""
-    layer_rules.layer_rules(checker, spec)
+    layer_block.layer_rules(checker, spec)

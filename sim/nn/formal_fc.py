@@ -1,4 +1,4 @@
-"""Rules of `fc`: parameters are taken whole, and between samples; see `layer_rules`.
+"""Rules of `fc`: parameters are taken whole, and between samples; see `layer_block`.
 
 Five inputs are two beats, of which the second is not full, and three outputs two groups of columns.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ...golden.nn.fc import FcSpec
 from ..formal.checker import Checker
-from . import layer_rules
+from . import layer_block
 
 SPEC = FcSpec(inputs=5, outputs=3, lanes=16, columns=2)
-CUT = layer_rules.CUT
+CUT = layer_block.CUT
 
 
 def check(checker: Checker, spec: FcSpec) -> None:
     """Add the rules."""
-    layer_rules.layer_rules(checker, spec)
+    layer_block.layer_rules(checker, spec)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...golden.nn.fc import FcSpec
 from ...hw.nn.layer_block import LayerBlock
 from ..formal.checker import Checker
-from . import layer_rules
+from . import layer_block
 
-CUT = layer_rules.CUT
+CUT = layer_block.CUT
 
 
 def part() -> LayerBlock:
@@ -17,4 +17,4 @@ def part() -> LayerBlock:
 
 def check(checker: Checker, part: LayerBlock) -> None:
     """Add the rules."""
-    layer_rules.output_rules(checker, part.spec)
+    layer_block.output_rules(checker, part.spec)

@@ -1,20 +1,28 @@
-"""Stimulus of the blocks that run one layer, `conv`, `depthwise` and `fc`."""
+"""Stimulus and rules of the blocks that run one layer, `conv`, `depthwise` and `fc`."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
+from amaranth.hdl import Mux, Signal, Value
 
 from ...golden.fixed import Q4_12, Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
+from ..formal.checker import Checker
 from ..phase import Phase
-from ..stimulus import end_activations, random_activations, tie_activations
+from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
+
+CUT = ("memories", "multipliers")
+"""Nothing that is counted depends on parameters or activations."""
 
 
-def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator) -> StageIntegers:
-    """Draw weights, small enough that most sums do not saturate, and biases."""
-    bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
-    weight = rng.integers(-bound, bound, spec.stage.weight_shape)
+def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, bound: int | None = None) -> StageIntegers:
+    """Draw biases, and weights up to a bound, by default one with which most sums do not saturate."""
+    if bound is None:
+        bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
+    weight = rng.integers(-bound, bound, spec.stage.weight_shape, endpoint=True)
     return StageIntegers(weight, rng.integers(Q4_12.minimum, Q4_12.maximum, spec.stage.biases, endpoint=True))
 
 
@@ -27,15 +35,85 @@ def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -
     return samples
 
 
+def near_tie_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
+    """Draw samples whose sums are, with weights of a last place, ties or beyond one by a single bit."""
+    return near_tie_activations(rng, (count, *spec.stage.input_shape), prod(spec.stage.weight_shape[1:]))
+
+
 def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Parameters, one sample, several; other parameters, several samples."""
+    """Parameters, one sample, several; parameters of any size, several; those of a last place, sums that are ties."""
     phases = []
-    for number in range(2):
-        own = random_parameters(spec, rng)
+    several = max(words // spec.sample_outputs // 2, 2)
+    jobs = (
+        (None, random_samples, (1, several)),
+        (Q4_12.maximum, random_samples, (several,)),
+        (1, near_tie_samples, (several,)),
+    )
+    for number, (bound, draw, counts) in enumerate(jobs):
+        own = random_parameters(spec, rng, bound)
         load = spec.load_words(own)
         phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
-        for count in (1, max(words // spec.sample_outputs // 2, 2))[number:]:
-            samples = random_samples(spec, rng, count)
+        for count in counts:
+            samples = draw(spec, rng, count)
             expected = spec.results(own, samples)
             phases.append(Phase(spec.sample_words(samples), expected, cycles=spec.cycles(count), quiet=True))
     return phases
+
+
+def layer_rules(checker: Checker, spec: LayerBlockSpec) -> tuple[Value, Value]:
+    """Add the rules of `fc`, `conv` and `depthwise`.
+
+    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer) and ``load_between``
+    (parameters are taken between samples). The outputs are left to `output_rules`.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : LayerBlockSpec
+        Small parameters.
+
+    Returns
+    -------
+    Value
+        High while the parameters are there, whole.
+    Value
+        Number of the sample's next input.
+    """
+    m, load = checker.m, checker.streams["load"]
+    beats, inputs = spec.mapping.frozen_beats, spec.sample_inputs
+    beat, value = Signal(range(beats), name="beat"), Signal(range(inputs), name="value")
+    loaded, asked = Signal(name="loaded"), Signal(name="asked")
+    with m.If(checker.moves("load")):
+        m.d.sync += [beat.eq(Mux(beat == beats - 1, 0, beat + 1)), loaded.eq(beat == beats - 1)]
+    with m.If(checker.moves("i")):
+        m.d.sync += value.eq(Mux(value == inputs - 1, 0, value + 1))
+    m.d.sync += asked.eq(load.valid)
+    begins = checker.moves("i") & (value == 0)
+    checker.rule("i_begins", ~begins | (loaded & ~asked))
+    checker.rule("load_between", ~checker.moves("load") | (value == 0))
+    return loaded, value
+
+
+def output_rules(checker: Checker, spec: LayerBlockSpec) -> None:
+    """Add the rules of `layer_rules`, and those of outputs and of hanging, which are proved of a single input alone.
+
+    A sample's outputs are owed as its last input is taken. At most those of three samples are, and one more: one
+    sample's outputs wait to be read behind the last output of the one before, and two have come in. Rules
+    ``o_words_made``, ``o_words_lost``, ``load_behind`` (parameters are taken as the last output is on offer) and, for
+    nothing hangs, ``o_comes``, ``i_taken`` and ``load_taken``.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : LayerBlockSpec
+        The smallest parameters.
+    """
+    loaded, value = layer_rules(checker, spec)
+    load, i, o = (checker.streams[name] for name in ("load", "i", "o"))
+    whole = checker.moves("i") & (value == spec.sample_inputs - 1)
+    outputs, slow = spec.sample_outputs, spec.latency
+    owed = checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
+    checker.rule("load_behind", ~checker.moves("load") | (owed <= outputs + 1))
+    checker.passes("o_comes", (owed != 0) & o.ready & ~o.valid, slow)
+    checker.passes("i_taken", loaded & i.valid & ~i.ready & (~load.valid | (value != 0)) & o.ready, slow)
+    checker.passes("load_taken", load.valid & ~load.ready & (value == 0) & o.ready, 2 * slow)

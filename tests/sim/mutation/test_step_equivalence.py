@@ -9,6 +9,7 @@ import pytest
 
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw import yosys
+from fabtune.hw.top import Port, Wire
 from fabtune.hw.verilog import emit
 from fabtune.sim.mutation.faults import PORT
 from fabtune.sim.mutation.step_equivalence import StepEquivalence
@@ -36,12 +37,15 @@ CASES = {
     "a counter that goes to another end": "",
     "a payload of AXI that is not valid": "1-step",
     "a payload of AXI that is valid": "",
+    "a payload of a stream that is not valid": "1-step",
+    "a payload of a stream that is valid": "",
 }
 """How each mutant is found to be equivalent, or nothing."""
+PORTS = {"s": Port((Wire("s_data", ("data",)),), "s_valid", "s_ready")}
 NUMBER = {name: at for at, name in enumerate(CASES, 1)}
 DESIGN = f"""
 module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, column, used, ended,
-             m_axi_gmem0_arvalid, m_axi_gmem0_araddr);
+             m_axi_gmem0_arvalid, m_axi_gmem0_arready, m_axi_gmem0_araddr, s_valid, s_ready, s_data);
   input clk, a, b;
   input [4:0] mutant;
   input signed [3:0] x, y;
@@ -58,7 +62,8 @@ module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, 
   wire other = is[{NUMBER["the same by another way"]}] ? (a | b) & ~(a & b) : a ^ b;
   output reg [2:0] column = 0;
   output reg [3:0] used = 0;
-  output ended, m_axi_gmem0_arvalid, m_axi_gmem0_araddr;
+  output ended, m_axi_gmem0_arvalid, m_axi_gmem0_araddr, s_valid, s_data;
+  input m_axi_gmem0_arready, s_ready;
   reg [3:0] rows [0:7], even [0:7];
   reg [2:0] where = 0;
   reg wanted = 0;
@@ -70,6 +75,9 @@ module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, 
   assign m_axi_gmem0_arvalid = a;
   assign m_axi_gmem0_araddr = b ^ (is[{NUMBER["a payload of AXI that is not valid"]}] && !a)
     ^ (is[{NUMBER["a payload of AXI that is valid"]}] && a);
+  assign s_valid = a;
+  assign s_data = b ^ (is[{NUMBER["a payload of a stream that is not valid"]}] && !a)
+    ^ (is[{NUMBER["a payload of a stream that is valid"]}] && a);
   wire unused = is[{NUMBER["the address of a word that is not used"]}] && !a;
   assign o = is[{NUMBER["an output"]}] ? a | b : other;
   wire signed [3:0] factor = is[{NUMBER["a factor"]}] ? {{x[3:1], 1'b0}} : x;
@@ -105,19 +113,19 @@ endmodule
 """
 
 
-def design(text):
+def design(text, ports):
     """Make a design with faults of Verilog."""
     with tempfile.TemporaryDirectory() as name:
         Path(name, "stage.v").write_text(text)
         yosys.run(["read_verilog stage.v", "hierarchy -top stage", "proc", "opt", "write_rtlil stage.il"], Path(name))
         rtlil = Path(name, "stage.il").read_text()
-    return dataclasses.replace(emit(PerturbSpec()), top="stage", verilog=text, rtlil=rtlil)
+    return dataclasses.replace(emit(PerturbSpec()), top="stage", verilog=text, rtlil=rtlil, ports=ports)
 
 
 @pytest.fixture(scope="module")
 def stage():
     assert PORT == "mutant"
-    return StepEquivalence(design(DESIGN))
+    return StepEquivalence(design(DESIGN, PORTS))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -144,5 +152,5 @@ module stage(clk, mutant, in, o);
   assign o = values[{{in[3:1], in[0], !in[0]}}];
 endmodule
 """
-    compared = StepEquivalence(design(text))
+    compared = StepEquivalence(design(text, {}))
     assert [compared.equivalent(number) for number in range(1, 9)] == ["1-step induction"] * 4 + [""] * 4
