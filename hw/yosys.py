@@ -31,7 +31,7 @@ TABLE_BITS = 1024
 OPEN_PRODUCTS = "open_products"
 """Pass: take the signed multipliers, which are those of data, out of the top module.
 
-What one gives becomes an input, and its operands outputs.
+What one gives becomes an input, which is 0 where an operand is, and its operands outputs.
 """
 NO_ZERO_CONTENTS = "no_zero_contents"
 """Pass: leave out initial contents of a RAM that are zero, as it is after configuration.
@@ -328,7 +328,10 @@ def _open_products(design: Any, _: list[str]) -> None:
     for number, cell in enumerate(sorted(products, key=lambda cell: cell.name.str())):
         operands, gives = {"a": cell.getPort(a), "b": cell.getPort(b)}, cell.getPort(y)
         top.remove(cell)
-        top.connect(gives, _take(top, f"product{number}", operands, gives.size()))
+        ones = [top.ReduceOr(ys.IdString(f"$one{number}_{port}"), operand) for port, operand in operands.items()]
+        both = top.And(ys.IdString(f"$ones{number}"), *ones).repeat(gives.size())
+        taken = _take(top, f"product{number}", operands, gives.size())
+        top.connect(gives, top.And(ys.IdString(f"$product{number}"), taken, both))
     top.fixup_ports()
 
 

@@ -92,7 +92,7 @@ class SimulatedDevice:
         scattered: bool = False,
         mutant: int = 0,
     ) -> None:
-        self._limit = limit
+        self._limit, self._waited = limit, 0
         self._memory = JobMemory(base=_FIRST)
         self._session = Session(program, LARGEST_MEMORY, dram, seed, mutant)
         self._scatter = Random(seed) if scattered else None
@@ -126,6 +126,7 @@ class SimulatedDevice:
     def write(self, offset: int, value: int) -> None:
         """Write a register at a byte offset; carried out before the next read."""
         self._session.write(offset, value)
+        self._waited = 0
 
     def read(self, offset: int) -> int:
         """Read a register at a byte offset."""
@@ -139,11 +140,15 @@ class SimulatedDevice:
         ------
         DeviceResetError
             If it was to be reset; see `reset_in`.
+        UserError
+            If it takes longer than the limit, or is not done after interrupts that take as long in all.
         """
         self.commands += 1
         if self._reset_at is None or self.commands <= self._reset_at[0]:
             self._session.wait(self._limit)
-            self._run()
+            self._waited += int(self._run()["waits"][-1]["cycles"])
+            if self._waited > self._limit:
+                raise UserError(f"not done after interrupts in {self._waited} cycles")
             return
         self.reset(self._reset_at[1])
         self._reset_at = None

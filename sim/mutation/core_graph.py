@@ -6,7 +6,7 @@ What is the same in both is not looked at, so that a fault whose effect stays sm
 
 Memories and signed multipliers are left out. What a memory's port or a multiplier gives is a free word, the same in
 both runs where what it is given is, and otherwise not; what is written must be the same. That is sound: memories that
-have always been written the same hold the same.
+have always been written the same hold the same. A product with 0 is 0, and so are registers that `always_zero` finds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from ...hw import yosys
 from ...hw.verilog import Emitted
 from .channels import valid_of
+from .constants import always_zero
 from .faults import PORT
 from .graph import FALSE, TRUE, Graph
 
@@ -88,6 +89,7 @@ class CoreGraph:
         self._outputs = [one for (one,) in numbers(outputs)]
         self._operands = {made // 2: (a, b) for made, a, b in numbers(ands)}
         self._name(design, names)
+        self._zero = always_zero(self._next, self._operands, self._mutant)
         self._readers = self._read_by()
         self.graph = Graph()
         self._register = {one: self.graph.leaf() for one in self._next}
@@ -132,7 +134,7 @@ class CoreGraph:
     def core(self, step: int, literal: int) -> int:
         """Make a literal of the file in a step of the core."""
         while len(self._core) <= step:
-            self._core.append({0: FALSE} | dict.fromkeys(self._mutant, FALSE))
+            self._core.append(dict.fromkeys((0, *self._mutant, *self._zero), FALSE))
         values, left = self._core[step], [literal >> 1]
         while left:
             one = left[-1]
@@ -159,7 +161,7 @@ class CoreGraph:
             yield found
             beside, step = dict(found.after), step + 1
 
-    def miter(self, number: int, doubled: set[int], most: int) -> tuple[int, dict[int, int], set[int]]:
+    def miter(self, number: int, doubled: set[int], most: int | None = None) -> tuple[int, dict[int, int], set[int]]:
         """Run a mutant beside the core from any two states that differ in some registers at most.
 
         Parameters
@@ -168,8 +170,8 @@ class CoreGraph:
             Number of the fault, from 1.
         doubled : set of int
             Those registers.
-        most : int
-            Registers beyond which no more are looked for whose next values the result depends on.
+        most : int, optional
+            Registers beyond which no more are looked for whose next values the result depends on; by default all are.
 
         Returns
         -------
@@ -190,7 +192,7 @@ class CoreGraph:
         registers: dict[int, int] = {}
         known: set[int] = set()
         nearest = [output]
-        while nearest and len(registers) < most:
+        while nearest and (most is None or len(registers) < most):
             news = {}
             for leaf in self.graph.leaves(nearest, known):
                 if leaf in self._at_leaf:

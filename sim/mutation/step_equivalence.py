@@ -8,9 +8,11 @@ that is not enabled. That is decided in milliseconds. It is not necessary: a mut
 are never reached is not found equivalent.
 
 Within some registers from the reset: the mutant runs beside the core, and has a second copy of the few registers that
-the fault changes at once, or through so many others. Where outputs and all other registers never differ, the mutant is
-equivalent. The prover knows the registers on which that depends, the nearest first, up to some number, and takes the
-others to have any value. See `core_graph` for what is left out.
+the fault changes at once, or through others. Where outputs and all other registers never differ, the mutant is
+equivalent. Tried are sets of registers from which the difference could only go on to more than as many again: a delay
+line or the bits of a counter, and not a part of them. The prover first knows the nearest registers on which that
+depends and takes the others to have any value; then those that ABC's localization (`gla`) finds to matter in the first
+cycles, wherever they are in the core. See `core_graph` for what is left out.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from threading import Lock
 
 from ...hw.verilog import Emitted
 from ..formal.abc import run_abc
+from ..formal.localization import PART, WHOLE, localize
 from ..formal.prover import prove_output
 from .core_graph import CoreGraph, Pair
 
@@ -32,12 +35,14 @@ STEPS = 8
 """Steps that are tried."""
 MOST_DIFFERENT = 1000
 """Registers that may differ: where there are more, neither proof goes on."""
-LEVELS = 3
-"""Registers through which a difference may go in those that are doubled."""
-REGISTERS = (200, 1500)
-"""Registers that the prover knows, first and then; it finishes the distance from the difference at which it is."""
+NEAREST = 200
+"""Registers that the prover knows at first; it finishes the distance from the difference at which it is."""
 PROOF_SECONDS = 10
 """Seconds for each of its searches."""
+CYCLES = 40
+"""Cycles in which localization finds what matters: in more it gets slow, and whole commands take hundreds."""
+LOCALIZATION_SECONDS = 20
+"""Seconds for it."""
 _EQUIVALENT = "UNSATISFIABLE"
 
 
@@ -92,22 +97,33 @@ class StepEquivalence:
             return _EQUIVALENT in run_abc(folder, ["read_aiger miter.aig", "strash", f"sat -C {CONFLICTS}"], SECONDS)
 
     def _within_registers(self, number: int) -> str:
-        for most in REGISTERS:
-            doubled, left_out = set[int](), False
-            for _ in range(1 + LEVELS):
-                with self._building:
-                    output, registers, different = self._core.miter(number, doubled, most)
-                    left_out |= len(registers) >= most
-                    miter = self._core.graph.aiger(output, registers)
-                with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
-                    folder = Path(name)
-                    (folder / "model.aig").write_bytes(miter)
-                    proof = prove_output(folder, 0, "difference", PROOF_SECONDS)
-                if proof.status == "proved":
-                    return f"{proof.engine}, {len(doubled)} registers doubled"
-                if different == doubled or len(different) > MOST_DIFFERENT:
-                    break
-                doubled = different
-            if not left_out:  # more would be the same again
-                break
-        return ""
+        doubled: set[int] = set()
+        while True:
+            with self._building:
+                output, registers, different = self._core.miter(number, doubled, NEAREST)
+                near = self._core.graph.aiger(output, registers)
+            if len(different) > 2 * len(doubled) or different == doubled:
+                engine = _proved(near) or self._proved_in_a_part(number, doubled)
+                if engine:
+                    return f"{engine}, {len(doubled)} registers doubled"
+            if different == doubled or len(different) > MOST_DIFFERENT:
+                return ""
+            doubled = different
+
+    def _proved_in_a_part(self, number: int, doubled: set[int]) -> str:
+        with self._building:
+            output, registers, _ = self._core.miter(number, doubled)
+            whole = self._core.graph.aiger(output, registers)
+        engine = _proved(whole, localized=True)
+        return f"{engine} in a part of the core" if engine else ""
+
+
+def _proved(model: bytes, localized: bool = False) -> str:
+    """Tell how it is proved that a model's output is never 1, of all of it or of the part that matters."""
+    with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
+        folder = Path(name)
+        (folder / (WHOLE if localized else PART)).write_bytes(model)
+        if localized and not localize(folder, CYCLES, LOCALIZATION_SECONDS):
+            return ""
+        proof = prove_output(folder, 0, "difference", PROOF_SECONDS)
+        return proof.engine if proof.status == "proved" else ""

@@ -20,9 +20,10 @@ from ...golden.models.network import Network
 from ...golden.nn.forward import StageIntegers
 from ...golden.nn.random_parameters import random_parameters
 from ...golden.rng.perturbation import POSITIONS
-from ...golden.zo.coefficient import LARGEST_BATCH
+from ...golden.zo.coefficient import LARGEST_BATCH, RATE
 from ...golden.zo.deltas import DELTA
 from ...golden.zo.memory_layout import StepOrder
+from ...golden.zo.scalars import LARGEST
 from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES, WHOLE, Split
 from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
@@ -31,6 +32,9 @@ from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_coun
 
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""
+
+_NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
+"""Magnitudes of coefficients around those from which a common shift is one more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +173,9 @@ class TrainingVariation:
     halves : bool
         All parameters of the network are multiples of a half: of the inference without deltas, every second sum of
         products lies half-way between two numbers of Q8.16.
+    near : tuple of int
+        Magnitudes of the steps' coefficients, in turn, by a rate of its own for each step, as far as there is one: for
+        steps with one perturbation. With none of them the rates of the steps follow `rate`.
     """
 
     samples: int = 6
@@ -183,6 +190,7 @@ class TrainingVariation:
     grain: int = 1
     late: bool = False
     halves: bool = False
+    near: tuple[int, ...] = ()
 
 
 class ShortTraining:
@@ -221,6 +229,8 @@ class ShortTraining:
             most = wanted.start // wanted.grain
             deltas = wanted.grain * rng.integers(-most, most, total.shape, endpoint=True)
             self.job = replace(self.job, deltas=deltas)
+        if wanted.near:
+            self.job = replace(self.job, steps=_with_rates(spec, self.job, wanted.near))
         golden = self.job.golden(spec)
         self._start = golden.rows
         self._steps, images = [], []
@@ -301,8 +311,10 @@ def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
         # deltas stay below half a last place, so that the inference is of the parameters alone
         "halves": TrainingVariation(samples=24, sizes=(1,), eps_shift=12, shift=62, gain=2.0, halves=True),
         "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
-        # many coefficients around the largest that needs no common shift
-        "scalars": TrainingVariation(samples=24, sizes=(1,) * 96, eps_shift=6, shift=36, scalars=True),
+        # coefficients around the largest that needs no common shift, and around that of a shift by one
+        "scalars": TrainingVariation(
+            samples=24, sizes=(1,) * 96, eps_shift=6, shift=30, scalars=True, near=_NEAR_SCALARS
+        ),
     }
     stages = len(spec.mapping.forward.stages) if spec.cut_rows else 1
     for cut in range(1, stages):
@@ -373,6 +385,19 @@ def _random_training(spec: ZotrainSpec, rng: np.random.Generator) -> TrainingVar
         eps_shift=int(rng.integers(4, 12, endpoint=True)),
         start=round(_between(rng, 1, DELTA.maximum)),
     )
+
+
+def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> list[StepOrder]:
+    """Give each step the rate with which its coefficient is, in turn, one of these magnitudes, as near as can be."""
+    golden, values, steps = job.golden(spec), values_of(spec, job.inputs), []
+    for number, step in enumerate(job.steps):
+        position, given = golden.position, (values[step.indices], step.labels)
+        (slope,) = golden.step(*given, rate=0)  # moves nothing
+        rate = round((near[number % len(near)] << job.shift) / max(abs(slope.difference), 1))
+        steps.append(replace(step, rate=min(max(rate, 1), RATE.maximum)))
+        golden.position = position
+        golden.step(*given, steps[-1].rate)
+    return steps
 
 
 def _in_halves(frozen: Sequence[StageIntegers]) -> list[StageIntegers]:

@@ -1,5 +1,6 @@
 """Comparison of a zeroth-order job on the compiled core with the integer job: no difference, or one that is found."""
 
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,12 @@ import pytest
 
 from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
 from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.zotrain_registers import CORE
+from fabtune.golden.errors import UserError
 from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order
 
@@ -63,3 +68,13 @@ def test_another_shift_in_the_core_is_found(job, monkeypatch):
     # all records, all deltas and the final ones; logits are compared with the core's own deltas
     assert comparison.mismatches == len(job.steps) * 2 + 1
     assert not comparison.facts["bit_exact"]
+
+
+def test_interrupts_without_an_end_count_as_one_command_that_takes_too_long():
+    device = SimulatedDevice(compiled_core(SPEC, 1), limit=300)
+    device.write(CORE.map["interrupt_enable"].offset, 1)
+    for _ in range(2):
+        device.write(CORE.map["command"].offset, 0)  # refused at once, and nobody clears its interrupt
+        device.interrupt()
+    with pytest.raises(UserError, match="not done after interrupts"):
+        deque((device.interrupt() for _ in range(300)), maxlen=0)

@@ -29,12 +29,15 @@ CASES = {
     "a payload": "",
     "a register that nothing reads": "1-step",
     "a state that is reached": "",
-    "a column of a memory that is always 0": "0 registers",
+    "a column of a memory that is always 0": "1-step",
     "a column of a memory that can be 1": "",
     "the address of a word that is not used": "2-step",
     "the address of a word that is used": "",
     "a counter that goes another way to the same end": "registers",
     "a counter that goes to another end": "",
+    "a bit that a delay line takes to where it is not read": "12 registers",
+    "a bit that a delay line takes to where it is read": "",
+    "a factor that meets 0": "1-step",
     "a payload of AXI that is not valid": "1-step",
     "a payload of AXI that is valid": "",
     "a payload of a stream that is not valid": "1-step",
@@ -44,7 +47,7 @@ CASES = {
 PORTS = {"s": Port((Wire("s_data", ("data",)),), "s_valid", "s_ready")}
 NUMBER = {name: at for at, name in enumerate(CASES, 1)}
 DESIGN = f"""
-module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, column, used, ended,
+module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, column, used, ended, late, none,
              m_axi_gmem0_arvalid, m_axi_gmem0_arready, m_axi_gmem0_araddr, s_valid, s_ready, s_data);
   input clk, a, b;
   input [4:0] mutant;
@@ -72,6 +75,12 @@ module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, 
   wire skips = is[{NUMBER["a counter that goes to another end"]}] && left == 6;
   wire turns = is[{NUMBER["a counter that goes another way to the same end"]}];
   assign ended = left == 7;
+  reg [11:0] line = 0, lines = 0;
+  output late;
+  assign late = count == 3 ? line[11] : lines[11];
+  output signed [7:0] none;
+  wire signed [3:0] any = is[{NUMBER["a factor that meets 0"]}] && !a ? -y : y;
+  assign none = (a ? x : 4'sd0) * any;
   assign m_axi_gmem0_arvalid = a;
   assign m_axi_gmem0_araddr = b ^ (is[{NUMBER["a payload of AXI that is not valid"]}] && !a)
     ^ (is[{NUMBER["a payload of AXI that is valid"]}] && a);
@@ -105,6 +114,8 @@ module stage(clk, mutant, a, b, x, y, o, p, q, held, taken, count, shown, high, 
     column <= word[3:1] ^ (is[{NUMBER["a column of a memory that is always 0"]}] ? word[0] : 0)
       ^ (is[{NUMBER["a column of a memory that can be 1"]}] ? word[1] : 0);
     left <= turns && left == 1 ? 3 : turns && left == 3 ? 2 : turns && left == 2 ? 4 : left + (skips ? 2 : 1);
+    line <= {{line[10:0], is[{NUMBER["a bit that a delay line takes to where it is not read"]}]}};
+    lines <= {{lines[10:0], is[{NUMBER["a bit that a delay line takes to where it is read"]}]}};
     if (a) rows[is[{NUMBER["where a word is written"]}] ? y[2:0] : x[2:0]] <= y;
     else if (is[{NUMBER["a write that never is"]}] && b && !b) rows[0] <= x;
     if (is[{NUMBER["a write too many"]}] && !a && b) rows[0] <= x;
