@@ -14,12 +14,12 @@ from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
 from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
-from .short_jobs import random_jobs, short_jobs
+from .short_jobs import long_jobs, random_jobs, short_jobs
 
-TRIALS = 48
+TRIALS = 80
 """Hostile buses."""
 RANDOM_JOBS = 64
-"""Jobs with random settings: last, for faults that only rare values show."""
+"""Jobs with random settings: late, for faults that only rare values show."""
 _SLACK = 10_000
 """Cycles by which a command of a core with a fault may be longer than twice that of the core: then it hangs."""
 
@@ -44,10 +44,11 @@ class Exercise:
 
     def __init__(self, program: Path, spec: InstantftSpec | ZotrainSpec, seed: int) -> None:
         self._program, self._spec, self._seed = program, spec, seed
-        self._jobs, self._more = short_jobs(spec, seed), random_jobs(spec, seed, RANDOM_JOBS)
+        self._jobs = short_jobs(spec, seed)
+        self._last = {"random job": random_jobs(spec, seed, RANDOM_JOBS), "long job": long_jobs(spec, seed)}
         self._calm: dict[str, CalmRun] = {}
-        for name, job in (self._jobs | self._more).items():
-            self._calm[name] = calm_run(program, job)
+        for jobs in (self._jobs, *self._last.values()):
+            self._calm |= {name: calm_run(program, job) for name, job in jobs.items()}
         self._trials: list[Trial] = []
         for number in range(TRIALS):
             trial = self._trial(number)
@@ -82,8 +83,9 @@ class Exercise:
             yield what, lambda findings=findings: next(iter(findings()), "")  # type: ignore[misc]
         for number in range(TRIALS):
             yield "hostile bus", lambda number=number: self._bus(number, mutant)  # type: ignore[misc]
-        for name, job in self._more.items():
-            yield "random job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
+        for what, jobs in self._last.items():
+            for name, job in jobs.items():
+                yield what, lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
 
     def _checks(self, mutant: int) -> tuple[tuple[str, Callable[[], list[str]]], ...]:
         program, spec, seed = self._program, self._spec, self._seed

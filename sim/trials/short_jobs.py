@@ -1,4 +1,4 @@
-"""Short random jobs on both cores, with what golden makes of them: for trials on hostile buses or with faults."""
+"""Short random jobs on both cores and a long one, with what golden makes of them: on hostile buses or with faults."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_coun
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""
 
+LONG = 1 << 13
+"""Steps beyond which a job is long: about 1,000 cycles each with a network for trials, half a minute in all."""
 _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
 """Magnitudes of coefficients around those from which a common shift is one more."""
 
@@ -347,6 +349,20 @@ def random_jobs(spec: InstantftSpec | ZotrainSpec, seed: int, count: int) -> dic
         else:
             found[name] = ShortTraining(spec, own, _random_training(spec, rng))
     return found
+
+
+def long_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTuning | ShortTraining]:
+    """Make a training job of more than `LONG` steps, for counters and addresses; of tuning there is none.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+        The core.
+    seed : int
+    """
+    if isinstance(spec, InstantftSpec):
+        return {}
+    return {"long": ShortTraining(spec, seed, TrainingVariation(samples=2, sizes=(1,) * (LONG + 1), shift=30))}
 
 
 def _between(rng: np.random.Generator, low: float, high: float) -> float:

@@ -11,7 +11,7 @@ from fabtune.sim.mutation import core_campaign as module
 from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
 from fabtune.sim.mutation.faults import Fault, Netlist, list_faults
 from fabtune.sim.mutation.record import Result, scores_by_component
-from fabtune.sim.trials import exercise
+from fabtune.sim.trials import exercise, short_jobs
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, cut_rows=72)
 
@@ -39,6 +39,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "list_faults", chosen)
     monkeypatch.setattr(exercise, "TRIALS", 12)
     monkeypatch.setattr(exercise, "RANDOM_JOBS", 2)
+    monkeypatch.setattr(short_jobs, "LONG", 100)
     told: list[Result] = []
     campaign = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
     results = campaign.run(told.append)
