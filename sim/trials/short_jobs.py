@@ -302,7 +302,7 @@ def _tunings(spec: InstantftSpec) -> dict[str, TuningVariation]:
 def _trainings(spec: ZotrainSpec) -> dict[str, TrainingVariation]:
     found = {
         "base": TrainingVariation(),
-        "clipped": TrainingVariation(gain=60.0, shift=14, eps_shift=4),
+        "clipped": TrainingVariation(gain=60.0, shift=13, eps_shift=4),
         "large": TrainingVariation(gain=4.0, eps_shift=6, shift=20, rate=65_000, start=DELTA.maximum >> 6),
         "small": TrainingVariation(eps_shift=12, shift=34, rate=1),
         "full": TrainingVariation(samples=600, sizes=(LARGEST_BATCH, 2), gain=3.0),

@@ -54,11 +54,15 @@ def sigmoid():
 def half():
     return build().half()
 
-def pooled():
-    depthwise = nn.Conv2d(4, 4, 3, padding=1, groups=4)
-    return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), depthwise, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 3)
-    )
+class Flattened(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 2, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten())
+        self.body, self.head = nn.Linear(32, 32), nn.Linear(32, 3)
+
+    def forward(self, x):
+        maps = self.stem(x)
+        return self.head(self.body(maps) + maps)
 """
 
 
@@ -109,10 +113,10 @@ def test_a_users_module_is_described_by_its_own_names(fabtune):
 
 
 def test_what_the_array_does_not_map_is_said_of_all_cores(fabtune):
-    result = imported(fabtune, "mine.py:pooled", "--input", "1x8x8")
+    result = imported(fabtune, "mine.py:Flattened", "--input", "1x8x8")
     assert not any("cycles" in core for core in result["cores"])
     assert result["advice"] == [
-        "not on any core: mine.py:pooled, stage 1 (Depthwise) has a pool behind one filter a channel, "
+        "not on any core: mine.py:Flattened, stage 1 (Linear) has flattened maps (2, 4, 4) as its residual, "
         "which the array does not map yet"
     ]
 

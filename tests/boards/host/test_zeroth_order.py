@@ -177,7 +177,7 @@ def case(request):
     return Case.of(request.param)
 
 
-@pytest.mark.parametrize(("shift", "clips"), [(SHIFT, False), (14, True)])
+@pytest.mark.parametrize(("shift", "clips"), [(SHIFT, False), (15, True)])
 def test_a_job_through_the_driver_is_the_integer_job(case, shift, clips):
     job, steps = case.golden(shift=shift)
     assert (job.saturations > 0, job.coefficients_clipped > 0) == (clips, clips)

@@ -47,8 +47,8 @@ CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
 }
 FEW, MANY = range(12), range(12, 222)
 CYCLES = {
-    "instantft": {"base": 6993},
-    "zotrain": {"base": 6662},
+    "instantft": {"base": 6950},
+    "zotrain": {"base": 6441},
 }
 
 
