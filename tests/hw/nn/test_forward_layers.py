@@ -39,10 +39,10 @@ NETWORKS = {
     "flatten fc3",
     "residuals of one filter a channel": "3x6x6 conv20k1 relu dw3p1 add@2,1 leaky0.1 conv20k1s2 relu dw3p1s2@4 "
     "add@7,6 pool3p1s1 flatten fc3",
-    "halves of the lanes": "3x9x8 conv8k3p1 relu conv7k3p1 relu pool3p1s2 conv9k3p1 relu6 conv5k3p0,1,1,1 avg2x1 "
+    "halves of the lanes": "3x5x4 conv8k3p1 relu conv7k3p1 relu pool3p1s2 conv9k3p1 relu6 conv5k3p0,1,1,1 avg2x1 "
     "flatten fc3",
-    "halves of the lanes, and residuals": "8x6x7 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
-    "conv9k1 dw3p1 add@8,7 avg3x2 conv8k3p1 flatten fc3",
+    "halves of the lanes, and residuals": "8x4x5 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
+    "conv9k1 dw3p1 add@8,7 avg2x1 conv8k3p1 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
 }
 
