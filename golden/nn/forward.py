@@ -117,10 +117,8 @@ def slope_factor(activation: Relu) -> int:
 
 def _activated(values: Integers, activation: Relu) -> Integers:
     """Apply a ReLU to Q8.16; what is below 0 times the slope is rounded half to even."""
-    limit, slope = (
-        Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit),
-        slope_factor(activation),
-    )
+    limit = Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit)
+    slope = slope_factor(activation)
     if not slope:
         return np.clip(values, 0, limit)
     below = narrow(np.minimum(values, 0) * slope, Q8_16.fraction + SLOPE_FRACTION, Q8_16)

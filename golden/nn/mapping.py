@@ -169,7 +169,7 @@ class Mapping:
     @property
     def has_halves(self) -> bool:
         """Whether a stage has sums of half the lanes."""
-        return any(stage.parts > 1 and not stage.within for stage in self.stages)
+        return any(stage.halved for stage in self.stages)
 
     @property
     def has_within(self) -> bool:

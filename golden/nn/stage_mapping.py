@@ -100,6 +100,11 @@ class StageMapping:
         return self.sum_lanes == 1
 
     @property
+    def halved(self) -> bool:
+        """Whether each half of the lanes has a sum of its own."""
+        return self.parts > 1 and not self.within
+
+    @property
     def pooled(self) -> bool:
         """Whether an output is made of several sums."""
         return self.loops[2].count * self.loops[3].count > 1

@@ -184,6 +184,8 @@ class ForwardEngine(wiring.Component):
             group_number = self._next_part(m, group_number, mapping.groups)
         m.d.comb += bias.addr.eq(group_number)
         word, group = weights.word.as_value(), bias.data.as_value()
+        halved = delayed(m, sequencer.halved, read, "halved") if mapping.has_halves else Const(0)
+        within = delayed(m, sequencer.within, read, "within") if mapping.has_within else Const(0)
         residual: Value = Const(0)
         if mapping.has_residuals:
             residual = delayed(m, sequencer.residual, read - 1, "residual")
@@ -191,13 +193,13 @@ class ForwardEngine(wiring.Component):
             tail = delayed(m, sequencer.tail, read - 1, "tail")
             word, group = self._offset(m, weights, bias, tail, residual, sequencer)
         if mapping.has_residuals:
-            word = self._identity(m, word, sequencer, delayed(m, residual, 1, "identity"))
+            word = self._identity(word, halved, within, delayed(m, residual, 1, "identity"))
         x: list[Value] = [
             Mux(activations.odd, activations.word[(lane + 1) % mapping.lanes], activations.word[lane])
             for lane in range(mapping.lanes)
         ]
         if mapping.has_halves:
-            halved, half = delayed(m, sequencer.halved, read, "halved"), mapping.lanes // 2
+            half = mapping.lanes // 2
             x = [*x[:half], *(Mux(halved, lower, upper) for lower, upper in zip(x[:half], x[half:], strict=True))]
             m.d.comb += self.array.halved.eq(halved & running if self.has_port else halved)
         flags = {name: delayed(m, getattr(sequencer, name), read, name) for name in ("enable", "first", "last")}
@@ -205,7 +207,7 @@ class ForwardEngine(wiring.Component):
             "x": Cat(x).replicate(self.array.words_per_cycle),
             "w": word,
             **flags,
-            "within": delayed(m, sequencer.within, read, "within") if mapping.has_within else 0,
+            "within": within,
         }
         if mapping.has_within:
             # other sums within are those of a shared array; with offsets `running` ends before the last words are read
@@ -271,18 +273,17 @@ class ForwardEngine(wiring.Component):
         m.d.sync += following.eq(number + 1)
         return number
 
-    def _identity(self, m: Module, word: Value, sequencer: Sequencer, residual: Value) -> Value:
+    def _identity(self, word: Value, halved: Value, within: Value, residual: Value) -> Value:
         """The word's weights, or for a residual 1.0 for the lane of each of its channels, in the channel's column."""
-        mapping, late = self.mapping, ActivationMemory.LATENCY
-        half = mapping.lanes // 2
+        mapping, half = self.mapping, self.mapping.lanes // 2
         whole = [(column, column) for column in range(mapping.columns)]
         one = self._ones(whole)
         if mapping.has_halves:
             halves = self._ones([*whole, *((half + mapping.columns + column, column) for column, _ in whole)])
-            one = Mux(delayed(m, sequencer.halved, late, "halves_identity"), halves, one)
+            one = Mux(halved, halves, one)
         if mapping.has_within:
             lanes = self._ones([(lane, 0) for lane in range(mapping.lanes)])
-            one = Mux(delayed(m, sequencer.within, late, "lanes_identity"), lanes, one)
+            one = Mux(within, lanes, one)
         # with offsets no lane of such a word has weights
         return word | Mux(residual, one, 0) if self.has_offsets else Mux(residual, one, word)
 

@@ -124,7 +124,7 @@ class Loops:
             m.d.sync += [
                 self.parts.eq(stage.parts if stage.parts > 1 else 0),
                 self.within.eq(stage.within),
-                self.halved.eq(stage.parts > 1 and not stage.within),
+                self.halved.eq(stage.halved),
                 self._left.eq(0),
             ]
         if self.has_residual:

@@ -134,7 +134,7 @@ class Pooling(wiring.Component):
         return [Signal(shape, name=f"{name}_{part}" if part else name) for part in range(self.mapping.pooled_parts[-1])]
 
     def _before(self, line: list[Signal], parts: Value) -> Value:
-        """What a delay line has of the part that comes; `parts` as the port."""
+        """Choose the delay line's value of the part that comes; `parts` as the port."""
         taps = [line[count - 1] for count in self.mapping.pooled_parts]
         return Array(taps)[parts] if len(taps) > 1 else taps[0]
 
