@@ -195,6 +195,8 @@ def _test(
         "env": {
             "FABTUNE_PLAN": str(folder / "plan.json"),
             "FABTUNE_RESULTS": str(results),
+            # cocotb reads pytest's configuration, and with it all plugins that are installed: half a second
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             # of a mutant the first failure is enough
             **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
         },

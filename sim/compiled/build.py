@@ -76,10 +76,12 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     flags = [*_VERILATOR_FLAGS, *([f"--trace-{waves}"] if waves else [])]
     monitor = "monitor_valid" in verilog
     switches = {"MONITOR": monitor, "MUTANTS": faults, "VCD": waves == "vcd", "SAIF": waves == "saif"}
-    defines = [f"-DPORTS={ports}", *(f"-D{name}" for name, wanted in switches.items() if wanted)]
+    macros = [f"#define PORTS {ports}", *(f"#define {name}" for name, wanted in switches.items() if wanted)]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
+    # a file and no -D options: with those, Verilator's own sources would be compiled anew for each choice
+    harness["macros.h"] = "\n".join([*macros, ""])
     tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _MAKE_FLAGS]
-    key = digest_of(tools, flags, defines, top, harness, verilog)
+    key = digest_of(tools, flags, top, harness, verilog)
 
     def make(entry: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="fabtune-") as scratch:
@@ -90,7 +92,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
             env = environment("verilator", Path(scratch))
             program = "verilator"  # the link that `environment` makes, or the user's own
             sources = [f"{top}.v", "harness.cpp"]
-            _step([program, *flags, "-CFLAGS", " ".join(defines), "--top-module", top, "--Mdir", ".", *sources],
+            _step([program, *flags, "--top-module", top, "--Mdir", ".", *sources],
                   folder, env, f"verilator could not read {top}")  # fmt: skip
             variables = [*_MAKE_FLAGS, f"CXX={cxx}", f"LINK={cxx}", f"PYTHON3={sys.executable}"]
             _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")

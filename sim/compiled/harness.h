@@ -1,11 +1,13 @@
 // The simulated system: clock, the core's control port, its monitor and its memory ports. The commands
-// that drive it are in harness.cpp. Macros: PORTS (1 or 2), MONITOR, VCD, SAIF.
+// that drive it are in harness.cpp. Macros, in macros.h: PORTS (1 or 2), MONITOR, MUTANTS, VCD, SAIF.
 //
 // A cycle is: inputs settle with the clock low, outputs are sampled, the clock rises, inputs change. Inputs never depend
 // on outputs of the same cycle, so that no combinational path through the core can close a loop.
 
 #ifndef FABTUNE_HARNESS_H
 #define FABTUNE_HARNESS_H
+
+#include "macros.h"
 
 #include "Vtop.h"
 #include "dram.h"

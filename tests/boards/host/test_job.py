@@ -394,8 +394,8 @@ CHECKED = np.array([10, 8, 11, 9, 12])
 @pytest.mark.parametrize(
     ("options", "raw", "gain"),
     [
-        ({}, False, 1.0),
-        pytest.param(OPTIONS, True, 1.0, marks=pytest.mark.slow),
+        (OPTIONS, True, 1.0),
+        pytest.param({}, False, 1.0, marks=pytest.mark.slow),
         pytest.param({"ports": 2, "columns": 8, "lanes": 32}, True, 60.0, marks=pytest.mark.slow),
     ],
 )

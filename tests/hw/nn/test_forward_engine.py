@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
-from fabtune.golden.nn.forward import StageIntegers, forward
+from fabtune.golden.nn.forward import StageIntegers, run
 from fabtune.golden.nn.images import frozen_image, samples_image
 from fabtune.golden.nn.mapping import Mapping
 from fabtune.golden.nn.products import product_of
@@ -27,51 +27,33 @@ def parameters(mapping, rng):
     ]
 
 
-def outputs(mapping, frozen, samples, stage):
-    """What golden finds for the outputs of a stage, flat."""
-    x, product, narrower = samples, product_of("int64"), Narrower()
-    for one, own in list(zip(mapping.network_stages, frozen, strict=True))[: stage + 1 or None]:
-        x = forward(one, own, x, product, narrower)
-    return x.reshape(-1).tolist()
+def outputs(mapping, frozen, samples):
+    """What golden finds for the outputs of each stage, flat."""
+    found = run(mapping.network_stages, frozen, samples, product_of("int64"), Narrower())
+    return [one.reshape(-1).tolist() for one in found]
 
 
-@pytest.mark.parametrize("stage", [0, 1, -1])
-def test_outputs_of_every_stage(stage):
+@pytest.mark.parametrize("stall", [0.0, 0.4])
+def test_outputs_of_every_stage(stall):
     mapping = Mapping.of(NETWORK, **SETTINGS)
     rng = np.random.default_rng(1)
     frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (3, *NETWORK.input_shape))
-    expected = outputs(mapping, frozen, q8_16_of_bytes(samples), stage)
-    assert (
-        infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), len(expected), stage)[0]
-        == expected
-    )
-
-
-def test_stalls_change_no_output():
-    mapping = Mapping.of(NETWORK, **SETTINGS)
-    rng = np.random.default_rng(2)
-    frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (3, *NETWORK.input_shape))
-    expected = outputs(mapping, frozen, q8_16_of_bytes(samples), -1)
-    assert (
-        infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), len(expected), stall=0.4)[0]
-        == expected
-    )
+    expected = outputs(mapping, frozen, q8_16_of_bytes(samples))
+    assert infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), stall)[0] == expected
 
 
 def test_a_vector_in_words():
     mapping = Mapping.of(Network("fc", (21,), (Linear(9), Relu(), Linear(4))), **SETTINGS, byte_inputs=False)
     rng = np.random.default_rng(3)
     frozen, samples = parameters(mapping, rng), rng.integers(-60000, 60000, (3, 21))
-    expected = outputs(mapping, frozen, samples, -1)
-    assert infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), len(expected))[0] == expected
+    expected = outputs(mapping, frozen, samples)
+    assert infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples))[0] == expected
 
 
 def test_no_sample_starts_on_hold():
     mapping = Mapping.of(NETWORK, **SETTINGS)
     rng = np.random.default_rng(6)
     frozen, samples = parameters(mapping, rng), rng.integers(0, 256, (2, *NETWORK.input_shape))
-    expected = outputs(mapping, frozen, q8_16_of_bytes(samples), -1)
-    found, started = infer(
-        mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), len(expected), hold=2000
-    )
+    expected = outputs(mapping, frozen, q8_16_of_bytes(samples))
+    found, started = infer(mapping, frozen_image(mapping, frozen), samples_image(mapping, samples), hold=2000)
     assert (found, started) == (expected, 2001)
