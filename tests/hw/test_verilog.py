@@ -19,10 +19,11 @@ from fabtune.hw.device import Device
 from fabtune.hw.verilog import emit, generate
 from fabtune.sim.simulator import environment, find
 
+from ..small_cores import NETWORK
+
 CORES = {
-    # those of tests/sim/cores
-    "instantft": ["network=digits", "lanes=16"],
-    "zotrain": ["network=1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "lanes=16"],
+    "instantft": [f"network={NETWORK}", "lanes=16", "batch=4", "cache_entries=64"],
+    "zotrain": [f"network={NETWORK}", "lanes=16", "cut_rows=72"],
 }
 """Settings of whole cores that are read in seconds."""
 BLOCK_NAMES = [name for name in BLOCKS if name not in CORES]

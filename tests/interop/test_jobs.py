@@ -12,8 +12,6 @@ import pytest
 from memory_images import stages_of
 from register_model import OKAY, WORD, RegisterModel, elaborated, place
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.fixed import Q4_12, q8_16_of_bytes
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, record_layout
@@ -24,11 +22,13 @@ from fabtune.golden.zo.job import ZerothOrderJob, rates_of
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import simulate
 
+from ..small_cores import instantft, zotrain
+
 pytestmark = pytest.mark.usefixtures("importable_bench")
 
 # those of tests/sim/cores, whose builds are shared
-ADAPTERS = InstantftSpec(network="digits", lanes=16)
-ZEROTH = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
+ADAPTERS = instantft()
+ZEROTH = zotrain()
 PATIENCE = 400_000
 """Cycles that a command may take."""
 ALL = (1 << 32) - 1

@@ -14,14 +14,14 @@ from systemrdl.messages import RDLCompileError
 
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
 from fabtune.golden.axi.systemrdl import systemrdl
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import simulate
 
+from ..small_cores import instantft, zotrain
+
 CORES = {
-    "instantft": InstantftSpec(network="digits", lanes=16),
-    "zotrain": ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16),
+    "instantft": instantft(),
+    "zotrain": zotrain(),
 }
 """Those of tests/sim/cores, whose builds are shared."""
 

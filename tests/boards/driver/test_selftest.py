@@ -16,29 +16,13 @@ import pytest
 from fabtune.boards.board import BOARDS
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import core_package, selftest_of
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
-CORES = {
-    "instantft": InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=64),
-    "instantft, options": InstantftSpec(
-        network=NETWORK,
-        lanes=16,
-        batch=4,
-        cache_entries=64,
-        cache="none",
-        rates=True,
-        tunes="layer",
-        stochastic=True,
-        early_stop=True,
-        validation=True,
-    ),
-    "zotrain": ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72),
-}
+from ...small_cores import OPTIONS, instantft, zotrain
+
+CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
 BLOCKS = ("instantft", "zotrain")
 """Cores whose files have their names."""
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
@@ -78,7 +62,7 @@ def test_every_stage_compares_something_in_the_end(name):
 
 def test_another_core_is_refused():
     _, core = simulated("zotrain")
-    other = ZotrainSpec(network=NETWORK, lanes=16)
+    other = zotrain(cut_rows=0)
     with pytest.raises(UserError, match="the core's signature is"):
         selftest_of(other).run(core)
 

@@ -10,7 +10,6 @@ import torch
 from fabtune.boards.host.driver import Core
 from fabtune.boards.host.federated_client import CoreClient
 from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.cores.zotrain_registers import CORE
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.errors import UserError
@@ -29,8 +28,9 @@ from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
-SPEC = ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72)
+from ...small_cores import NETWORK, zotrain
+
+SPEC = zotrain()
 LAYERS, STAGE = 6, 2
 """Layers before the cut, and the stage behind it."""
 

@@ -25,27 +25,15 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.job import TuningJob
 from fabtune.sim.compiled.session import Dram
 
-SMALL = {
-    "network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3",
-    "lanes": 16,
-    "batch": 4,
-    "cache_entries": 64,
-}
-OPTIONS = {
-    "cache": "none",
-    "rates": True,
-    "tunes": "layer",
-    "stochastic": True,
-    "early_stop": True,
-    "validation": True,
-}
+from ...small_cores import OPTIONS, instantft
+
 SAMPLES, BATCH, EPOCHS = 9, 4, 2
 RATE = 20_000
 
 
 @cache
 def _program(**settings: Any) -> Any:
-    spec = InstantftSpec(**settings)
+    spec = instantft(**settings)
     return compiled_core(spec, spec.ports), spec
 
 
@@ -165,7 +153,7 @@ LONG = (
 )
 def test_whole_job(name: str) -> None:
     settings, raw, gain = VARIATIONS[name]
-    program, spec = _program(**(SMALL | settings))
+    program, spec = _program(**settings)
     case = _case(spec, raw, gain)
     if name == "saturating":
         assert case.golden.saturations > 0
@@ -177,7 +165,7 @@ def test_whole_job(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def small() -> tuple[Any, Case]:
-    program, spec = _program(**SMALL)
+    program, spec = _program()
     return program, _case(spec)
 
 
@@ -219,7 +207,7 @@ def test_what_is_written_right_behind_a_job_is_ignored(
 
 @pytest.mark.slow
 def test_an_inference_empties_the_cache_on_the_chip() -> None:
-    program, spec = _program(**SMALL, cache="chip")
+    program, spec = _program(cache="chip")
     case = _case(spec)
     device, core = _simulated(program, spec)
     with pytest.raises(UserError, match="cache=dram"):
@@ -336,7 +324,7 @@ def test_wrong_settings_are_refused(small: tuple[Any, Case], error: Error, setti
 
 
 def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
-    program, spec = _program(**SMALL, **OPTIONS)
+    program, spec = _program(**OPTIONS)
     case = _case(spec, raw=True)
     device, core = _simulated(program, spec)
     tuner = FineTuner(core, spec, SAMPLES, raw=True)
@@ -366,7 +354,7 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
 
 
 def test_a_job_ends_early(small: tuple[Any, Case]) -> None:
-    program, spec = _program(**SMALL, **OPTIONS)
+    program, spec = _program(**OPTIONS)
     losses, golden = [], _case(spec, raw=True, epochs=4)
     job = golden.job.golden(spec)
     results = list(golden.job.run_golden(spec, job))
@@ -400,7 +388,7 @@ CHECKED = np.array([10, 8, 11, 9, 12])
     ],
 )
 def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: float) -> None:
-    program, spec = _program(**SMALL | options | {"early_stop": True, "validation": True})
+    program, spec = _program(**options | {"early_stop": True, "validation": True})
     device, core = _simulated(program, spec, Dram.stressed(), seed=3)
     tuner = FineTuner(core, spec, SAMPLES + len(CHECKED), raw)
     ran = set()

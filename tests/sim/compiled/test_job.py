@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.job import FineTuner
-from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.nn.random_parameters import random_parameters
 from fabtune.sim.compiled.job import TuningJob, compare_job
 
+from ...small_cores import instantft
+
 # the core of tests/boards/host/test_job.py: one build serves both
-SPEC = InstantftSpec(
-    network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, batch=4, cache_entries=64
-)
+SPEC = instantft()
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 
 import pytest
 
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.sim.compiled.step_cycles import step_cycles
 
+from ...small_cores import zotrain
+
 # the core of tests/boards/host: one build serves all
-SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, cut_rows=72)
+SPEC = zotrain()
 
 
 @pytest.mark.slow

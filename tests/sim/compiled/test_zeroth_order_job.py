@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.cores.zotrain_registers import CORE
 from fabtune.golden.errors import UserError
 from fabtune.golden.nn.random_parameters import random_parameters
@@ -17,8 +16,10 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.compiled.zeroth_order_job import TrainingJob, compare_zeroth_order
 
+from ...small_cores import zotrain
+
 # the core of tests/boards/host: one build serves all
-SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, cut_rows=72)
+SPEC = zotrain()
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.cores.zotrain_registers import REGISTERS, Command
 from fabtune.sim.scenario import scenario
 from fabtune.sim.verify import verify, verify_phases
 
-SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
+from ...small_cores import zotrain
+
+SPEC = zotrain()
 
 
 def test_jobs_in_a_row_are_bit_exact():

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.sim.mutation import core_campaign as module
 from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
@@ -13,7 +12,9 @@ from fabtune.sim.mutation.faults import Fault, Netlist, list_faults
 from fabtune.sim.mutation.record import Result, scores_by_component
 from fabtune.sim.trials import exercise, short_jobs
 
-SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16, cut_rows=72)
+from ...small_cores import zotrain
+
+SPEC = zotrain()
 
 
 def chosen(made: Netlist, count: int, seed: int, component: str) -> list[Fault]:

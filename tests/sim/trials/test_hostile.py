@@ -19,28 +19,18 @@ from fabtune.sim.trials.order_lists import order_findings
 from fabtune.sim.trials.refusals import refusal_findings
 from fabtune.sim.trials.short_jobs import ShortTraining, short_jobs
 
-NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
+from ...small_cores import OPTIONS, instantft, zotrain
+
 AUTOENCODER = {"network": "40 fc6 relu fc40", "loss": "mse", "lanes": 16}
 
-
-def _adapters(**settings: Any) -> InstantftSpec:
-    return InstantftSpec(network=NETWORK, lanes=16, batch=4, cache_entries=64, **settings)
-
-
-def _zeroth_order(**settings: Any) -> ZotrainSpec:
-    return ZotrainSpec(network=NETWORK, lanes=16, cut_rows=72, **settings)
-
-
 CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
-    "instantft": _adapters,
-    "zotrain": _zeroth_order,
-    "instantft, two ports": lambda: _adapters(ports=2),
-    "instantft, cache on the chip": lambda: _adapters(cache="chip"),
-    "instantft, early stop": lambda: _adapters(early_stop=True),
-    "instantft, options": lambda: _adapters(
-        cache="none", rates=True, tunes="layer", stochastic=True, early_stop=True, validation=True
-    ),
-    "zotrain, narrow": lambda: _zeroth_order(deltas="ultra"),
+    "instantft": instantft,
+    "zotrain": zotrain,
+    "instantft, two ports": lambda: instantft(ports=2),
+    "instantft, cache on the chip": lambda: instantft(cache="chip"),
+    "instantft, early stop": lambda: instantft(early_stop=True),
+    "instantft, options": lambda: instantft(**OPTIONS),
+    "zotrain, narrow": lambda: zotrain(deltas="ultra"),
     # those of tests/sim/compiled/test_autoencoders.py: a build serves both
     "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
     "zotrain, autoencoder": lambda: ZotrainSpec(**AUTOENCODER, columns=2, byte_inputs=False),
@@ -124,7 +114,7 @@ def test_wrong_entries_of_an_order_list_end_in_their_error(name: str) -> None:
 
 
 def test_a_limit_that_differs_is_found() -> None:
-    other = _adapters().__class__(network=NETWORK, lanes=16, batch=5, cache_entries=64)
+    other = instantft(batch=5)
     found = refusal_findings(_program("instantft"), other, seed=1)
     assert any("'batch': 5" in finding for finding in found)
 
