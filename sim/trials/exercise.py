@@ -14,7 +14,7 @@ from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
 from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
-from .short_jobs import long_jobs, random_jobs, short_jobs
+from .short_jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 
 TRIALS = 80
 """Hostile buses."""
@@ -45,7 +45,11 @@ class Exercise:
     def __init__(self, program: Path, spec: InstantftSpec | ZotrainSpec, seed: int) -> None:
         self._program, self._spec, self._seed = program, spec, seed
         self._jobs = short_jobs(spec, seed)
-        self._last = {"random job": random_jobs(spec, seed, RANDOM_JOBS), "long job": long_jobs(spec, seed)}
+        self._last = {
+            "edge job": edge_jobs(spec, seed),
+            "random job": random_jobs(spec, seed, RANDOM_JOBS),
+            "long job": long_jobs(spec, seed),
+        }
         self._calm: dict[str, CalmRun] = {}
         for jobs in (self._jobs, *self._last.values()):
             self._calm |= {name: calm_run(program, job) for name, job in jobs.items()}

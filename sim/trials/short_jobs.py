@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..compiled.job import TuningJob
 from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
+from .thresholds import threshold_parameters, threshold_scales
 
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""
@@ -63,6 +63,8 @@ class TuningVariation:
         Parameters of network and adapters are multiples of it, in units of 2**-12.
     whole : bool
         All inputs are 0 or 1: of a coarse grain activations have few bits, too.
+    scale : int
+        The logits of the frozen network lie at the thresholds of this scale of NF4, see `thresholds`; 0: anywhere.
     validated : int
         Samples behind those, which are run behind each epoch and not learnt from.
     patience : int
@@ -78,6 +80,7 @@ class TuningVariation:
     raw: bool = False
     grain: int = 1
     whole: bool = False
+    scale: int = 0
     validated: int = 0
     patience: int = 0
 
@@ -105,6 +108,7 @@ class ShortTuning:
         flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
         orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
         frozen = _in_grains(random_parameters(network, rng, wanted.gain), wanted.grain)
+        frozen = threshold_parameters(network, wanted.scale, rng) if wanted.scale else frozen
         drawn = _whole_samples if wanted.whole else _samples
         self.spec = spec
         self.job = TuningJob(
@@ -355,11 +359,34 @@ def random_jobs(spec: InstantftSpec | ZotrainSpec, seed: int, count: int) -> dic
     return found
 
 
-def long_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTuning | ShortTraining]:
-    """Make long jobs: of training one of more than `LONG` steps, for counters and addresses; of tuning with many ties.
+def edge_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTuning | ShortTraining]:
+    """Make tuning jobs whose values lie at edges of rounding and of NF4, for what random values rarely show.
 
     With scales that are multiples of a part of 1, many products with a level of NF4 lie half-way between two numbers;
-    with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate, parameters.
+    with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate, parameters. Of
+    other jobs the logits lie at thresholds of NF4. Of training there is none.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+        The core.
+    seed : int
+    """
+    if not isinstance(spec, InstantftSpec):
+        return {}
+    samples, wanted = min(spec.cache_entries, 64), dict[str, TuningVariation]()
+    for raw in spec.raw_modes:
+        epochs, grain = (10, _HALF >> 4) if raw else (3, _HALF)
+        wanted["ties, raw" if raw else "ties"] = TuningVariation(
+            samples=samples, epochs=epochs, batch=1, gain=2.0, rate=1 << 16, raw=raw, grain=grain, whole=True
+        )
+    if False in spec.raw_modes:
+        wanted |= {f"threshold {scale}": TuningVariation(samples=1, scale=scale) for scale in threshold_scales()}
+    return {name: ShortTuning(spec, seed + at, one) for at, (name, one) in enumerate(wanted.items())}
+
+
+def long_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTuning | ShortTraining]:
+    """Make a training job of more than `LONG` steps, for counters and addresses; of tuning there is none.
 
     Parameters
     ----------
@@ -368,14 +395,7 @@ def long_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTu
     seed : int
     """
     if isinstance(spec, InstantftSpec):
-        common: dict[str, Any] = {"samples": min(spec.cache_entries, 64), "batch": 1, "rate": 1 << 16, "whole": True}
-        wanted = {
-            f"ties, {'raw' if raw else 'NF4'}": TuningVariation(
-                **common, epochs=10 if raw else 3, gain=2.0, raw=raw, grain=_HALF >> 4 if raw else _HALF
-            )
-            for raw in spec.raw_modes
-        }
-        return {name: ShortTuning(spec, seed + at, one) for at, (name, one) in enumerate(wanted.items())}
+        return {}
     return {"long": ShortTraining(spec, seed, TrainingVariation(samples=2, sizes=(1,) * (LONG + 1), shift=30))}
 
 
