@@ -16,6 +16,11 @@ from .register_map import SIGNATURE, WORD, RegisterMap
 OKAY, SLVERR = 0, 2
 
 
+def enabled_bits(strobe: int) -> int:
+    """Make the mask of a word's bits that strobes of its bytes enable, the lowest bit that of the lowest byte."""
+    return sum(0xFF << 8 * lane for lane in range(WORD) if strobe >> lane & 1)
+
+
 class Model:
     """The registers, one access at a time.
 
@@ -62,7 +67,7 @@ class Model:
             return SLVERR
         if register.locked and self.wires["locked"]:
             return OKAY
-        mask = sum(0xFF << 8 * lane for lane in range(WORD) if strobe >> lane & 1)
+        mask = enabled_bits(strobe)
         if register.access == "W":
             self.wires[register.name] = value & mask
             self.strobes[f"{register.name}_strobe"] += mask > 0

@@ -94,7 +94,7 @@ void Harness::command(const std::string& line) {
     const std::string name = words.word();
     if (name == "write") {
         const uint32_t offset = static_cast<uint32_t>(words.number()), value = static_cast<uint32_t>(words.number());
-        const unsigned response = write(offset, value);
+        const unsigned response = write(offset, value, static_cast<unsigned>(words.number()));
         if (response) refused.push_back({offset, value, response});
     } else if (name == "read") {
         reads.push_back(read(static_cast<uint32_t>(words.number())));

@@ -117,7 +117,7 @@ class Harness {
     void monitor();
     void reset(uint64_t cycles);
     bool stalled() { return (control_random.next() & 0xff) < settings.control; }
-    unsigned write(uint32_t offset, uint32_t value);
+    unsigned write(uint32_t offset, uint32_t value, unsigned strobes);
     Access read(uint32_t offset);
     void wait(uint64_t limit, bool strict);
     void set(const std::string& name, double value);
@@ -188,7 +188,7 @@ void Harness::reset(uint64_t cycles) {
     top->aresetn = 1;
 }
 
-unsigned Harness::write(uint32_t offset, uint32_t value) {
+unsigned Harness::write(uint32_t offset, uint32_t value, unsigned strobes) {
     bool address = true, data = true;  // not taken by the core yet
     for (uint64_t start = now;;) {
         if (now - start > 10000) fail(format("s_axi_control: no answer to a write of 0x%02x in 10000 cycles", offset));
@@ -196,7 +196,8 @@ unsigned Harness::write(uint32_t offset, uint32_t value) {
         if (address && !top->s_axi_control_awvalid && !stalled())
             top->s_axi_control_awvalid = 1, top->s_axi_control_awaddr = static_cast<CData>(offset);
         if (data && !top->s_axi_control_wvalid && !stalled())
-            top->s_axi_control_wvalid = 1, top->s_axi_control_wdata = value, top->s_axi_control_wstrb = 15;
+            top->s_axi_control_wvalid = 1, top->s_axi_control_wdata = value,
+            top->s_axi_control_wstrb = static_cast<CData>(strobes);
         top->s_axi_control_bready = !stalled();
         const bool bready = top->s_axi_control_bready, offered = seen.bvalid && now > start;
         cycle();

@@ -17,6 +17,8 @@ Bytes = NDArray[np.uint8]
 LARGEST_MEMORY = 1 << 40
 """Bytes that a memory has at most."""
 SMALLEST_MEMORY = 4096
+ALL_BYTES = 0b1111
+"""Strobes of a register's bytes with which all of it is written."""
 _AW_ORDERS = ("any", "with_w", "behind_w")
 """In the order of the harness's codes."""
 
@@ -147,9 +149,9 @@ class Session:
         """Open bytes to the core: from the first region on, a beat that is in none is answered with a decode error."""
         self._note(f"region {address} {count}")
 
-    def write(self, offset: int, value: int) -> None:
-        """Write a register."""
-        self._note(f"write {offset} {value & 0xFFFFFFFF}")
+    def write(self, offset: int, value: int, strobes: int = ALL_BYTES) -> None:
+        """Write a register, of which the lowest bit of `strobes` enables the lowest byte."""
+        self._note(f"write {offset} {value & 0xFFFFFFFF} {strobes}")
 
     def read(self, offset: int) -> None:
         """Read a register; its value is the next of the result's `reads`."""

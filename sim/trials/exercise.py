@@ -14,7 +14,7 @@ from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
 from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
-from .short_jobs import long_jobs, random_jobs, short_jobs
+from .short_jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 
 TRIALS = 80
 """Hostile buses."""
@@ -45,9 +45,10 @@ class Exercise:
     def __init__(self, program: Path, spec: InstantftSpec | ZotrainSpec, seed: int) -> None:
         self._program, self._spec, self._seed = program, spec, seed
         self._jobs = short_jobs(spec, seed)
+        self._edges = edge_jobs(spec, seed)
         self._last = {"random job": random_jobs(spec, seed, RANDOM_JOBS), "long job": long_jobs(spec, seed)}
         self._calm: dict[str, CalmRun] = {}
-        for jobs in (self._jobs, *self._last.values()):
+        for jobs in (self._jobs, self._edges, *self._last.values()):
             self._calm |= {name: calm_run(program, job) for name, job in jobs.items()}
         self._trials: list[Trial] = []
         for number in range(TRIALS):
@@ -81,6 +82,8 @@ class Exercise:
             yield "job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
         for what, findings in self._checks(mutant):
             yield what, lambda findings=findings: next(iter(findings()), "")  # type: ignore[misc]
+        for name, job in self._edges.items():
+            yield "edge job", lambda name=name, job=job: self._job(name, job, mutant)  # type: ignore[misc]
         for number in range(TRIALS):
             yield "hostile bus", lambda number=number: self._bus(number, mutant)  # type: ignore[misc]
         for what, jobs in self._last.items():

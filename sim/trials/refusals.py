@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from amaranth.utils import exact_log2
 
+from ...golden.axi.axi_registers import enabled_bits
 from ...golden.axi.bus import BEAT
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.instantft_registers import Command as TuningCommand
@@ -17,7 +18,7 @@ from ...golden.cores.shell import CoreRegisters
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import Command as TrainingCommand
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
-from ..compiled.session import SMALLEST_MEMORY, Session
+from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
 LIMIT = 100_000
 """Cycles after which a command hangs; all end at their first access to the memory, if not before."""
@@ -30,12 +31,18 @@ _STATUS, _ERROR = "status", ("error_address", "error_address_high")
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A command, settings that are not the usual ones, and a register that is read back."""
+    """A command and its bytes that are written, settings that are not the usual ones, a register that is read back."""
 
-    command: int
+    written: int
+    strobes: int
     settings: dict[str, int]
     changed: dict[str, int]
     register: str
+
+    @property
+    def command(self) -> int:
+        """The command as the core takes it: bytes that are not written are 0."""
+        return self.written & enabled_bits(self.strobes)
 
 
 def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
@@ -43,7 +50,8 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
 
     Each command with each bit of each address that must be 0, and each other high bit of each address; each cut with
     perturbations around every limit; every setting with every bit, and values around every limit, in turn with each
-    command that uses settings; `RANDOM_COMMANDS` with several that are changed; each command with a bit of no command.
+    command that uses settings; `RANDOM_COMMANDS` with several that are changed; each command with a bit of no command;
+    commands of which only some bytes are written.
 
     Parameters
     ----------
@@ -62,7 +70,7 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
     written: dict[str, int] = {}
     for one in attempts:
         write_settings(session, core, one.settings, written)
-        session.write(core.map["command"].offset, one.command)
+        session.write(core.map["command"].offset, one.written, one.strobes)
         session.wait(LIMIT)
         for name in (_STATUS, *_ERROR, one.register):
             session.read(core.map[name].offset)
@@ -120,8 +128,9 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
     registers = [name for setting in core.settings for name in setting.registers]
     found = []
 
-    def attempt(command: int, changed: dict[str, int]) -> None:
-        found.append(_Attempt(command, usual_settings(spec) | changed, changed, str(rng.choice(registers))))
+    def attempt(command: int, changed: dict[str, int], strobes: int = ALL_BYTES) -> None:
+        register = str(rng.choice(registers))
+        found.append(_Attempt(command, strobes, usual_settings(spec) | changed, changed, register))
 
     usual = usual_settings(spec)
     for command in commands:
@@ -147,6 +156,8 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
     for command in commands:
         for bit in range(max(commands).bit_length(), 32):  # no command, but one in its lower bits
             attempt(command | 1 << bit, {})
+        for strobes in range(1, ALL_BYTES):
+            attempt(command * 0x0101_0101, {}, strobes)
     return found
 
 

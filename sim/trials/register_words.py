@@ -1,4 +1,4 @@
-"""Words in all registers that a host writes and reads: each keeps every bit of its own, at its own address."""
+"""Words at all addresses of a core's registers: each keeps every bit of its own, and answers as golden does."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
+from ...golden.axi.axi_registers import Model
+from ...golden.axi.register_map import WORD
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.zotrain import ZotrainSpec
-from ..compiled.session import SMALLEST_MEMORY, Session
+from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
 _ROUNDS = 2
-"""Random words of each register; behind each comes the one with all bits inverted."""
+"""Random words of each address; behind each comes the one with all bits inverted."""
 
 
 def register_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
-    """Write different words to all registers, read them back, and list what is not as it was written.
+    """Write different words to all addresses, read all, and list what golden does not say.
+
+    First words are whole, then each address has one with each set of strobes of its bytes. Of a command no byte is
+    written, so that none begins.
 
     Parameters
     ----------
@@ -28,19 +33,27 @@ def register_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: in
     mutant : int
         See `Session`.
     """
-    registers = spec.registers.map.accessed("RW")
-    words = np.random.default_rng(seed).integers(1 << 32, size=(_ROUNDS, len(registers)))
-    rounds = [given for some in words for given in (some, some ^ 0xFFFF_FFFF)]
-    session = Session(program, SMALLEST_MEMORY, seed=seed, mutant=mutant)
-    for given in rounds:
-        for register, word in zip(registers, given.tolist(), strict=True):
-            session.write(register.offset, word)
-        for register in registers:
-            session.read(register.offset)
-    values = iter(access["value"] for access in session.run()["reads"])
-    return [
-        f"{register.name} is {found:#x}, not {word:#x}"
-        for given in rounds
-        for register, word in zip(registers, given.tolist(), strict=True)
-        if (found := next(values)) != word
-    ]
+    registers, rng = spec.registers.map, np.random.default_rng(seed)
+    commands = [register.offset for register in registers.accessed("W")]
+    addresses = np.arange(0, 1 << registers.address_bits, WORD)
+    whole = rng.integers(1 << 32, size=(_ROUNDS, len(addresses)))
+    rounds = [(words, np.full_like(addresses, ALL_BYTES)) for some in whole for words in (some, some ^ 0xFFFF_FFFF)]
+    for turn in range(ALL_BYTES + 1):
+        strobes = (addresses // WORD + turn) % (ALL_BYTES + 1)
+        rounds.append((rng.integers(1 << 32, size=len(addresses)), strobes))
+    session, model = Session(program, SMALLEST_MEMORY, seed=seed, mutant=mutant), Model(registers, spec.signature)
+    refused, expected = [], []
+    for words, strobes in rounds:
+        enabled = np.where(np.isin(addresses, commands), 0, strobes)
+        for address, word, strobe in zip(addresses.tolist(), words.tolist(), enabled.tolist(), strict=True):
+            session.write(address, word, strobe)
+            if model.write(address, word, strobe):
+                refused.append((address, word))
+        for address in addresses.tolist():
+            session.read(address)
+            expected.append((address, *model.read(address)))
+    result = session.run()
+    reads = [(one["offset"], one["response"], one["value"]) for one in result["reads"]]
+    findings = [f"{one}, not {right}" for one, right in zip(reads, expected, strict=True) if one != right]
+    writes = [(one["offset"], one["value"]) for one in result["refused_writes"]]
+    return findings if writes == refused else [*findings, f"{len(writes)} writes are refused, not {len(refused)}"]

@@ -13,7 +13,7 @@ from ...boards.host.zeroth_order import ZerothOrderTrainer
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.zotrain import ZotrainSpec
 from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
-from ...golden.fixed import Q4_12, Integers
+from ...golden.fixed import Q4_12, Q8_16, Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_image
 from ...golden.models.network import Network
@@ -29,12 +29,14 @@ from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..compiled.job import TuningJob
 from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
+from .thresholds import threshold_parameters, threshold_scales
 
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""
 
 LONG = 1 << 13
 """Steps beyond which a job is long: about 1,000 cycles each with a network for trials, half a minute in all."""
+_HALF = 1 << Q4_12.fraction - 1
 _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
 """Magnitudes of coefficients around those from which a common shift is one more."""
 
@@ -57,9 +59,12 @@ class TuningVariation:
         Standard deviation of the adapters at the start, in units of 2**-12.
     raw : bool
         The cache holds Q8.16, where the core can have it so or otherwise.
-    halves : bool
-        All parameters of network and adapters are multiples of a half: every second sum of products lies half-way
-        between two numbers of Q8.16.
+    grain : int
+        Parameters of network and adapters are multiples of it, in units of 2**-12.
+    whole : bool
+        All inputs are 0 or 1: of a coarse grain activations have few bits, too.
+    scale : int
+        The logits of the frozen network lie at the thresholds of this scale of NF4, see `thresholds`; 0: anywhere.
     validated : int
         Samples behind those, which are run behind each epoch and not learnt from.
     patience : int
@@ -73,7 +78,9 @@ class TuningVariation:
     rate: int = 20_000
     start: int = 1500
     raw: bool = False
-    halves: bool = False
+    grain: int = 1
+    whole: bool = False
+    scale: int = 0
     validated: int = 0
     patience: int = 0
 
@@ -100,14 +107,14 @@ class ShortTuning:
         network, shape, samples = spec.described, spec.mapping.shape, wanted.samples
         flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
         orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
-        frozen = random_parameters(network, rng, wanted.gain)
-        if wanted.halves:
-            frozen, flat = _in_halves(frozen), _multiples(flat)
+        frozen = _in_grains(random_parameters(network, rng, wanted.gain), wanted.grain)
+        frozen = threshold_parameters(network, wanted.scale, rng) if wanted.scale else frozen
+        drawn = _whole_samples if wanted.whole else _samples
         self.spec = spec
         self.job = TuningJob(
             frozen,
-            Adapters(shape, flat),
-            _samples(network, spec.byte_inputs, samples + wanted.validated, rng),
+            Adapters(shape, _multiples(flat, wanted.grain)),
+            drawn(network, spec.byte_inputs, samples + wanted.validated, rng),
             rng.integers(0, spec.labels, samples + wanted.validated),
             [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
             wanted.rate,
@@ -220,7 +227,7 @@ class ShortTraining:
         position = int(rng.integers(1000))
         settings = {"split": wanted.split, "scalars": wanted.scalars, "eps_shift": wanted.eps_shift}
         frozen = random_parameters(network, rng, wanted.gain)
-        frozen = _in_halves(frozen) if wanted.halves else frozen
+        frozen = _in_grains(frozen, _HALF if wanted.halves else 1)
         inputs = _samples(network, spec.byte_inputs, samples, rng)
         steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
         position = period - 1 - position % 100 if wanted.late else position
@@ -289,7 +296,8 @@ def _tunings(spec: InstantftSpec) -> dict[str, TuningVariation]:
         "batches of one": TuningVariation(samples=3, batch=1),
         "clipped": TuningVariation(gain=60.0),
         "large": TuningVariation(gain=8.0, rate=131_071, start=12_000),
-        "halves": TuningVariation(samples=12, epochs=1, gain=2.0, start=3000, halves=True),
+        # every second sum of products lies half-way between two numbers of Q8.16
+        "halves": TuningVariation(samples=12, epochs=1, gain=2.0, start=3000, grain=_HALF),
         "many": TuningVariation(samples=spec.cache_entries, epochs=3)
         if spec.cache_entries <= 64
         else TuningVariation(samples=60),
@@ -349,6 +357,32 @@ def random_jobs(spec: InstantftSpec | ZotrainSpec, seed: int, count: int) -> dic
         else:
             found[name] = ShortTraining(spec, own, _random_training(spec, rng))
     return found
+
+
+def edge_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTuning | ShortTraining]:
+    """Make tuning jobs whose values lie at edges of rounding and of NF4, for what random values rarely show.
+
+    With scales that are multiples of a part of 1, many products with a level of NF4 lie half-way between two numbers;
+    with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate, parameters. Of
+    other jobs the logits lie at thresholds of NF4. Of training there is none.
+
+    Parameters
+    ----------
+    spec : InstantftSpec or ZotrainSpec
+        The core.
+    seed : int
+    """
+    if not isinstance(spec, InstantftSpec):
+        return {}
+    samples, wanted = min(spec.cache_entries, 64), dict[str, TuningVariation]()
+    for raw in spec.raw_modes:
+        epochs, grain = (10, _HALF >> 4) if raw else (3, _HALF)
+        wanted["ties, raw" if raw else "ties"] = TuningVariation(
+            samples=samples, epochs=epochs, batch=1, gain=2.0, rate=1 << 16, raw=raw, grain=grain, whole=True
+        )
+    if False in spec.raw_modes:
+        wanted |= {f"threshold {scale}": TuningVariation(samples=1, scale=scale) for scale in threshold_scales()}
+    return {name: ShortTuning(spec, seed + at, one) for at, (name, one) in enumerate(wanted.items())}
 
 
 def long_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTuning | ShortTraining]:
@@ -416,16 +450,20 @@ def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> lis
     return steps
 
 
-def _in_halves(frozen: Sequence[StageIntegers]) -> list[StageIntegers]:
-    return [StageIntegers(_multiples(one.weight), _multiples(one.bias)) for one in frozen]
+def _in_grains(frozen: Sequence[StageIntegers], grain: int) -> list[StageIntegers]:
+    return [StageIntegers(_multiples(one.weight, grain), _multiples(one.bias, grain)) for one in frozen]
 
 
-def _multiples(parameters: Integers) -> Integers:
-    """Round parameters to multiples of a half in Q4.12."""
-    half = 1 << Q4_12.fraction - 1
-    return (half * np.rint(parameters / half)).astype(np.int64).clip(Q4_12.minimum, Q4_12.maximum + 1 - half)
+def _multiples(parameters: Integers, grain: int) -> Integers:
+    """Round parameters in Q4.12 to multiples of a power of two."""
+    return (grain * np.rint(parameters / grain)).astype(np.int64).clip(Q4_12.minimum, Q4_12.maximum + 1 - grain)
 
 
 def _samples(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:
     shape = (samples, *network.input_shape)
     return rng.integers(0, 256, shape) if byte_inputs else rng.integers(-90_000, 90_000, shape)
+
+
+def _whole_samples(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:
+    ones = rng.integers(2, size=(samples, *network.input_shape))
+    return ones * (255 if byte_inputs else 1 << Q8_16.fraction)

@@ -17,6 +17,7 @@ from fabtune.sim.compiled.session import Dram
 from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
 from fabtune.sim.trials.order_lists import order_findings
 from fabtune.sim.trials.refusals import refusal_findings
+from fabtune.sim.trials.register_words import register_findings
 from fabtune.sim.trials.short_jobs import ShortTraining, short_jobs
 
 from ...small_cores import OPTIONS, instantft, zotrain
@@ -111,6 +112,11 @@ def test_a_core_refuses_what_golden_refuses(name: str) -> None:
 @pytest.mark.parametrize("name", ["instantft", "zotrain", pytest.param("zotrain, autoencoder", marks=pytest.mark.slow)])
 def test_wrong_entries_of_an_order_list_end_in_their_error(name: str) -> None:
     assert order_findings(_program(name), CORES[name]()) == []
+
+
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_registers_keep_what_is_written_and_answer_at_every_address(name: str) -> None:
+    assert register_findings(_program(name), CORES[name](), seed=1) == []
 
 
 def test_a_limit_that_differs_is_found() -> None:
