@@ -10,13 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...hw import synthesis_passes
+from ...hw import synthesis_passes, yosys
 
-NETLIST = "netlist.json"
-"""File that the commands write: the design mapped for area, as most of it is that meets its clock easily."""
-
-PATHS = "paths.json"
-"""File that the commands write: the design mapped for depth, as the paths are that do not."""
+COUNTS = ("resources.json", "paths.json")
+"""Files that the commands of `mappings` write: attributes of an `Estimate`."""
 
 MAX_SMALL_PRODUCT = 17
 """A multiplier stays in the fabric while its two operand widths add up to this or less."""
@@ -58,7 +55,7 @@ def files() -> Mapping[str, str]:
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
-    """List the commands that read a design and synthesise it, up to `MAPPINGS`.
+    """List the commands that read a design and synthesise it, up to `mappings`.
 
     Parameters
     ----------
@@ -209,8 +206,19 @@ def _map(script: str) -> list[str]:
     ]
 
 
-MAPPINGS = (
-    [*_map(_FOR_AREA), f"write_json {NETLIST}"],
-    [*_map(_FOR_DEPTH), f"write_json {PATHS}"],
-)
-"""Commands that map what `flow` leaves, and write it."""
+def mappings(top: str) -> list[list[str]]:
+    """List the commands that map what `flow` leaves, and count: for area, and for depth.
+
+    Most of a design meets its clock easily and is mapped for area, which gives its resources; the paths that do not are
+    mapped for depth.
+    """
+    resources, paths = COUNTS
+    return [
+        [*_map(_FOR_AREA), *_count("write_resources", top, resources)],
+        [*_map(_FOR_DEPTH), *_count("write_paths", top, paths)],
+    ]
+
+
+def _count(function: str, top: str, counts: str) -> list[str]:
+    netlist = f"netlist_{counts}"
+    return [f"write_json {netlist}", f"{yosys.CALL} {__package__}.counting {function} {netlist} {top} {counts}"]
