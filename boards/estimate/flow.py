@@ -166,9 +166,11 @@ def _memories() -> list[str]:
         "opt -nosdff",
         "memory -nomap",
         "opt_clean",
+        synthesis_passes.SEPARATE_MEMORIES,
         f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
         " -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE"
         " -lib +/xilinx/urams.txt -no-auto-huge",
+        "flatten",
         "techmap -map +/xilinx/lutrams_xc5v_map.v",
         "techmap -map +/xilinx/brams_xcu_map.v",
         "techmap -map +/xilinx/urams_map.v",
