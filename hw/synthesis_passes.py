@@ -136,13 +136,39 @@ def _separate_memories(design: Any, _: list[str]) -> None:
 
     read, write = ys.IdString("\\RD_EN"), ys.IdString("\\WR_EN")
     for module in list(design.modules_.values()):
-        memories = [cell for cell in module.cells_.values() if cell.type.str() == "$mem_v2"]
-        for cell in memories:
+        cells = list(module.cells_.values())
+        defined = _only_defined(cells)
+        for cell in (cell for cell in cells if cell.type.str() == "$mem_v2"):
             if cell.getPort(read).is_fully_const() or not cell.getPort(write).size():
-                _separate(design, module, cell)
+                _separate(design, module, cell, defined)
 
 
-def _separate(design: Any, module: Any, cell: Any) -> None:
+def _only_defined(cells: list[Any]) -> dict[Any, Any]:
+    """Find what multiplexers give that choose between a signal and nothing: an address, while nothing is written.
+
+    ``memory_libmap`` sees through them that two ports share an address.
+    """
+    from pyosys import libyosys as ys
+
+    a, b, y = (ys.IdString(f"\\{port}") for port in "ABY")
+    found: dict[Any, Any] = {}
+    for mux in (cell for cell in cells if cell.type.str() == "$mux"):
+        ways = [mux.getPort(port) for port in (a, b)]
+        defined = [way for way in ways if not way.is_fully_undef()]
+        if len(defined) == 1:
+            found |= dict(zip(_bits_of(mux.getPort(y)), defined[0].to_sigbit_vector(), strict=True))
+    return found
+
+
+def _follow(bit: Any, defined: dict[Any, Any]) -> Any:
+    seen = set()
+    while bit.is_wire() and (key := (bit.wire.name.str(), bit.offset)) in defined and key not in seen:
+        seen.add(key)
+        bit = defined[key]
+    return bit
+
+
+def _separate(design: Any, module: Any, cell: Any, defined: dict[Any, Any]) -> None:
     """Move a cell into a module of its own, whose inputs are the wires that the cell reads."""
     from pyosys import libyosys as ys
 
@@ -158,7 +184,7 @@ def _separate(design: Any, module: Any, cell: Any) -> None:
             moved.setPort(port, ys.SigSpec(wire))
             continue
         inside = ys.SigSpec()
-        for bit in signal.to_sigbit_vector():
+        for bit in (_follow(bit, defined) for bit in signal.to_sigbit_vector()):
             name = bit.wire.name.str() if bit.is_wire() else ""
             if name and name not in wires:
                 wires[name] = own.addWire(ys.IdString(f"$read{len(wires)}"), bit.wire.width)
