@@ -55,6 +55,9 @@ A branch that counts what it has written does so at the same time as the others.
 WATCH = "watch"
 """Pass: make an output of the top module: its name, a cell, a port, a bit of it, and the value at which it is high."""
 
+_ALLOCATION = "glibc.malloc.hugetlb=1:glibc.malloc.mxfast=0"
+"""Settings of glibc: large pages, and no lists of freed blocks to join. They save a sixth of the time of Yosys."""
+
 
 class YosysError(UserError):
     """First error of Yosys, in one line.
@@ -97,7 +100,7 @@ def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]]
     for name, script in zip(names, scripts, strict=True):
         (folder / name).write_text("\n".join(script) + "\n", encoding="utf-8")
     # its own scratch folders go with the folder, even where it is ended
-    env = os.environ | {"TMPDIR": str(folder.resolve())}
+    env = {"GLIBC_TUNABLES": _ALLOCATION} | os.environ | {"TMPDIR": str(folder.resolve())}
     done = processes.run([sys.executable, "-P", "-m", __name__, *names], folder, env)
     if done.returncode:
         raise YosysError(done.stdout + done.stderr)
