@@ -199,7 +199,6 @@ def _logic() -> list[str]:
 def _map(script: str) -> list[str]:
     return [
         f"abc -lut 6 -script +{script}",
-        "clean",
         f"xilinx_srl -fixed -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
         "opt_lut_ins -tech xilinx",
