@@ -15,6 +15,12 @@ LAST_INITIAL = "last_initial"
 
 Yosys stops where they differ.
 """
+SEPARATE_MEMORIES = "separate_memories"
+"""Pass: give each memory whose mapping does not depend on what is around it a module of its own; ``flatten`` undoes it.
+
+For each memory ``memory_libmap`` goes through the whole module, to prove that a read and a write exclude each other. It
+need not where nothing writes, and cannot where a port always reads.
+"""
 SMALL_MEMORIES = "small_memories"
 """Pass: give memories of fewer bits than the number that follows an attribute ``fabtune_small``."""
 
@@ -125,6 +131,75 @@ def _trim(module: Any, alu: Any) -> None:
             alu.setParam(ys.IdString(f"\\{name}_WIDTH"), ys.Const(signals[port].size() - low, 32))
 
 
+def _separate_memories(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    read, write = ys.IdString("\\RD_EN"), ys.IdString("\\WR_EN")
+    for module in list(design.modules_.values()):
+        cells = list(module.cells_.values())
+        defined = _only_defined(cells)
+        for cell in (cell for cell in cells if cell.type.str() == "$mem_v2"):
+            if cell.getPort(read).is_fully_const() or not cell.getPort(write).size():
+                _separate(design, module, cell, defined)
+
+
+def _only_defined(cells: list[Any]) -> dict[Any, Any]:
+    """Find what multiplexers give that choose between a signal and nothing: an address, while nothing is written.
+
+    ``memory_libmap`` sees through them that two ports share an address.
+    """
+    from pyosys import libyosys as ys
+
+    a, b, y = (ys.IdString(f"\\{port}") for port in "ABY")
+    found: dict[Any, Any] = {}
+    for mux in (cell for cell in cells if cell.type.str() == "$mux"):
+        ways = [mux.getPort(port) for port in (a, b)]
+        defined = [way for way in ways if not way.is_fully_undef()]
+        if len(defined) == 1:
+            found |= dict(zip(_bits_of(mux.getPort(y)), defined[0].to_sigbit_vector(), strict=True))
+    return found
+
+
+def _follow(bit: Any, defined: dict[Any, Any]) -> Any:
+    seen = set()
+    while bit.is_wire() and (key := (bit.wire.name.str(), bit.offset)) in defined and key not in seen:
+        seen.add(key)
+        bit = defined[key]
+    return bit
+
+
+def _separate(design: Any, module: Any, cell: Any, defined: dict[Any, Any]) -> None:
+    """Move a cell into a module of its own, whose inputs are the wires that the cell reads."""
+    from pyosys import libyosys as ys
+
+    own = design.addModule(ys.IdString(f"$separate${cell.name.str()}"))
+    moved = own.addCell(ys.IdString("$cell"), cell)
+    wires: dict[str, Any] = {}
+    outside: dict[str, Any] = {}
+    for port, signal in cell.connections_.items():
+        if cell.output(port):
+            wire = own.addWire(port, signal.size())
+            wire.port_output = True
+            outside[port.str()] = signal
+            moved.setPort(port, ys.SigSpec(wire))
+            continue
+        inside = ys.SigSpec()
+        for bit in (_follow(bit, defined) for bit in signal.to_sigbit_vector()):
+            name = bit.wire.name.str() if bit.is_wire() else ""
+            if name and name not in wires:
+                wires[name] = own.addWire(ys.IdString(f"$read{len(wires)}"), bit.wire.width)
+                wires[name].port_input = True
+                outside[wires[name].name.str()] = ys.SigSpec(bit.wire)
+            inside.append(ys.SigSpec(wires[name], bit.offset, 1) if name else bit)
+        moved.setPort(port, inside)
+    own.fixup_ports()
+    name = cell.name.str()
+    module.remove(cell)
+    instance = module.addCell(ys.IdString(name), own.name)
+    for port, signal in outside.items():
+        instance.setPort(ys.IdString(port), signal)
+
+
 def _small_memories(design: Any, arguments: list[str]) -> None:
     from pyosys import libyosys as ys
 
@@ -229,6 +304,7 @@ PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     ADD_SUB: _add_sub,
     CONSTANT_REGISTERS: _constant_registers,
     LAST_INITIAL: _last_initial,
+    SEPARATE_MEMORIES: _separate_memories,
     SMALL_MEMORIES: _small_memories,
     WHOLE_OPERANDS: _whole_operands,
 }

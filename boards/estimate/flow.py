@@ -10,13 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...hw import synthesis_passes
+from ...hw import synthesis_passes, yosys
 
-NETLIST = "netlist.json"
-"""File that the commands write: the design mapped for area, as most of it is that meets its clock easily."""
-
-PATHS = "paths.json"
-"""File that the commands write: the design mapped for depth, as the paths are that do not."""
+COUNTS = ("resources.json", "paths.json")
+"""Files that the commands of `mappings` write: attributes of an `Estimate`."""
 
 MAX_SMALL_PRODUCT = 17
 """A multiplier stays in the fabric while its two operand widths add up to this or less."""
@@ -58,7 +55,7 @@ def files() -> Mapping[str, str]:
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
-    """List the commands that read a design and synthesise it, up to `MAPPINGS`.
+    """List the commands that read a design and synthesise it, up to `mappings`.
 
     Parameters
     ----------
@@ -169,9 +166,11 @@ def _memories() -> list[str]:
         "opt -nosdff",
         "memory -nomap",
         "opt_clean",
+        synthesis_passes.SEPARATE_MEMORIES,
         f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
         " -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE"
         " -lib +/xilinx/urams.txt -no-auto-huge",
+        "flatten",
         "techmap -map +/xilinx/lutrams_xc5v_map.v",
         "techmap -map +/xilinx/brams_xcu_map.v",
         "techmap -map +/xilinx/urams_map.v",
@@ -188,9 +187,12 @@ def _logic() -> list[str]:
         "opt -full",
         f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v",
-        "opt -fast",
+        # one round of ``opt -fast``: the mapping finds what is left
+        "opt_expr",
+        "opt_merge",
+        "opt_dff",
+        "opt_clean",
         "techmap -map +/techmap.v -map +/xilinx/cells_map.v",
-        "clean",
         "dfflegalize -cell $_DFFE_?P?P_ 01 -cell $_SDFFE_?P?P_ 01 -cell $_DLATCH_?P?_ 01",
         "techmap -map +/xilinx/ff_map.v",
         "opt_expr -mux_undef -noclkinv",
@@ -200,7 +202,6 @@ def _logic() -> list[str]:
 def _map(script: str) -> list[str]:
     return [
         f"abc -lut 6 -script +{script}",
-        "clean",
         f"xilinx_srl -fixed -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
         "opt_lut_ins -tech xilinx",
@@ -209,8 +210,19 @@ def _map(script: str) -> list[str]:
     ]
 
 
-MAPPINGS = (
-    [*_map(_FOR_AREA), f"write_json {NETLIST}"],
-    [*_map(_FOR_DEPTH), f"write_json {PATHS}"],
-)
-"""Commands that map what `flow` leaves, and write it."""
+def mappings(top: str) -> list[list[str]]:
+    """List the commands that map what `flow` leaves, and count: for area, and for depth.
+
+    Most of a design meets its clock easily and is mapped for area, which gives its resources; the paths that do not are
+    mapped for depth.
+    """
+    resources, paths = COUNTS
+    return [
+        [*_map(_FOR_AREA), *_count("write_resources", top, resources)],
+        [*_map(_FOR_DEPTH), *_count("write_paths", top, paths)],
+    ]
+
+
+def _count(function: str, top: str, counts: str) -> list[str]:
+    netlist = f"netlist_{counts}"
+    return [f"write_json {netlist}", f"{yosys.CALL} {__package__}.counting {function} {netlist} {top} {counts}"]

@@ -10,14 +10,14 @@ from amaranth.hdl import Module, Signal
 
 from fabtune.boards.estimate import delays
 from fabtune.boards.estimate import estimate as estimate_module
+from fabtune.boards.estimate.counting import count_resources, longest_paths
 from fabtune.boards.estimate.estimate import (
     Estimate,
     estimate_rtlil,
     estimate_spec,
-    estimate_synthesis,
     estimate_verilog,
 )
-from fabtune.boards.estimate.netlist import Bit, Cell, Netlist, Synthesis
+from fabtune.boards.estimate.netlist import Bit, Cell, Netlist
 from fabtune.boards.estimate.paths import TimingPath
 from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
@@ -47,7 +47,7 @@ def netlist(*cells: Cell, outputs: tuple[int, ...] = ()) -> Netlist:
 
 
 def estimated(one: Netlist) -> Estimate:
-    return estimate_synthesis(Synthesis(one, one))
+    return Estimate(*count_resources(one), *longest_paths(one))
 
 
 def test_a_multiply_accumulate_is_one_dsp(tmp_path: Path) -> None:
@@ -285,8 +285,8 @@ def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
     runs = []
     emitted = emit(UrngSpec(n=3, bits=4))
-    netlist = estimate_module.from_rtlil(emitted.rtlil, "urng")
-    monkeypatch.setattr(estimate_module, "from_rtlil", lambda *design: runs.append(design) or netlist)
+    counts = estimate_module.from_rtlil(emitted.rtlil, "urng")
+    monkeypatch.setattr(estimate_module, "from_rtlil", lambda *design: runs.append(design) or counts)
     first = estimate_rtlil(emitted.rtlil, "urng")
     assert (estimate_rtlil(emitted.rtlil, "urng"), len(runs)) == (first, 1)
     estimate_rtlil(f"{emitted.rtlil}\n# changed\n", "urng")

@@ -1,0 +1,97 @@
+"""Run Yosys in child processes, which map a design and count what they mapped.
+
+An error inside pyosys ends the process that loaded it, so synthesis never runs in ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...golden.errors import UserError
+from ...hw import yosys
+from ...hw.yosys import YosysError
+from .counting import ERROR
+from .flow import COUNTS, files, flow, mappings
+
+Counts = dict[str, Any]
+"""Attributes of an `Estimate`, by name."""
+
+
+def _explain(failure: YosysError, top: str, sources: str) -> UserError:
+    error = str(failure)
+    if f"Module `{top}' not found" in error:
+        declared = ", ".join(sorted(set(re.findall(r"module `(?:\$abstract)?\\([^'$]+)'", failure.log))))
+        return UserError(f"no module {top!r} in {sources}: choose one of {declared or '(none there)'}")
+    if unknown := re.search(r"Can't find object for defparam `(\w+)`", error):
+        return UserError(f"{top!r} has no parameter {unknown[1]!r}")
+    if missing := re.search(r"Module `(\S+)' referenced in module `(\S+)'.*is not part of the design", error):
+        name, where = missing.groups()
+        return UserError(f"module {name!r} of {where!r} is not in {sources}: add the file that declares it")
+    return UserError(f"Yosys cannot synthesise {sources}: {error}")
+
+
+def _value(name: str, text: str) -> str:
+    """Write a parameter's value as Yosys reads one: a Verilog number, or a string as the number that it is."""
+    if re.fullmatch(r"[A-Za-z_]\w*", name):
+        if re.fullmatch(r"\d+|\d*'s?[bodhBODH][0-9a-fA-F_]+", text):
+            return text
+        if re.fullmatch(r"-\d+", text):
+            return f"32'h{int(text) % 2**32:X}"
+        if re.fullmatch(r'"[ -~]+"', text):
+            return f"{8 * (len(text) - 2)}'h{text[1:-1].encode().hex()}"
+    raise UserError(f"{name}={text} is no parameter: give NAME=NUMBER, or a string in quotes")
+
+
+def _synthesise(
+    reads: Sequence[str], top: str, sources: str, folder: Path, parameters: Mapping[str, str] | None = None
+) -> Counts:
+    values = {name: _value(name, text) for name, text in (parameters or {}).items()}
+    if not re.fullmatch(r"[A-Za-z_][\w$.]*", top):
+        raise UserError(f"{top!r} is not a module name: give the plain name of the top module")
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    try:
+        yosys.run(flow(reads, top, values), folder, mappings(top))
+    except YosysError as failure:
+        raise _explain(failure, top, sources) from failure
+    found: Counts = {}
+    for name in COUNTS:
+        found |= json.loads((folder / name).read_text(encoding="utf-8"))
+    if ERROR in found:
+        raise UserError(found[ERROR])
+    return found
+
+
+def from_rtlil(rtlil: str, top: str) -> Counts:
+    """Synthesise RTLIL text, as Amaranth's ``rtlil.convert`` gives it."""
+    return _from_text(rtlil, "read_rtlil", top, "the RTLIL")
+
+
+def from_text(verilog: str, top: str) -> Counts:
+    """Synthesise Verilog text of modules without parameters, as `emit` gives it."""
+    return _from_text(verilog, "read_verilog -sv", top, "the Verilog")
+
+
+def _from_text(text: str, read: str, top: str, sources: str) -> Counts:
+    with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
+        (Path(name) / "design").write_text(text, encoding="utf-8")
+        return _synthesise([f"{read} design"], top, sources, Path(name))
+
+
+def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Counts:
+    """Synthesise Verilog or SystemVerilog files, with parameters of the top module that differ from its defaults."""
+    if not sources:
+        raise UserError("no Verilog file given: name at least one")
+    for file in sources:
+        if not file.is_file():
+            raise UserError(f"no file {str(file)!r}: give the path of a Verilog file")
+    with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
+        # a module gets parameters of its top only if it is built then, not when it is read
+        defer = "-defer " if parameters else ""
+        reads = [f'read_verilog -sv {defer}"{file.resolve()}"' for file in sources]
+        return _synthesise(reads, top, ", ".join(file.name for file in sources), Path(name), parameters)
