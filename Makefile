@@ -8,15 +8,16 @@ DOCS_INSTALLED := .venv/docs-installed
 # a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
 
-.PHONY: demo test test-full prove mutate bench lint docs clean
+.PHONY: demo test test-full prove mutate bench lint style types docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/fabtune demo
 
-test: lint
+# types are checked by a test, beside the others
+test: style
 	$(PYTEST) -m "not slow"
 
-test-full: lint
+test-full: style
 	$(PYTEST)
 
 # every rule of every block, for all inputs
@@ -52,10 +53,14 @@ mutate: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/pytest tests/bench
 
-lint: $(INSTALLED) $(TCLINT)
+lint: style types
+
+style: $(INSTALLED) $(TCLINT)
 	$(BIN)/ruff check .
 	$(TCLINT) boards
 	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
 	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.hw -p fabtune.sim -p fabtune.boards -p fabtune.scripts
 

@@ -16,7 +16,14 @@ settings.load_profile("fabtune")
 torch.set_num_threads(1)  # tensors are small here, and other tests run beside
 
 LONGEST = (
-    *("sim/test_blocks", "scripts/test_demo", "boards/host/test_job", "hw/test_verilog", "sim/test_mutation"),
+    *(
+        "sim/test_blocks",
+        "scripts/test_demo",
+        "test_types",
+        "boards/host/test_job",
+        "hw/test_verilog",
+        "sim/test_mutation",
+    ),
     *("scripts/blocks/test_emit", "scripts/test_table", "sim/cores/test_instantft", "scripts/test_tune"),
     *("boards/host/test_zeroth_order_core", "sim/cores/test_zotrain"),
     *("sim/compiled/test_session", "scripts/test_zeroth", "scripts/test_cli"),

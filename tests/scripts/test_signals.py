@@ -217,7 +217,7 @@ def scratch(tmp_path_factory, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("run", ["emit", "estimate", "tune", "prove"])
+@pytest.mark.parametrize("run", ["emit", "estimate", "prove"])
 def test_a_stop_leaves_nothing_half_done(run, start, cache, tmp_path, scratch):
     check_stops(run, 2, start, cache, tmp_path, scratch)
 

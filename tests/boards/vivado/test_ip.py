@@ -17,6 +17,8 @@ from fabtune.golden.cores.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.hw.verilog import emit
 
+from ...small_cores import zotrain
+
 SMALL = {"network": "64 fc10", "lanes": 16, "columns": 2}
 ADAPTERS = SMALL | {"rank": 2, "batch": 4, "cache_entries": 64}
 CORES = {
@@ -130,7 +132,7 @@ def test_files_of_the_description_are_there(name):
 
 def test_the_emitted_ip_has_no_monitor():
     assert "monitor_" not in package("zotrain")["ip/src/zotrain.v"]
-    assert "output monitor_done;" in emit(ZotrainSpec(**SMALL, monitor=True)).verilog
+    assert "output monitor_done;" in emit(zotrain(monitor=True)).verilog
 
 
 @pytest.mark.parametrize(("name", "board"), [("zotrain", "zcu102"), ("instantft, two ports", "kv260")])

@@ -139,7 +139,7 @@ async def save(ctx, dut, layout):
         ((), WIDE, 1),
         ((), WIDE, 4),
         (("strategy=pool", "pool.p=32"), NARROW, 4),
-        (("scale.urng.bits=14",), NARROW, 1),
+        pytest.param(("scale.urng.bits=14",), NARROW, 1, marks=pytest.mark.slow),
     ],
     ids=["base", "parts", "cycles", "cycles in parts", "pool", "14 bits"],
 )

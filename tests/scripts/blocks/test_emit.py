@@ -15,7 +15,10 @@ def names(folder):
 @pytest.mark.parametrize("block", BLOCKS)
 def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
     smaller = ("--preset", "tiny", "--set", "columns=2", "--set", "network=64 fc10")
-    settings = {"instantft": (*smaller, "--set", "rank=2"), "zotrain": (*smaller, "--set", "cut_rows=0")}.get(block, ())
+    settings = {
+        "instantft": (*smaller, "--set", "rank=2", "--set", "batch=4", "--set", "cache_entries=64"),
+        "zotrain": (*smaller, "--set", "cut_rows=0"),
+    }.get(block, ())
     status, out, _ = fabtune("emit", block, *settings, "--json")
     written = json.loads(out)
     assert status == 0
