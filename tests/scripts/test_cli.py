@@ -33,7 +33,8 @@ assert not found, found
         "list",
         "list --json",
         "emit urng",
-        "emit instantft --preset tiny --set columns=2 --set rank=2 --set 'network=64 fc10'",
+        "emit instantft --preset tiny --set columns=2 --set rank=2 --set batch=4 --set cache_entries=64 "
+        "--set 'network=64 fc10'",
         "estimate urng",
     ],
 )

@@ -68,7 +68,7 @@ VARIATIONS = [
         "channels=2 height=9 width=9 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16",
     ),
     ("conv", "channels=2 height=6 width=8 outputs=3 pool=2,3 pool_kind=average limit=6 padding=0 lanes=16"),
-    ("depthwise", "channels=18 height=4 width=3 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
+    ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
     # more parts than words
     ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=1"),
