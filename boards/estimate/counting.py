@@ -35,7 +35,7 @@ from .wide_muxes import in_slice_muxes
 Sinks = dict[Bit, list[tuple[Cell, str]]]
 
 ERROR = "error"
-"""What a file of counts has instead of them, if there are none: a message."""
+"""Key of the message in a file that has no counts, as a primitive is unknown."""
 
 
 def write_resources(netlist: str, top: str, counts: str) -> None:
