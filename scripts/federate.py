@@ -36,10 +36,10 @@ from ..golden.train.zo.array_order import ArrayOrder
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
-from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import simulated_core
 from ..sim.compiled.zeroth_order_job import PORTS
 from ..sim.compiled.zeroth_order_tune import zotrain_preset
+from ..sim.simulator import compiler
 from .results import refuse_outputs
 from .start import Start, advance, progress_bars
 

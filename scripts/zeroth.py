@@ -26,9 +26,9 @@ from ..golden.train.zo.methods import METHODS
 from ..golden.train.zo.network_objective import NetworkObjective
 from ..golden.train.zo.schedule import Schedule
 from ..golden.zo.split import Split
-from ..sim.compiled.build import compiler
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
+from ..sim.simulator import compiler
 from .results import core_line, refuse_outputs, save_tuned, spoilt
 from .start import Start, core_bar, progress_bars
 

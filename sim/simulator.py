@@ -15,18 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
-from cocotb_tools.runner import get_runner
+from cocotb_tools import config
+from find_libpython import find_libpython
 
 from ..golden import processes
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from ..golden.files import whole
-
-if TYPE_CHECKING:
-    from ..hw.verilog import Emitted  # each run of a bench imports this module again
+from ..hw.verilog import Emitted
 
 SIMULATORS = ("verilator", "icarus")
 BENCH = f"{__package__}.bench.tests"
@@ -40,8 +39,23 @@ _MAKE_FLAGS = (
     # a bench spends its time in Python: -O1 builds `fc` in 1.8 times the time and runs its bench in 0.9 of it
     "OPT_FAST=-O0"
 )
-# By default a file of 20,000 nodes is split: each of the parts takes 2 s to read Verilator's headers.
-_VERILATOR_FLAGS = ("-Wno-fatal", "-Wno-style", "--output-split", "60000")
+_TIMESCALE = "1ns/1ps"
+_VERILATOR_FLAGS = (
+    "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--Mdir", ".", "--timescale", _TIMESCALE, "-Wno-fatal", "-Wno-style",
+    # By default a file of 20,000 nodes is split: each of the parts takes 2 s to read Verilator's headers.
+    "--output-split", "60000",
+    "-LDFLAGS", f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator",
+)  # fmt: skip
+_DUMP = """module dump;
+  initial begin
+    $dumpfile("dump.fst");
+    $dumpvars(0, {top});
+  end
+endmodule
+"""
+"""Verilog that writes Icarus's waveforms, in the folder where it runs."""
+
+_ICARUS_PROGRAM = "sim.vvp"
 
 _OWN_SOURCE = source_digest(Path(__file__))
 """The options of a build stand in this file."""
@@ -185,23 +199,36 @@ def _test(
 ) -> subprocess.CompletedProcess[str]:
     """Run the tests of modules, one after the other, in a folder for what they write."""
     (folder / "plan.json").write_text(json.dumps(plan))
-    job = {
-        "simulator": simulator,
-        "build_dir": str(build),
-        "test_dir": str(folder),
-        "top": emitted.top,
-        "modules": [*modules],
-        "waves": waves,
-        "env": {
-            "FABTUNE_PLAN": str(folder / "plan.json"),
-            "FABTUNE_RESULTS": str(results),
-            # cocotb reads pytest's configuration, and with it all plugins that are installed: half a second
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            # of a mutant the first failure is enough
-            **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
-        },
+    env = environment(simulator, folder) | {
+        "GPI_USERS": _gpi_users(),
+        "PYGPI_PYTHON_BIN": sys.executable,
+        "TOPLEVEL_LANG": "verilog",
+        "COCOTB_TOPLEVEL": emitted.top,
+        "COCOTB_TEST_MODULES": ",".join(modules),
+        "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
+        "FABTUNE_PLAN": str(folder / "plan.json"),
+        "FABTUNE_RESULTS": str(results),
+        # cocotb reads pytest's configuration, and with it all plugins that are installed: half a second
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        # of a mutant the first failure is enough
+        **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
     }
-    return _child("test", job, environment(simulator, folder))
+    if simulator == "icarus":
+        library = config.lib_entry("vpi", simulator)
+        command = ["vvp", "-m", library, str(build / _ICARUS_PROGRAM), "-fst" if waves else "-none"]
+    else:
+        env.setdefault("COCOTB_TRUST_INERTIAL_WRITES", "1")
+        command = [str(build / emitted.top), *(["--trace"] if waves else [])]
+    return processes.run(command, folder, env, merged=True)
+
+
+@cache
+def _gpi_users() -> str:
+    """Libraries that cocotb's simulator interface loads: Python's, and its own module."""
+    libpython = find_libpython()
+    if not libpython:
+        raise UserError(f"{sys.executable} has no shared library: cocotb needs a Python that was built with one")
+    return f"{libpython};{config.pygpi_entry_point()}"
 
 
 def _build(emitted: Emitted, simulator: str, waves: bool) -> Path:
@@ -220,24 +247,72 @@ def _build_in(emitted: Emitted, simulator: str, waves: bool, folder: Path) -> No
     """Compile the model in a new folder."""
     folder.mkdir()
     control = _control(emitted, simulator, waves)
-    source = folder / f"{emitted.top}.v"
-    source.write_text(emitted.verilog)
-    (folder / "ports.vlt").write_text(control)
-    job = {
-        "simulator": simulator,
-        "build_dir": str(folder),
-        "sources": [str(source), *([str(folder / "ports.vlt")] if control else [])],
-        "top": emitted.top,
-        "waves": waves,
-    }
-    done = _child("build", job, environment(simulator, folder.parent))
-    if done.returncode:
-        said = [line for line in done.stdout.splitlines() if "rror" in line] or ["no message"]
-        raise UserError(f"{simulator} could not build {emitted.top}: {said[0].strip()}")
+    sources = {f"{emitted.top}.v": emitted.verilog}
+    if control:
+        sources["ports.vlt"] = control
+    if simulator == "icarus" and waves:
+        sources["dump.v"] = _DUMP.format(top=emitted.top)
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    refusal, env = f"{simulator} could not build {emitted.top}", environment(simulator, folder.parent)
+    if simulator == "icarus":
+        (folder / "timescale.f").write_text(f"+timescale+{_TIMESCALE}\n", encoding="utf-8")
+        tops = [word for top in (emitted.top, *(["dump"] if waves else [])) for word in ("-s", top)]
+        command = ["iverilog", "-g2012", *tops, "-o", _ICARUS_PROGRAM, "-f", "timescale.f", *sources]
+        run_step(command, folder, env, refusal)
+        return
+    compiler()
+    flags = [*_VERILATOR_FLAGS, *(["--trace"] if waves else []), *([] if control else ["--public-flat-rw"])]
+    main = config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    run_step(["verilator", *flags, "--top-module", emitted.top, "-o", emitted.top, str(main), *sources],
+             folder, env, refusal)  # fmt: skip
+    run_step(["make", "-j", "2", "-f", "Vtop.mk", f"VM_TRACE={int(waves)}"], folder, env, refusal)
     # objects and headers are some 6 MB a build, the program a tenth of it
     for path in folder.iterdir():
-        if simulator == "verilator" and path.is_file() and path.name not in (emitted.top, source.name):
+        if path.is_file() and path.name not in (emitted.top, f"{emitted.top}.v"):
             path.unlink()
+
+
+def compiler() -> str:
+    """Path of the C++ compiler with which Verilator's models are built.
+
+    Raises
+    ------
+    UserError
+        If it, make or Verilator is missing. A command that needs a compiled core asks here before its work begins.
+    """
+    require("verilator")
+    found = shutil.which("g++") or shutil.which("c++")
+    if not found or not shutil.which("make"):
+        raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
+    return found
+
+
+def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal: str) -> None:
+    """Run a step of a build.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments.
+    folder : Path
+        Working directory.
+    env : dict of str to str
+        Environment variables, as `environment` gives them.
+    refusal : str
+        What an error says before the first one that the program printed.
+
+    Raises
+    ------
+    UserError
+        If it fails.
+    """
+    # the program's full path: `env` holds the child's PATH, not the one that is searched for the child
+    found = shutil.which(command[0], path=env["PATH"]) or command[0]
+    done = processes.run([found, *command[1:]], folder, env, merged=True)
+    if done.returncode:
+        printed = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
+        raise UserError(f"{refusal}: {printed[0].strip() if printed else 'no message'}")
 
 
 @cache
@@ -253,11 +328,6 @@ def _ports_only(emitted: Emitted) -> str:
     ports = re.findall(r"^  (?:input|output) (?:\[\d+:0\] )?(\w+);", emitted.verilog, re.MULTILINE)
     lines = [f'public_flat_rw -module "{emitted.top}" -var "{port}"' for port in ports]
     return "\n".join(["`verilator_config", *lines, ""])
-
-
-def _child(step: str, job: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a step of cocotb's runner in a process of its own: it prints, changes folders and exits."""
-    return processes.run([sys.executable, "-P", "-m", __name__, step, json.dumps(job)], env=env, merged=True)
 
 
 def _failures(results: Path, log: str) -> list[tuple[str, str]]:
@@ -282,37 +352,3 @@ def _keep_waves(test_dir: Path, waves: Path) -> None:
         raise UserError(f"the simulator wrote no waveforms to keep as {waves}")
     with whole(waves) as copy:
         shutil.copyfile(made[0], copy)
-
-
-def _main(step: str, job: dict[str, Any]) -> None:
-    runner = get_runner(job["simulator"])
-    if step == "build":
-        arguments = [*_VERILATOR_FLAGS] if job["simulator"] == "verilator" else ["-g2012"]
-        if len(job["sources"]) > 1:  # what the runner asks for, and the second source replaces
-            arguments.append("--no-public-flat-rw")
-        runner.build(
-            sources=job["sources"],
-            hdl_toplevel=job["top"],
-            build_dir=job["build_dir"],
-            build_args=arguments,
-            waves=job["waves"],
-            always=True,
-            timescale=("1ns", "1ps"),
-        )
-    else:
-        runner.test(
-            test_module=job["modules"],
-            hdl_toplevel_lang="verilog",
-            hdl_toplevel=job["top"],
-            build_dir=job["build_dir"],
-            test_dir=job["test_dir"],
-            extra_env=job["env"],
-            waves=job["waves"],
-            results_xml=str(Path(job["test_dir"], "results.xml")),
-            # Icarus would write to the path that the build had before it was put into the cache
-            plusargs=[f"+dumpfile_path={Path(job['test_dir'], 'dump.fst')}"],
-        )
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1], json.loads(sys.argv[2]))

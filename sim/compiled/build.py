@@ -9,10 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from ...golden import processes
 from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
-from ..simulator import environment, find, require
+from ..simulator import compiler, environment, find, run_step
 
 Waves = Literal["vcd", "saif"]
 """Waveforms, or toggles and times of all nets."""
@@ -25,21 +24,6 @@ _VERILATOR_FLAGS = (
 # A core's long functions are as fast at -O1 as at -O2 and -O3, whose alias analysis takes minutes: g++ 12 needed 100 s
 # for one file of 0.7 MB at -O3, 3 s at -O1. -march=native gains nothing, and a cache may be copied to another machine.
 _MAKE_FLAGS = ("OPT_FAST=-O1", "OPT_GLOBAL=-O2")
-
-
-def compiler() -> str:
-    """Path of the C++ compiler with which `build` makes simulators.
-
-    Raises
-    ------
-    UserError
-        If it, make or Verilator is missing. A command that needs a compiled core asks here before its work begins.
-    """
-    require("verilator")
-    found = shutil.which("g++") or shutil.which("c++")
-    if not found or not shutil.which("make"):
-        raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
-    return found
 
 
 def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults: bool = False) -> Path:
@@ -92,20 +76,12 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
             env = environment("verilator", Path(scratch))
             program = "verilator"  # the link that `environment` makes, or the user's own
             sources = [f"{top}.v", "harness.cpp"]
-            _step([program, *flags, "--top-module", top, "--Mdir", ".", *sources],
+            run_step([program, *flags, "--top-module", top, "--Mdir", ".", *sources],
                   folder, env, f"verilator could not read {top}")  # fmt: skip
             variables = [*_MAKE_FLAGS, f"CXX={cxx}", f"LINK={cxx}", f"PYTHON3={sys.executable}"]
-            _step(["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled")
+            run_step(
+                ["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled"
+            )
             shutil.copy2(folder / "Vtop", entry)
 
     return cached("sim", f"{top}-compiled-{key}", make)
-
-
-def _step(command: list[str], folder: Path, env: dict[str, str], refusal: str) -> None:
-    """Run a step of the build in a folder; refuse with the first error that it printed."""
-    # the program's full path: `env` holds the child's PATH, not the one that is searched for the child
-    command = [shutil.which(command[0], path=env["PATH"]) or command[0], *command[1:]]
-    done = processes.run(command, folder, env, merged=True)
-    if done.returncode:
-        printed = [line for line in done.stdout.splitlines() if "rror" in line] or done.stdout.splitlines()[-1:]
-        raise UserError(f"{refusal}: {printed[0].strip() if printed else 'no message'}")

@@ -10,8 +10,9 @@ from pathlib import Path
 from ...golden.cache import digest_of, source_digest
 from ...golden.cores.instantft import InstantftSpec
 from ...golden.cores.zotrain import ZotrainSpec
-from ..compiled.build import build, compiler
+from ..compiled.build import build
 from ..compiled.comparison import observable
+from ..simulator import compiler
 from ..trials.exercise import Exercise
 from .faults import Fault, list_faults, mutants, netlist
 from .record import Record, Result, header_of, judged, refuse_other_file

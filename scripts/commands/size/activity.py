@@ -57,8 +57,8 @@ def command(
     from ....golden.cores.instantft import InstantftSpec
     from ....golden.cores.zotrain import ZotrainSpec
     from ....sim.compiled.activity import ActivityJob, activity, baseline
-    from ....sim.compiled.build import compiler
     from ....sim.compiled.saif import ROOT
+    from ....sim.simulator import compiler
     from ...outputs import OutputFolder
 
     spec = spec_of(block, settings, preset)
