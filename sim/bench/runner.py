@@ -10,6 +10,7 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -82,7 +83,7 @@ class Bench:
         self._high: Counter[str] = Counter()
         self._levels = dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: 1 - self.plan["reset_level"]}
         self._pins = {name: Pin(getattr(dut, name)) for name in self._levels}
-        self._sampled = Event()
+        self._awaited: dict[Event, Callable[[], bool]] = {}
         self._step, self._sent = -1, list[Task[list[int] | None]]()
 
     def _surroundings(self) -> AxiSurroundings:
@@ -135,18 +136,32 @@ class Bench:
 
     async def wait(self, cycles: int) -> None:
         """Let some cycles pass; goes on before the clock rises, all wires settled."""
-        for _ in range(cycles):
-            await self._sampled.wait()
+        last = self.cycles + cycles
+        if cycles:
+            await self._until(lambda: self.cycles >= last)
+
+    async def _until(self, met: Callable[[], bool]) -> None:
+        """Let cycles pass, at least one, up to that in which a condition is met.
+
+        The condition is a call in each cycle: to resume a task takes cocotb longer than the rest of what a bench does.
+        """
+        event = Event()
+        self._awaited[event] = met
+        try:
+            await event.wait()
+        finally:
+            self._awaited.pop(event, None)
 
     async def _clocked(self) -> None:
         """Every cycle: drive, let it settle, sample."""
         counted = {name: getattr(self._dut, name) for name in self._counted}
         monitors = self._around.monitors if self._around else []
+        falls, settled = FallingEdge(getattr(self._dut, self.plan["clock"])), Timer(SETTLED_NS, "ns")
         self._moved = False
         while True:
-            await FallingEdge(getattr(self._dut, self.plan["clock"]))
+            await falls
             self._drive()
-            await Timer(SETTLED_NS, "ns")
+            await settled
             self.cycles += 1
             if self._levels[self.plan["reset"]] == self.plan["reset_level"]:
                 for monitor in monitors:
@@ -160,8 +175,10 @@ class Bench:
                 self._moved = any(moved.values())
                 for name, wire in counted.items():
                     self._high[name] += int(wire.value)
-            self._sampled.set()
-            self._sampled.clear()
+            for event, met in [*self._awaited.items()]:
+                if met():
+                    del self._awaited[event]
+                    event.set()
 
     def _drive(self) -> None:
         inputs = [stream for stream in self._streams.values() if stream.is_input]
@@ -227,10 +244,14 @@ class Bench:
     async def _fill(self, inputs: dict[str, Any]) -> None:
         """Let the inputs move, and no output, until the block is full: an empty one takes a word all the same."""
         self._filling, idle = True, 0
-        slack = FILLED_SLACK_BUSES if self._around else FILLED_SLACK
-        while idle < 2 * Bench._longest_pause + slack:
-            await self.wait(1)
+        limit = 2 * Bench._longest_pause + (FILLED_SLACK_BUSES if self._around else FILLED_SLACK)
+
+        def full() -> bool:
+            nonlocal idle
             idle = 0 if self._moved else idle + 1
+            return idle >= limit
+
+        await self._until(full)
         self._filling = False
         given = [stream for name, stream in self._streams.items() if inputs.get(name)]
         taken = any(stream.done for stream in given)
@@ -238,13 +259,19 @@ class Bench:
 
     async def _all_words(self) -> None:
         """Let the streams move until all words of the phase have."""
-        idle = 0
-        while waits := {name: stream.left for name, stream in self._streams.items() if stream.left}:
-            assert idle < IDLE_LIMIT, f"{self.name}: nothing moved for {idle} cycles; still to come: {waits}"
-            await self.wait(1)
+        idle, streams, paced = 0, [*self._streams.values()], not self._stall and not self._fills
+
+        def over() -> bool:
+            nonlocal idle
             idle = 0 if self._moved else idle + 1
-            if not self._stall and not self._fills:
+            if paced:
                 Bench._longest_pause = max(Bench._longest_pause, idle)
+            return idle >= IDLE_LIMIT or not any(stream.left for stream in streams)
+
+        if any(stream.left for stream in streams):
+            await self._until(over)
+        waits = {name: stream.left for name, stream in self._streams.items() if stream.left}
+        assert not waits, f"{self.name}: nothing moved for {idle} cycles; still to come: {waits}"
 
     async def _stays_quiet(self) -> None:
         for _ in range(QUIET):
@@ -276,11 +303,10 @@ class Bench:
             await self.wait(1)
             return [0, int(wire.value) if kind == "get" else self._high[at]]
         if kind == "until":
-            for _ in range(value):
-                await self.wait(1)
-                if int(wire.value):
-                    return None
-            raise AssertionError(f"{self.name}: {at} is still low after {value} cycles")
+            last = self.cycles + value
+            await self._until(lambda: bool(int(wire.value)) or self.cycles >= last)
+            assert int(wire.value), f"{self.name}: {at} is still low after {value} cycles"
+            return None
         self._levels[at] = value if kind == "set" else 1
         await self.wait(1)
         if kind == "pulse":

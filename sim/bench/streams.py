@@ -58,6 +58,11 @@ class StreamDriver:
         Its part of the bench plan: direction, names of the wires.
     rng : Random
         Source of the payload while nothing is on offer.
+
+    Attributes
+    ----------
+    done, left : int
+        Transfers of this phase, and those still to come.
     """
 
     def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any], rng: Random) -> None:
@@ -71,13 +76,8 @@ class StreamDriver:
     def start(self, words: list[list[int]], want: int, expected: list[list[int]] | None = None) -> None:
         """Begin a phase: words to send, or how many to take and, where it ends at the first other one, which."""
         self.words, self.want, self.got, self._expected = words, want, list[list[int]](), expected or []
-        self.done, self._active = 0, False
+        self.done, self.left, self._active = 0, len(words) if self.is_input else want, False
         self._monitor.forget()
-
-    @property
-    def left(self) -> int:
-        """Transfers still to come in this phase."""
-        return (len(self.words) if self.is_input else self.want) - self.done
 
     @property
     def under_way(self) -> bool:
@@ -114,6 +114,7 @@ class StreamDriver:
         else:  # a generator that is loaded withdraws the number on offer, which nothing asked for
             moved = self._active and self._monitor.valid
         self.done += moved
+        self.left -= moved
         assert self.left >= 0, f"{self._test}: {self.name} gave a word that nothing had asked for"
         return moved
 
