@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import nn
-from transformers import (
-    MobileNetV1Config,
-    MobileNetV1ForImageClassification,
-    RegNetConfig,
-    RegNetForImageClassification,
-    ResNetConfig,
-    ResNetForImageClassification,
-)
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
@@ -23,16 +16,18 @@ from fabtune.golden.nn.products import PRODUCTS
 from fabtune.golden.train.conversion import Converter
 
 
-def residual(kind, *sizes):
+def residual(kind, *hidden_sizes):
     """ResNet: a stem of 7 x 7 and a padded max-pool, then blocks."""
-    config = ResNetConfig(embedding_size=8, hidden_sizes=sizes, depths=[1, 2], layer_type=kind, num_labels=10)
-    return ResNetForImageClassification(config), (3, 32, 32)
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=hidden_sizes, depths=[1, 2], layer_type=kind, num_labels=10
+    )
+    return transformers.ResNetForImageClassification(config), (3, 32, 32)
 
 
 def separable(padded):
     """MobileNet: depthwise and 1 x 1 convolutions in turn, ReLU6, with either rule of padding."""
-    config = MobileNetV1Config(image_size=64, depth_multiplier=0.25, tf_padding=padded, num_labels=10)
-    return MobileNetV1ForImageClassification(config), (3, 64, 64)
+    config = transformers.MobileNetV1Config(image_size=64, depth_multiplier=0.25, tf_padding=padded, num_labels=10)
+    return transformers.MobileNetV1ForImageClassification(config), (3, 64, 64)
 
 
 NETWORKS = {
@@ -70,8 +65,8 @@ def test_a_published_network_is_imported(name, logits_of):
 
 
 def test_groups_of_channels_are_refused(logits_of):
-    config = RegNetConfig(
+    config = transformers.RegNetConfig(
         embedding_size=8, hidden_sizes=[16, 32, 32, 32], depths=[1] * 4, groups_width=16, layer_type="x", num_labels=10
     )
     with pytest.raises(UserError, match=r"modeling_regnet.py:\d+: aten.conv2d has 2 groups of 32 channels"):
-        imported(logits_of(RegNetForImageClassification(config)), (3, 32, 32), "regnet")
+        imported(logits_of(transformers.RegNetForImageClassification(config)), (3, 32, 32), "regnet")

@@ -1,12 +1,7 @@
 """Networks that transformers publishes, in the RTL of both trainers: results and counters are golden's."""
 
 import pytest
-from transformers import (
-    MobileNetV1Config,
-    MobileNetV1ForImageClassification,
-    ResNetConfig,
-    ResNetForImageClassification,
-)
+import transformers
 
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
@@ -18,12 +13,20 @@ from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVa
 
 pytestmark = pytest.mark.slow
 
-RESNET = ResNetConfig(embedding_size=8, hidden_sizes=[16, 24], depths=[1, 1], layer_type="basic", num_labels=10)
-MOBILENET = MobileNetV1Config(image_size=32, depth_multiplier=0.1, num_labels=10)
-CLASSIFIERS = {
-    "ResNet": lambda: ResNetForImageClassification(RESNET),
-    "MobileNet": lambda: MobileNetV1ForImageClassification(MOBILENET),
-}
+
+def resnet():
+    sizes = {"embedding_size": 8, "hidden_sizes": [16, 24], "depths": [1, 1]}
+    return transformers.ResNetForImageClassification(
+        transformers.ResNetConfig(**sizes, layer_type="basic", num_labels=10)
+    )
+
+
+def mobilenet():
+    config = transformers.MobileNetV1Config(image_size=32, depth_multiplier=0.1, num_labels=10)
+    return transformers.MobileNetV1ForImageClassification(config)
+
+
+CLASSIFIERS = {"ResNet": resnet, "MobileNet": mobilenet}
 
 
 @pytest.fixture(params=CLASSIFIERS)
