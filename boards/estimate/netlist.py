@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 Bit = int | str
 """A net number, or the constant ``"0"``, ``"1"``, ``"x"`` or ``"z"``."""
@@ -25,6 +27,10 @@ class Cell:
         """Every input bit that is a net, port by port."""
         return (bit for bits in self.inputs.values() for bit in bits if isinstance(bit, int))
 
+    def output_nets(self) -> Iterator[int]:
+        """Every output bit that is a net, port by port."""
+        return (bit for bits in self.outputs.values() for bit in bits if isinstance(bit, int))
+
 
 @dataclass(frozen=True)
 class Netlist:
@@ -38,34 +44,59 @@ class Netlist:
 
 
 def read_netlist(file: Path, top: str) -> Netlist:
-    """Read the file that ``write_json`` of Yosys writes."""
-    module = json.loads(file.read_text(encoding="utf-8"))["modules"][top]
-    cells = []
-    for name, cell in module["cells"].items():
-        if cell["type"] == "$scopeinfo":
-            continue
-        directions = cell.get("port_directions", {})
-        cells.append(
-            Cell(
-                name=name,
-                kind=cell["type"],
-                parameters=cell["parameters"],
-                inputs=_bits(cell["connections"], [p for p, way in directions.items() if way == "input"]),
-                outputs=_bits(cell["connections"], [p for p, way in directions.items() if way == "output"]),
-            )
-        )
+    """Read the file that ``write_json`` of Yosys writes: the top module, and the primitives with an attribute ``keep``.
+
+    A LUT may be one of Yosys, ``$lut``. Cells that nothing reads are left out, as ``clean`` would.
+    """
+    modules = json.loads(file.read_text(encoding="utf-8"))["modules"]
+    module, kinds = modules[top], {name for name, module in modules.items() if "keep" in module["attributes"]}
+    cells = {name: cell for name, cell in module["cells"].items() if cell["type"] != "$scopeinfo"}
     nets: dict[str, set[int]] = {"input": set(), "output": set(), "inout": set()}
     for port in module["ports"].values():
         nets[port["direction"]].update(bit for bit in port["bits"] if isinstance(bit, int))
+    outputs = frozenset(nets["output"] | nets["inout"])
+    kept = {name for name, cell in cells.items() if "keep" in cell["attributes"] or cell["type"] in kinds}
+    read = outputs.union(*(net["bits"] for net in module["netnames"].values() if "keep" in net["attributes"]))
     named = sorted((name, net["bits"]) for name, net in module["netnames"].items() if not net["hide_name"])
     return Netlist(
         top,
-        tuple(cells),
+        _without_unread([_primitive(name, cell) for name, cell in cells.items()], kept, read),
         frozenset(nets["input"] | nets["inout"]),
-        frozenset(nets["output"] | nets["inout"]),
+        outputs,
         {bit: name for name, bits in reversed(named) for bit in bits if isinstance(bit, int)},
     )
 
 
-def _bits(connections: dict[str, list[Bit]], names: Sequence[str]) -> dict[str, tuple[Bit, ...]]:
-    return {name: tuple(connections[name]) for name in names}
+def _primitive(name: str, cell: dict[str, Any]) -> Cell:
+    kind, connections, parameters = cell["type"], cell["connections"], cell["parameters"]
+    if kind == "$lut":
+        data, output, table = connections["A"], tuple(connections["Y"]), parameters["LUT"]
+        if table == "01":
+            return Cell(name, "INV", {}, {"I": tuple(data)}, {"O": output})
+        inputs = {f"I{place}": (bit,) for place, bit in enumerate(data)}
+        return Cell(name, f"LUT{len(data)}", {"INIT": table}, inputs, {"O": output})
+    ways: dict[str, dict[str, tuple[Bit, ...]]] = {"input": {}, "output": {}, "inout": {}}
+    for port, way in cell.get("port_directions", {}).items():
+        ways[way][port] = tuple(connections[port])
+    return Cell(name, kind, parameters, ways["input"], ways["output"])
+
+
+def _without_unread(cells: Sequence[Cell], kept: Set[str], read: Set[Bit]) -> tuple[Cell, ...]:
+    """Leave out cells with outputs that nothing reads, and what only they read, except those of names in `kept`."""
+    readers = Counter(read)
+    for cell in cells:
+        readers.update(cell.input_nets())
+    drivers = {bit: cell for cell in cells for bits in cell.outputs.values() for bit in bits}
+
+    def unread(cell: Cell) -> bool:
+        return bool(cell.outputs) and cell.name not in kept and not any(map(readers.__getitem__, cell.output_nets()))
+
+    waiting = [cell for cell in cells if unread(cell)]
+    left_out = {cell.name for cell in waiting}
+    for cell in waiting:
+        for bit in cell.input_nets():
+            readers[bit] -= 1
+            if not readers[bit] and (driver := drivers.get(bit)) and driver.name not in left_out and unread(driver):
+                left_out.add(driver.name)
+                waiting.append(driver)
+    return tuple(cell for cell in cells if cell.name not in left_out)
