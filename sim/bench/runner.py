@@ -120,14 +120,17 @@ class Bench:
         await self.wait(cycles)
         self._levels[self.plan["reset"]] = 1 - self.plan["reset_level"]
 
-    async def interrupted(self, phase: dict[str, Any]) -> None:
-        """Only the first part of a phase: some cycles of its streams, or of the step of its script that it names."""
+    async def interrupted(self, phase: dict[str, Any], times: int = 1) -> None:
+        """Only the first part of a phase: some cycles of its streams, or of the step of its script that it names.
+
+        With `times` up to so many times as many cycles as the phase says.
+        """
         step, least, most = phase["midway"]
         self._step = -1
         task = cocotb.start_soon(self._phase(phase, judged=False))
         while phase["script"] and not phase["inputs"] and self._step < step:
             await self.wait(1)
-        await self.wait(self._random.randint(least, most))
+        await self.wait(self._random.randint(least, times * most))
         assert not (phase["script"] and task.done()), f"{self.name}: the phase was over before the reset"
         tasks: list[Any] = [task, *self._sent]
         for one in tasks:

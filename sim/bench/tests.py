@@ -10,6 +10,9 @@ from .runner import Bench
 
 RESETS = 16
 """Resets of streams in the middle, at random; a script, which is long, has one."""
+WORDS_OF_A_RESET, LATER = 64, 8
+"""In long phases there is one for so many words; those behind the first ones come up to so many times later, in
+the first phase, whose words are compared."""
 
 
 @cocotb.test()
@@ -40,9 +43,17 @@ async def reset_midway(dut: Any) -> None:
     bench = await Bench.start(dut, "reset midway", stall=0.25)
     phases = bench.plan["phases"]
     scripted = any(phase["script"] for phase in phases)
-    for number in range(1 if scripted else RESETS):
+    words = max((count for phase in phases for count in _words(phase)), default=0)
+    for number in range(1 if scripted else max(RESETS, words // WORDS_OF_A_RESET)):
         await bench.reset(cycles=1)
-        phase = phases[0 if scripted else number % len(phases)]
+        late = number >= RESETS
+        phase = phases[0 if scripted or late else number % len(phases)]
         # what a later phase gives depends on those before it
-        await bench.interrupted(phase if phase is phases[0] else phase | {"expected": {}})
+        known = phase if phase is phases[0] else phase | {"expected": {}}
+        await bench.interrupted(known, LATER if late else 1)
     await bench.run()
+
+
+def _words(phase: dict[str, Any]) -> list[int]:
+    """Words of each of a phase's streams."""
+    return [*map(len, phase["inputs"].values()), *phase["outputs"].values()]

@@ -29,6 +29,7 @@ from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..compiled.job import TuningJob
 from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
+from . import ties
 from .thresholds import threshold_parameters, threshold_scales
 
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
@@ -37,6 +38,8 @@ _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 LONG = 1 << 13
 """Steps beyond which a job is long: about 1,000 cycles each with a network for trials, half a minute in all."""
 _HALF = 1 << Q4_12.fraction - 1
+_DOUBLE_TIES = 6
+"""Jobs with ties of gradients and of parameters: each shows a bit of one lane at about every second try."""
 _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
 """Magnitudes of coefficients around those from which a common shift is one more."""
 
@@ -65,6 +68,9 @@ class TuningVariation:
         All inputs are 0 or 1: of a coarse grain activations have few bits, too.
     scale : int
         The logits of the frozen network lie at the thresholds of this scale of NF4, see `thresholds`; 0: anywhere.
+    ties : bool
+        With a first batch of one sample and the rate of `ties`, many gradients lie half-way between two numbers, and
+        then the parameters that they update.
     validated : int
         Samples behind those, which are run behind each epoch and not learnt from.
     patience : int
@@ -81,6 +87,7 @@ class TuningVariation:
     grain: int = 1
     whole: bool = False
     scale: int = 0
+    ties: bool = False
     validated: int = 0
     patience: int = 0
 
@@ -109,13 +116,16 @@ class ShortTuning:
         orders, batch = [rng.permutation(samples) for _ in range(wanted.epochs)], wanted.batch or spec.batch
         frozen = _in_grains(random_parameters(network, rng, wanted.gain), wanted.grain)
         frozen = threshold_parameters(network, wanted.scale, rng) if wanted.scale else frozen
+        adapters = Adapters(shape, _multiples(flat, wanted.grain))
+        if wanted.ties:
+            frozen, adapters = ties.tie_parameters(network, rng), ties.tie_adapters(shape, rng)
         drawn = _whole_samples if wanted.whole else _samples
         self.spec = spec
         self.job = TuningJob(
             frozen,
-            Adapters(shape, _multiples(flat, wanted.grain)),
+            adapters,
             drawn(network, spec.byte_inputs, samples + wanted.validated, rng),
-            rng.integers(0, spec.labels, samples + wanted.validated),
+            rng.integers(ties.WINNER + 1 if wanted.ties else 0, spec.labels, samples + wanted.validated),
             [[order[at : at + batch] for at in range(0, samples, batch)] for order in orders],
             wanted.rate,
             wanted.raw if wanted.raw in spec.raw_modes else spec.raw_modes[0],
@@ -363,8 +373,9 @@ def edge_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTu
     """Make tuning jobs whose values lie at edges of rounding and of NF4, for what random values rarely show.
 
     With scales that are multiples of a part of 1, many products with a level of NF4 lie half-way between two numbers;
-    with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate, parameters. Of
-    other jobs the logits lie at thresholds of NF4. Of training there is none.
+    with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate, parameters. In
+    other jobs both do at once, beside gradients with all their bits, or the logits lie at thresholds of NF4. Of
+    training there is none.
 
     Parameters
     ----------
@@ -382,6 +393,9 @@ def edge_jobs(spec: InstantftSpec | ZotrainSpec, seed: int) -> dict[str, ShortTu
         )
     if False in spec.raw_modes:
         wanted |= {f"threshold {scale}": TuningVariation(samples=1, scale=scale) for scale in threshold_scales()}
+    if spec.loss == "cross_entropy" and spec.tunes == "adapters":
+        both = TuningVariation(samples=1, epochs=1, batch=1, rate=ties.RATE, raw=True, ties=True)
+        wanted |= {f"double ties {number}": both for number in range(_DOUBLE_TIES)}
     return {name: ShortTuning(spec, seed + at, one) for at, (name, one) in enumerate(wanted.items())}
 
 

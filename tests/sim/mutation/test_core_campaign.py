@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from fabtune.golden.axi.axi_write import AxiWriteSpec
+from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.errors import UserError
+from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.comparison import observable
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.compiled.session import Dram
 from fabtune.sim.mutation import core_campaign as module
 from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
-from fabtune.sim.mutation.faults import Fault, Netlist, list_faults
+from fabtune.sim.mutation.faults import Fault, Netlist, list_faults, mutants, netlist
 from fabtune.sim.mutation.record import Result, scores_by_component
 from fabtune.sim.trials import exercise, short_jobs
+from fabtune.sim.trials.short_jobs import ShortTuning, TuningVariation
 
 from ...small_cores import zotrain
 
@@ -55,3 +62,38 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [one.status for one in again.run()] == ["killed"] * 3
     with pytest.raises(UserError, match="another seed"):
         CoreCampaign(SPEC, CoreSettings(faults=3, seed=1), tmp_path / "zotrain.jsonl")
+
+
+def test_no_record_that_is_written_alone_is_held_back() -> None:
+    """In the core of the campaign, so that a batch of it never waits for four records: see docs/verification.md.
+
+    Once a batch's records are settled, the FIFO of writes is empty. Until the next record is complete, it gets no more
+    than that one, and the logits of three batches: that one, the one before it, and what is left of a third.
+    """
+    network = "1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc28 relu fc10"
+    spec = InstantftSpec(network=network, lanes=16, batch=4, cache_entries=64)
+    record = max(spec.mapping.raw_beats, spec.mapping.record_beats)
+    assert 3 * spec.batch * spec.mapping.logit_beats + record <= AxiWriteSpec().depth
+
+
+@pytest.mark.slow
+def test_a_batch_waits_for_four_records() -> None:
+    """Short blocks at a record's end: four samples are in before the first of them is recorded."""
+    network = "1x6x6 conv16k3p1 relu pool2 conv16k2 relu flatten fc10"
+    spec = observable(InstantftSpec(network=network, lanes=16, batch=4, cache_entries=64))
+    made = netlist(spec)
+    found = list_faults(made, 1_000_000, 0, "hw/lora/batch_scheduler.py")
+    wanted = {"kind": "$sub", "port": "Y", "bit": 2, "mode": "const0"}
+    faults = [one for one in found if all(getattr(one, name) == value for name, value in wanted.items())]
+    program = build(mutants(made, faults).verilog, spec.name, spec.ports, faults=True)
+    job = ShortTuning(spec, 1, TuningVariation(samples=12, epochs=1))
+
+    def wrong(mutant: int) -> list[str]:
+        device = SimulatedDevice(program, Dram(latency=1, jitter=0, duty=1.0), mutant=mutant)
+        driver = job.driver(device)
+        job.load(driver)
+        return job.differences(driver, device)
+
+    assert len(faults) == 1
+    assert wrong(0) == []
+    assert "adapters of a batch" in wrong(1)

@@ -18,6 +18,8 @@ def test_dequantisation_has_ties_of_both_kinds_and_both_ends():
     ties = products[products & 0xFFFF == 0x8000] >> 16
     assert np.count_nonzero(ties % 2 == 0) > 50
     assert np.count_nonzero(ties % 2) > 50
+    beside = np.abs((products & 0xFFFF) - 0x8000)
+    assert all(np.count_nonzero(beside == 1 << bit) > 5 for bit in range(15))
     found = spec.run({"i": given}, 300)["o"]["value"]
     assert [found.min(), found.max()] == [-(2**23 - 1), 2**23 - 1]
     exact = [round(Fraction(int(product), 1 << 16)) for product in products.reshape(-1)]
