@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from amaranth.back import rtlil
 from amaranth.lib import wiring
@@ -77,6 +79,37 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def _short_zero_contents() -> Iterator[None]:
+    """Let Amaranth write contents of a memory that are all zero as one digit, which Yosys extends to the width.
+
+    Digit by digit they are half of a core's text and of the time to write it, and nobody can leave them out: without
+    contents a memory has any at the start.
+    """
+    written = rtlil.ModuleEmitter.emit_memory
+
+    def emit_memory(self: Any, index: int, cell: Any) -> None:
+        width, words = cell.width, cell.depth
+        if any(cell.init) or not width * words:
+            written(self, index, cell)
+            return
+        self.builder.cell(
+            "$meminit_v2",
+            ports={"ADDR": self.sigspec(), "DATA": f"{width * words}'0", "EN": f"{width}'{'1' * width}"},
+            parameters={
+                "MEMID": self.memories[index].memid,
+                "ABITS": 0,
+                "WIDTH": width,
+                "WORDS": words,
+                "PRIORITY": 0,
+            },
+            src_loc=cell.src_loc,
+        )
+
+    with mock.patch.object(rtlil.ModuleEmitter, "emit_memory", emit_memory):
+        yield
 
 
 @lru_cache(maxsize=64)
@@ -145,7 +178,7 @@ def generate(
         If `top` is no name for a module.
     """
     top = _module_name(spec, top)
-    with without_garbage_collection():
+    with without_garbage_collection(), _short_zero_contents():
         wrapper = TopWrapper(block or component(spec), spec)
         text = rtlil.convert(wrapper, name=top, platform=device or Device(), emit_src=False)
     return Emitted(

@@ -73,7 +73,7 @@ def _primitive(name: str, cell: dict[str, Any]) -> Cell:
         data, output, table = connections["A"], tuple(connections["Y"]), parameters["LUT"]
         if table == "01":
             return Cell(name, "INV", {}, {"I": tuple(data)}, {"O": output})
-        inputs = {f"I{place}": (bit,) for place, bit in enumerate(data)}
+        inputs: dict[str, tuple[Bit, ...]] = {f"I{place}": (bit,) for place, bit in enumerate(data)}
         return Cell(name, f"LUT{len(data)}", {"INIT": table}, inputs, {"O": output})
     ways: dict[str, dict[str, tuple[Bit, ...]]] = {"input": {}, "output": {}, "inout": {}}
     for port, way in cell.get("port_directions", {}).items():

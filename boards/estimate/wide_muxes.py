@@ -73,10 +73,17 @@ def _data_pins(table: int, inputs: int) -> tuple[int, ...]:
 
 def _projection(table: int, inputs: int, fixed: Mapping[int, int]) -> int | None:
     """Find the one input that a function gives, straight or inverted, while others are fixed."""
-    rows = [row for row in range(2**inputs) if all(row >> pin & 1 == value for pin, value in fixed.items())]
-    values = [table >> row & 1 for row in rows]
+    rows = 2 ** 2**inputs - 1  # each row of the table is a bit
+    for pin, value in fixed.items():
+        rows &= _ones(pin, inputs) if value else ~_ones(pin, inputs)
     for pin in (pin for pin in range(inputs) if pin not in fixed):
-        straight = [row >> pin & 1 for row in rows]
-        if values == straight or all(value != bit for value, bit in zip(values, straight, strict=True)):
+        straight = _ones(pin, inputs) & rows
+        if table & rows in (straight, straight ^ rows):
             return pin
     return None
+
+
+@cache
+def _ones(pin: int, inputs: int) -> int:
+    """Mark the rows of a table in which an input is 1."""
+    return sum(1 << row for row in range(2**inputs) if row >> pin & 1)

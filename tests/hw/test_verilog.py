@@ -1,5 +1,6 @@
 """The emitted Verilog: four readers without a warning, conventional names, nothing left of the generator's."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -229,3 +230,12 @@ def test_the_roms_are_in_the_verilog(name):
     block, _, preset = name.partition(":")
     for words, width in build(BLOCKS[block], [], preset or None).roms().values():
         assert all(0 <= int(word) < 1 << width for word in words)
+
+
+def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
+    spec = BLOCKS["softmax"]()  # a RAM that is zero at the start, and a table with contents
+    short = generate(spec)
+    monkeypatch.setattr(module, "_short_zero_contents", contextlib.nullcontext)
+    in_full = generate(spec)
+    assert short.verilog == in_full.verilog
+    assert len(short.rtlil) < len(in_full.rtlil)
