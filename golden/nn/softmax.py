@@ -50,6 +50,31 @@ class SoftmaxTables:
         entries = np.arange(1 << self.mantissa)
         return self.reciprocal_format.from_float(1 / (1 + np.ldexp(entries, -self.mantissa)))
 
+    def products(self, logits: Integers) -> tuple[Integers, int]:
+        """Compute the softmax of logits, before its rounding.
+
+        Parameters
+        ----------
+        logits : array of int, (n, classes)
+            Q8.16.
+
+        Returns
+        -------
+        products : array of int64, (n, classes)
+        fraction : int
+            Their fraction bits.
+        """
+        distances = logits.max(axis=1, keepdims=True) - logits
+        terms = self.exponentials[narrow(distances, Q8_16, self.distance)]
+        total = terms.sum(axis=1, keepdims=True)
+        # the largest logit's own term is 1.0, so the sum is at least 1.0
+        one = self.exponential_format.fraction
+        octave = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1 - one
+        top = int(octave.max(initial=0))
+        fraction = (total - (1 << (one + octave))) << (top - octave)
+        inverse = self.reciprocals[narrow(fraction, one + top, Format(0, self.mantissa, signed=False))]
+        return (terms * inverse) << (top - octave), one + self.reciprocal_format.fraction + top
+
     def probabilities(self, logits: Integers) -> Integers:
         """Compute the softmax of logits.
 
@@ -63,17 +88,7 @@ class SoftmaxTables:
         array of int64, (n, classes)
             Q4.12. The sum of a row is 1 up to 0.1 % and one rounding per class.
         """
-        distances = logits.max(axis=1, keepdims=True) - logits
-        terms = self.exponentials[narrow(distances, Q8_16, self.distance)]
-        total = terms.sum(axis=1, keepdims=True)
-        # the largest logit's own term is 1.0, so the sum is at least 1.0
-        one = self.exponential_format.fraction
-        octave = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1 - one
-        top = int(octave.max(initial=0))
-        fraction = (total - (1 << (one + octave))) << (top - octave)
-        inverse = self.reciprocals[narrow(fraction, one + top, Format(0, self.mantissa, signed=False))]
-        product = (terms * inverse) << (top - octave)
-        return narrow(product, one + self.reciprocal_format.fraction + top, Q4_12)
+        return narrow(*self.products(logits), Q4_12)
 
     def gradient(self, logits: Integers, labels: Integers) -> Integers:
         """Gradient of each sample's cross entropy with respect to its logits, Q4.12: probability - (1 at the label)."""

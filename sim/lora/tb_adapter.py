@@ -8,6 +8,7 @@ from ...golden.block import joined
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.lora.adapter import AdapterBatch, AdapterSpec
 from ...golden.lora.adapters import MAXIMUM_RATE, NOISE_BITS, Adapters
+from ...golden.nn.softmax import SoftmaxTables
 from ..phase import Phase
 from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
@@ -15,6 +16,8 @@ _HALF = Q4_12.fraction - 1
 """Bits below half a step of what a product with a Q4.12 number is rounded to."""
 _TIE_RATE = 16
 """Place of the one bit of the rate with which steps are ties where gradients are, too."""
+_CANDIDATES = 64
+"""Logits from which those of a sample are taken."""
 
 
 def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
@@ -33,9 +36,13 @@ def double_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) ->
 
 
 def close_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Draw any numbers, and logits near each other, so that no probability is nearly 0 or 1; any rate."""
+    """Draw any numbers and rate, and logits near each other: no probability is nearly 0 or 1, and many are ties."""
     read = [random_activations(rng, (count, inputs)) for inputs in spec.inputs]
-    base = Q8_16.from_float(rng.normal(0, rng.choice([0.2, 1]), (count, spec.classes)))
+    base = Q8_16.from_float(rng.normal(0, rng.choice([0.2, 1]), (count, _CANDIDATES, spec.classes)))
+    products, fraction = SoftmaxTables().products(base.reshape(-1, spec.classes))
+    half = 1 << fraction - Q4_12.fraction - 1
+    ties = (products % (2 * half) == half).any(axis=1).reshape(count, _CANDIDATES)
+    base = base[np.arange(count), ties.argmax(axis=1)]
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True))
     return AdapterBatch(read, base, rng.integers(0, spec.mapping.labels, count), rate)
 

@@ -1,10 +1,10 @@
-"""Rules of `nf4_quant`: a code for each value, blocks end where they ended, and their scale stays the same."""
+"""Rules of `nf4_quant`: a code for each value, blocks end where they ended, their scale stays, and nothing hangs."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Const, Signal
 
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
 from ..formal.checker import Checker
@@ -19,18 +19,32 @@ class _SmallSpec(Nf4QuantSpec):
 
 SPEC = _SmallSpec(length=2)
 CUT = ("multipliers", "memory:*values*")
+LARGE = True
+_SLOW = 60
+"""Cycles without a code that are too many: twice the turn for thresholds, and the stages before and behind it."""
 
 
 def check(checker: Checker, spec: Nf4QuantSpec) -> None:
-    """Add the rules. That it cannot hang is left to the bench: the engine finds no proof in its time."""
-    checker.packets("i", 1, spec.length)
+    """Add the rules. The counts of words follow from the lengths of the blocks inside, at once."""
+    m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
+    taken, given = checker.packets("i", 1, spec.length), checker.packets("o", 1, spec.length)
     # two blocks at a time: a third waits until the first has left
-    checker.words("i", "o", capacity=2 * spec.length)
     blocks = checker.words("i", "o", capacity=2, only="last")
-    checker.assume(~(checker.streams["i"].valid & (blocks > 1)))
-    checker.packets("o", 1, spec.length)
-    m, moved, before = checker.m, Signal(name="o_moved"), Signal.like(checker.payload("o").scale, name="o_scale")
-    word = checker.payload("o")
+    checker.assume(~(i.valid & (blocks > 1)))
+    first, second = (Signal(range(spec.length + 1), name=f"{name}_length") for name in ("first", "second"))
+    leaves = checker.moves("o") & o.payload.last
+    with m.If(leaves):
+        m.d.sync += first.eq(second)
+    with m.If(checker.moves("i") & i.payload.last):
+        with m.If(blocks == leaves):
+            m.d.sync += first.eq(taken + 1)
+        with m.Else():
+            m.d.sync += second.eq(taken + 1)
+    checker.lemma("o_ends", ~o.valid | ((blocks != 0) & (o.payload.last == (given + 1 == first))))
+    checker.words("i", "o", capacity=2 * spec.length)
+    moved, before = Signal(name="o_moved"), Signal.like(o.payload.scale, name="o_scale")
     with m.If(checker.moves("o")):
-        m.d.sync += [moved.eq(~word.last), before.eq(word.scale)]
-    checker.rule("o_one_scale", ~(checker.streams["o"].valid & moved) | (word.scale == before))
+        m.d.sync += [moved.eq(~o.payload.last), before.eq(o.payload.scale)]
+    checker.rule("o_one_scale", ~(o.valid & moved) | (o.payload.scale == before))
+    checker.takes("i", Const(1))
+    checker.passes("o_comes", (blocks != 0) & o.ready & ~o.valid, _SLOW)
