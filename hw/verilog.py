@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from amaranth.back import rtlil
 from amaranth.lib import wiring
@@ -108,8 +107,11 @@ def _short_zero_contents() -> Iterator[None]:
             src_loc=cell.src_loc,
         )
 
-    with mock.patch.object(rtlil.ModuleEmitter, "emit_memory", emit_memory):
+    rtlil.ModuleEmitter.emit_memory = emit_memory
+    try:
         yield
+    finally:
+        rtlil.ModuleEmitter.emit_memory = written
 
 
 @lru_cache(maxsize=64)
