@@ -6,6 +6,7 @@ chosen on designs with a published clock. docs/estimate.md says how far the sum 
 
 from __future__ import annotations
 
+from functools import cache
 from math import log2
 
 from .netlist import Cell
@@ -40,6 +41,7 @@ _DSP_SETUP = 200
 _CLOCKS = ("CLK", "WCLK", "C", "G")
 
 
+@cache
 def net(readers: int) -> int:
     """Delay of a net from a cell to one of its readers: picoseconds."""
     return round(_NET + _NET_FANOUT * log2(max(readers, 1)))

@@ -7,27 +7,19 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...hw import synthesis_passes, yosys
-from .primitives import KNOWN
 
 COUNTS = ("resources.json", "paths.json")
 """Files that the commands of `mappings` write: attributes of an `Estimate`."""
-
-PRIMITIVES = "primitives.v"
-"""File that `flow` reads first: what `primitives` gives."""
 
 MAX_SMALL_PRODUCT = 17
 """A multiplier stays in the fabric while its two operand widths add up to this or less."""
 
 LEAST_SHIFT_REGISTER = 4
 """Stages from which a shift register is a LUT."""
-
-_LIBRARY = ("cells_sim.v", "cells_xtra.v")
-# in a source that may instantiate what it does not name in full
-_INCOMPLETE = ("`include", "``")
 
 _MAPS = Path(__file__).with_name("maps")
 # attribute of a multiplier whose source says where it goes
@@ -48,8 +40,10 @@ _FOR_DEPTH = "strash;dch;if,-K,6"
 def files() -> Mapping[str, str]:
     """Write the files that the commands of `flow` read, by name."""
     maps = {file.name: file.read_text(encoding="utf-8") for file in sorted(_MAPS.glob("*.v*"))}
-    if not (own := _yosys_xilinx()):
+    package = importlib.util.find_spec("pyosys")
+    if not package or not package.origin:
         return maps  # `hw.yosys` refuses
+    own = Path(package.origin).parent / "share" / "xilinx"
     # Contents cost nothing, and evaluating them takes a tenth of a core's synthesis, half of a small block's.
     # Yosys looks for an include file in the working directory first.
     empty = (f"`define PARAMS_{name}" for name in _BLOCK_RAM_CONTENTS)
@@ -58,28 +52,6 @@ def files() -> Mapping[str, str]:
     lut_memories = (own / "lutrams_xcu.txt").read_text(encoding="utf-8")
     lut_memories = re.sub(r'option "ABITS" 16 \{\s*abits 16;', 'option "ABITS" 9 {\n\t\tabits 9;', lut_memories)
     return maps | {"brams_defs.vh": contents, "lut_memories.txt": lut_memories}
-
-
-def primitives(sources: Iterable[str]) -> str:
-    """Write the library `PRIMITIVES`: modules without contents that the maps may instantiate, or the sources.
-
-    It is a sixth of that of Yosys, of which every module costs each pass a little, and reading it half a second.
-    """
-    wanted, whole = set(KNOWN), False
-    for source in sources:
-        wanted.update(re.findall(r"\w+", source))
-        whole |= any(sign in source for sign in _INCOMPLETE)
-    folder = _yosys_xilinx()
-    library = "".join((folder / name).read_text(encoding="utf-8") for name in _LIBRARY) if folder else ""
-    modules = re.split(r"(?<=\nendmodule\n)", library)
-    names = ((module, re.search(r"^module (\w+)", module, flags=re.MULTILINE)) for module in modules)
-    return "".join(module for module, name in names if name and (whole or name[1] in wanted))
-
-
-def _yosys_xilinx() -> Path | None:
-    """Find Yosys's own files for these devices."""
-    package = importlib.util.find_spec("pyosys")
-    return Path(package.origin).parent / "share" / "xilinx" if package and package.origin else None
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
@@ -96,7 +68,9 @@ def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = 
     """
     changed = "".join(f" -chparam {name} {value}" for name, value in (parameters or {}).items())
     return [
-        f"read_verilog -lib {PRIMITIVES}",
+        # primitives that the sources may instantiate
+        "read_verilog -lib +/xilinx/cells_sim.v",
+        "read_verilog -lib +/xilinx/cells_xtra.v",
         *reads,
         f"hierarchy -check -top {top}{changed}",
         *_prepare(),

@@ -73,7 +73,7 @@ def _data_pins(table: int, inputs: int) -> tuple[int, ...]:
 
 def _projection(table: int, inputs: int, fixed: Mapping[int, int]) -> int | None:
     """Find the one input that a function gives, straight or inverted, while others are fixed."""
-    rows = 2 ** 2**inputs - 1  # each row of the table is a bit
+    rows = 2**2**inputs - 1  # each row of the table is a bit
     for pin, value in fixed.items():
         rows &= _ones(pin, inputs) if value else ~_ones(pin, inputs)
     for pin in (pin for pin in range(inputs) if pin not in fixed):
