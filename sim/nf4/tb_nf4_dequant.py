@@ -42,4 +42,5 @@ def near_tie_scales(codes: Integers, rng: np.random.Generator) -> Integers:
     bit = np.maximum(rng.integers(LEVEL_FRACTION, size=codes.shape), zeros[codes])
     product = (1 << LEVEL_FRACTION - 1) + rng.choice([-1, 1], codes.shape) * (1 << bit)
     low = (product >> zeros[codes]) * inverse[codes] % (1 << LEVEL_FRACTION)
-    return (rng.integers(0, SCALE.maximum, codes.shape, endpoint=True) >> LEVEL_FRACTION << LEVEL_FRACTION) | low
+    scales: Integers = (rng.integers(0, SCALE.maximum, codes.shape, endpoint=True) & -1 << LEVEL_FRACTION) + low
+    return scales

@@ -1,4 +1,4 @@
-"""Rules of `conv`: parameters are taken whole, and between samples; see `layer_block`."""
+"""Rules of `conv`: parameters come between samples, each sample gives its outputs, nothing hangs; see `layer_block`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from ...golden.nn.conv import ConvSpec
 from ..formal.checker import Checker
 from . import layer_block
 
-SPEC = ConvSpec(channels=1, height=2, width=2, outputs=1, kernel=(1,), padding=(0,), pool=(2,), lanes=16, columns=2)
+SPEC = ConvSpec(channels=1, height=2, width=2, outputs=2, kernel=(1,), padding=(0,), pool=(2,), lanes=16, columns=2)
 CUT = layer_block.CUT
+LARGE = True
 
 
 def check(checker: Checker, spec: ConvSpec) -> None:

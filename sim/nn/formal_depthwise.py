@@ -1,4 +1,4 @@
-"""Rules of `depthwise`: parameters are taken whole, and between samples; see `layer_block`.
+"""Rules of `depthwise`: parameters come between samples, samples give outputs, nothing hangs; see `layer_block`.
 
 The sums of a word's 16 lanes are rounded in two parts, of eight columns each.
 """
@@ -11,6 +11,7 @@ from . import layer_block
 
 SPEC = DepthwiseSpec(channels=1, height=2, width=2, kernel=(1,), padding=(0,), lanes=16, columns=8)
 CUT = layer_block.CUT
+LARGE = True
 
 
 def check(checker: Checker, spec: DepthwiseSpec) -> None:

@@ -1,4 +1,4 @@
-"""Rules of `fc`: parameters are taken whole, and between samples; see `layer_block`.
+"""Rules of `fc`: parameters come between samples, each sample gives its outputs, nothing hangs; see `layer_block`.
 
 Five inputs are two beats, of which the second is not full, and three outputs two groups of columns.
 """
@@ -11,6 +11,7 @@ from . import layer_block
 
 SPEC = FcSpec(inputs=5, outputs=3, lanes=16, columns=2)
 CUT = layer_block.CUT
+LARGE = True
 
 
 def check(checker: Checker, spec: FcSpec) -> None:

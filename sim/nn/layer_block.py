@@ -5,17 +5,21 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from amaranth.hdl import Mux, Signal, Value
+from amaranth.hdl import Mux, Signal
 
 from ...golden.fixed import Q4_12, Integers
 from ...golden.nn.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
 from ..formal.checker import Checker
+from ..formal.inside import parts_of
 from ..phase import Phase
 from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
 CUT = ("memories", "multipliers")
 """Nothing that is counted depends on parameters or activations."""
+
+_SOON = 16
+"""Cycles for a step of streams: that of a beat of a sample, value by value, is the longest."""
 
 
 def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, bound: int | None = None) -> StageIntegers:
@@ -60,27 +64,29 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
     return phases
 
 
-def layer_rules(checker: Checker, spec: LayerBlockSpec) -> tuple[Value, Value]:
+def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     """Add the rules of `fc`, `conv` and `depthwise`.
 
-    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer) and ``load_between``
-    (parameters are taken between samples). The outputs are left to `output_rules`.
+    Rules ``i_begins`` (a sample begins behind whole parameters, and not while others are on offer), ``load_between``
+    (parameters are taken between samples) and ``load_behind`` (and as the last output is on offer).
+
+    A sample's outputs are owed as its last input is taken. At most those of three samples are, and one more: one
+    sample's outputs wait to be read behind the last output of the one before, and two have come in. Lemmas
+    ``samples_enter`` (its last values are on their way to the activation memory), ``samples_computed`` (it is there),
+    ``samples_read`` (its outputs are read, the last of those before is on offer, or nothing is) and ``samples_owed``
+    (these are all that is owed); behind them rules ``o_words_made`` and ``o_words_lost``.
+
+    Nothing hangs, as a sample leaves each of these places: ``sample_arrives``, ``sample_leaves``, ``o_comes``; and
+    while there is room the next words are taken: ``i_taken``, ``load_taken``.
 
     Parameters
     ----------
     checker : Checker
     spec : LayerBlockSpec
         Small parameters.
-
-    Returns
-    -------
-    Value
-        High while the parameters are there, whole.
-    Value
-        Number of the sample's next input.
     """
-    m, load = checker.m, checker.streams["load"]
-    beats, inputs = spec.mapping.frozen_beats, spec.sample_inputs
+    m, load, i, o = checker.m, *(checker.streams[name] for name in ("load", "i", "o"))
+    beats, inputs, outputs = spec.mapping.frozen_beats, spec.sample_inputs, spec.sample_outputs
     beat, value = Signal(range(beats), name="beat"), Signal(range(inputs), name="value")
     loaded, asked = Signal(name="loaded"), Signal(name="asked")
     with m.If(checker.moves("load")):
@@ -88,32 +94,33 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> tuple[Value, Value]:
     with m.If(checker.moves("i")):
         m.d.sync += value.eq(Mux(value == inputs - 1, 0, value + 1))
     m.d.sync += asked.eq(load.valid)
-    begins = checker.moves("i") & (value == 0)
-    checker.rule("i_begins", ~begins | (loaded & ~asked))
+    checker.rule("i_begins", ~(checker.moves("i") & (value == 0)) | (loaded & ~asked))
     checker.rule("load_between", ~checker.moves("load") | (value == 0))
-    return loaded, value
 
-
-def output_rules(checker: Checker, spec: LayerBlockSpec) -> None:
-    """Add the rules of `layer_rules`, and those of outputs and of hanging, which are proved of a single input alone.
-
-    A sample's outputs are owed as its last input is taken. At most those of three samples are, and one more: one
-    sample's outputs wait to be read behind the last output of the one before, and two have come in. Rules
-    ``o_words_made``, ``o_words_lost``, ``load_behind`` (parameters are taken as the last output is on offer) and, for
-    nothing hangs, ``o_comes``, ``i_taken`` and ``load_taken``.
-
-    Parameters
-    ----------
-    checker : Checker
-    spec : LayerBlockSpec
-        The smallest parameters.
-    """
-    loaded, value = layer_rules(checker, spec)
-    load, i, o = (checker.streams[name] for name in ("load", "i", "o"))
-    whole = checker.moves("i") & (value == spec.sample_inputs - 1)
-    outputs, slow = spec.sample_outputs, spec.latency
-    owed = checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
+    block = parts_of(checker.block)
+    engine, full, filled = parts_of(block.engine), block.reader.outputs.full, block.engine.outputs.filled
+    entering, computed = Signal(2, name="entering"), Signal(2, name="computed")
+    given, owed = Signal(range(outputs + 1), name="given"), Signal(range(4 * outputs + 2), name="outputs_owed")
+    whole, samples = checker.moves("i") & (value == inputs - 1), entering + computed
+    m.d.sync += [
+        entering.eq(entering + whole - engine.writer.done),
+        computed.eq(computed + engine.writer.done - engine.sequencer.done),
+        owed.eq(owed + Mux(whole, outputs, 0) - checker.moves("o")),
+    ]
+    with m.If(checker.moves("o")):
+        m.d.sync += given.eq(Mux(given == outputs - 1, 0, given + 1))
+    final = o.valid & (given == outputs - 1)
+    checker.lemma("samples_enter", entering <= 1)
+    checker.lemma("samples_computed", (samples <= 2) & (~engine.sequencer.done | (computed != 0)))
+    checker.lemma("samples_read", (full | final | ((given == 0) & ~o.valid)) & ~(full & filled))
+    here = samples + full + filled
+    checker.lemma("samples_owed", owed == here * outputs + final - Mux(final, 0, given))
+    checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
     checker.rule("load_behind", ~checker.moves("load") | (owed <= outputs + 1))
-    checker.passes("o_comes", (owed != 0) & o.ready & ~o.valid, slow)
-    checker.passes("i_taken", loaded & i.valid & ~i.ready & (~load.valid | (value != 0)) & o.ready, slow)
-    checker.passes("load_taken", load.valid & ~load.ready & (value == 0) & o.ready, 2 * slow)
+
+    checker.passes("sample_arrives", entering != 0, _SOON)
+    checker.passes("sample_leaves", (computed != 0) & ~full & ~filled, spec.latency)
+    checker.passes("o_comes", full & o.ready & ~o.valid, _SOON)
+    within = value != 0
+    checker.passes("i_taken", loaded & i.valid & ~i.ready & Mux(within, 1, ~load.valid & (samples <= 1)), _SOON)
+    checker.passes("load_taken", load.valid & ~load.ready & ~within & (samples == 0), _SOON)
