@@ -8,6 +8,10 @@ DOCS_INSTALLED := .venv/docs-installed
 # a file's tests stay in one process: they share what they set up; files begin in the order of tests/conftest.py
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchmark
 
+# bytecode is kept, of what is imported: a tenth of what pip would compile, which it is told to leave
+unexport PYTHONDONTWRITEBYTECODE
+PIP_INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check
+
 .PHONY: demo test test-full prove mutate bench lint style types docs clean
 
 demo: $(INSTALLED)
@@ -71,17 +75,17 @@ docs: $(DOCS_INSTALLED)
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
 
 $(DOCS_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(PIP_INSTALL) --editable ".[docs]"
 	touch $@
 
 $(TCLINT):
 	$(PYTHON) -m venv .venv/tclint
-	.venv/tclint/bin/python -m pip install --quiet --disable-pip-version-check "tclint>=0.9,<0.10"
+	.venv/tclint/bin/python -m pip install --no-compile --quiet --disable-pip-version-check "tclint>=0.9,<0.10"
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'fabtune needs Python 3.11 or newer: make PYTHON=...')"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	$(PIP_INSTALL) --editable ".[test]"
 	touch $@
 
 clean:

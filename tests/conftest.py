@@ -24,11 +24,14 @@ LONGEST = (
         "hw/test_verilog",
         "sim/test_mutation",
     ),
-    *("scripts/blocks/test_emit", "scripts/test_table", "sim/cores/test_instantft", "scripts/test_tune"),
-    *("boards/host/test_zeroth_order_core", "sim/cores/test_zotrain"),
+    *("boards/host/test_zeroth_order_core", "scripts/blocks/test_activity"),
+    *("scripts/blocks/test_emit", "scripts/test_table", "scripts/test_tune"),
     *("sim/compiled/test_session", "scripts/test_zeroth", "scripts/test_cli"),
 )
-"""Files of a minute and more, which begin first: one that began last would leave the other worker idle."""
+"""Files of half a minute and more, which begin first: one that began last would leave the other worker idle.
+
+`sim/cores` uses the cores of `boards/host`, and would wait for their builds if it began beside it.
+"""
 
 
 def pytest_collection_modifyitems(items):

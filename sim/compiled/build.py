@@ -11,7 +11,7 @@ from typing import Literal
 
 from ...golden.cache import cached, digest_of, package_version
 from ...golden.errors import UserError
-from ..simulator import compiler, environment, find, run_step
+from ..simulator import compiler, environment, find, make_command, run_step
 
 Waves = Literal["vcd", "saif"]
 """Waveforms, or toggles and times of all nets."""
@@ -23,7 +23,7 @@ _VERILATOR_FLAGS = (
 )  # fmt: skip
 # A core's long functions are as fast at -O1 as at -O2 and -O3, whose alias analysis takes minutes: g++ 12 needed 100 s
 # for one file of 0.7 MB at -O3, 3 s at -O1. -march=native gains nothing, and a cache may be copied to another machine.
-_MAKE_FLAGS = ("OPT_FAST=-O1", "OPT_GLOBAL=-O2")
+_OPTIMISED = "OPT_FAST=-O1"
 
 
 def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults: bool = False) -> Path:
@@ -64,7 +64,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
     # a file and no -D options: with those, Verilator's own sources would be compiled anew for each choice
     harness["macros.h"] = "\n".join([*macros, ""])
-    tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _MAKE_FLAGS]
+    tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _OPTIMISED]
     key = digest_of(tools, flags, top, harness, verilog)
 
     def make(entry: Path) -> None:
@@ -78,10 +78,8 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
             sources = [f"{top}.v", "harness.cpp"]
             run_step([program, *flags, "--top-module", top, "--Mdir", ".", *sources],
                   folder, env, f"verilator could not read {top}")  # fmt: skip
-            variables = [*_MAKE_FLAGS, f"CXX={cxx}", f"LINK={cxx}", f"PYTHON3={sys.executable}"]
-            run_step(
-                ["make", "-j", "2", "-f", "Vtop.mk", *variables, "Vtop"], folder, env, f"{top} could not be compiled"
-            )
+            make_it = [*make_command(cxx), _OPTIMISED, f"PYTHON3={sys.executable}", "Vtop"]
+            run_step(make_it, folder, env, f"{top} could not be compiled")
             shutil.copy2(folder / "Vtop", entry)
 
     return cached("sim", f"{top}-compiled-{key}", make)
