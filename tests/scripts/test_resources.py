@@ -43,6 +43,8 @@ def limited(tmp_path, tmp_path_factory, fast_simulator):
             "TMPDIR": str(scratch),
             "OMP_NUM_THREADS": "1",
             "JOBLIB_MULTIPROCESSING": "0",
+            # Python keeps bytecode that it could not write whole, and stops at it the next time
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
         line = RUNS[name].format(simulator=fast_simulator).split()
         done = subprocess.run(
