@@ -99,8 +99,10 @@ class Checker:
             self.rule(name, value)
             self.lemmas.append(name)
             whole &= value
+        self._lemmas = hold = Signal(name=f"{next(iter(holds))}_holds")
+        # a signal, as each rule that is added later would have all of it as gates of its own
+        self.m.d.comb += hold.eq(before & kept & whole)
         self.m.d.sync += kept.eq(kept & whole)
-        self._lemmas = before & kept & whole
 
     def assume(self, holds: Value) -> None:
         """Assume that `holds` is 1 in every cycle up to the one that is looked at."""

@@ -1,16 +1,18 @@
-"""Rules of `adapter` about how many logits a batch gives, with the lemmas from which that follows."""
+"""Rules of `adapter` about how many logits a batch gives and that it ends, with the lemmas from which that follows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import accumulate
 from operator import and_
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ...golden.lora.adapter import AdapterSpec
+from ...golden.nn import latency
 from ...hw.lora.backward_sequencer import FETCH
-from ...hw.lora.logit_head import MULTIPLY, READ, SUM
+from ...hw.lora.logit_head import LABEL_READ, MULTIPLY, READ, SUM
 from ...hw.primitives.pipeline import delayed
 from ...hw.primitives.rounding import RoundSaturate
 from ..formal.checker import Checker
@@ -29,7 +31,12 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
     ``batch_walked`` (the block's counters of labels, samples and rows), ``logits_wait`` (the FIFO's pointers) and
     ``lines_followed`` (pipelines of flags). Then, one with the other, ``PLACE_counted``: how many samples, or logits,
     have reached a place, and are on the way from there to the next one; ``PLACE_marked``: the last logit of each
-    sample, and no other, is marked; ``steps_counted``: the counters within a sample.
+    sample, and no other, is marked; ``steps_counted``: the counters within a sample. ``hidden_followed`` and
+    ``hidden_counted`` say the same of the hidden values, for which a sample's logits wait.
+
+    Nothing hangs, as a sample leaves each place before long while the receivers are ready: ``label_taken``,
+    ``i_comes``, ``forward_ends``, ``sample_summed``, ``sums_end``, ``logit_comes``, ``softmax_STATE_ends``,
+    ``probability_taken``, ``gradients_end``; then each state of the update: ``STATE_ends``.
 
     Parameters
     ----------
@@ -159,6 +166,49 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
         (quotient.final & ~quotient.flow) == 0,
     )
     checker.lemmas_together(together)
+    flags = [(sequencer.enable, sequencer.last, sequencer.within)]
+    with enabled_by(checker, move):
+        for number in range(FETCH + latency.OPERANDS):
+            flags.append(tuple(_line(checker, flag, 1, f"flag{number}_{at}_")[0] for at, flag in enumerate(flags[-1])))
+        ends = [enable & last & ~within for enable, last, within in flags]
+        across = latency.across_latency(spec.lanes, spec.mapping.words_per_cycle) - latency.OPERANDS
+        ends += _line(checker, ends[-1], across, "hidden_line")
+    borders = accumulate(spec.mapping.rows_per_adapter)
+    walked = adapters * walk.sample + _count([walk.row >= border for border in borders])
+    position = variables_of(head).position
+    checker.lemma("hidden_followed", head.forward.hidden_valid == ends[-1])
+    checker.lemma(
+        "hidden_counted",
+        Mux(
+            idle,
+            _count(ends) == 0,
+            (position + _count(ends) == Mux(forward, walked, adapters * count))
+            & (position >= adapters * (sums.sample + sums.issue))
+            & (sums.needed == adapters * (sums.sample + 1)),
+        ),
+    )
+    i, gone = checker.streams["i"], ~idle & ~forward
+    checker.takes("label", block.loaded & ~block.closed & ~checker.streams["load"].valid)
+    checker.passes("i_comes", i.valid & ~i.ready & (batch.samples < batch.labels), 2)
+    checker.passes("forward_ends", forward, spec.rows * spec.batch + 1)
+    wait = len(ends) + sums.behind + 4
+    checker.passes("sample_summed", gone & (sums.sample < count) & ~sums.issue & logits.ready, wait)
+    checker.passes("sums_end", sums.issue, head.entries + 1)
+    checker.passes("logit_comes", (_count(summed) + level != 0) & ~waiting, sums.behind + 3)
+    softmax = variables_of(parts.softmax)
+    steps = {"sum": classes, "finish": 4, "normalise": parts.softmax.spec.octaves + 1, "give": classes}
+    for state, cycles in steps.items():
+        checker.passes(f"softmax_{state}_ends", state_of(parts.softmax, state) & softmax.move, cycles + 1)
+    checker.passes("probability_taken", parts.softmax.o.valid & ~parts.softmax.o.ready, head.entries + LABEL_READ + 1)
+    checker.passes("gradients_end", gradients.issue, head.entries + 1)
+    steps = {
+        "BACKWARD": spec.mapping.adapter_rows * max(spec.batch, sequencer.period),
+        "LEAVE": walk.leave,
+        "COLUMNS": head.entries,
+        "SETTLE": walk.settle,
+    }
+    for state, cycles in steps.items():
+        checker.passes(f"{state.lower()}_ends", state_of(sequencer, state) & move, cycles + 1)
     checker.balance("logits_words", gains, [(logits.valid, checker.moves("logits"), 1)], classes * spec.batch)
 
 
