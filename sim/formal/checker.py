@@ -85,11 +85,24 @@ class Checker:
 
     def lemma(self, name: str, holds: Value) -> None:
         """Add a rule on which those that are added later may build: they are about what happens before it is broken."""
-        self.rule(name, holds)
-        self.lemmas.append(name)
-        kept = Signal(name=f"{name}_kept", init=1)
-        self.m.d.sync += kept.eq(kept & holds)
-        self._lemmas = self._lemmas & kept & holds
+        self.lemmas_together({name: holds})
+
+    def lemmas_together(self, holds: dict[str, Value]) -> None:
+        """Add lemmas that build on each other: each is about the cycles up to the first in which any of them is broken.
+
+        The first rule to break is then seen, whichever it is; that none does is proved by induction over the cycles,
+        for each of them by itself.
+        """
+        kept, whole = Signal(name=f"{next(iter(holds))}_kept", init=1), Value.cast(1)
+        before, self._lemmas = self._lemmas, self._lemmas & kept
+        for name, value in holds.items():
+            self.rule(name, value)
+            self.lemmas.append(name)
+            whole &= value
+        self._lemmas = hold = Signal(name=f"{next(iter(holds))}_holds")
+        # a signal, as each rule that is added later would have all of it as gates of its own
+        self.m.d.comb += hold.eq(before & kept & whole)
+        self.m.d.sync += kept.eq(kept & whole)
 
     def assume(self, holds: Value) -> None:
         """Assume that `holds` is 1 in every cycle up to the one that is looked at."""

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType, SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal, Value
+from amaranth.hdl import Elaboratable, EnableInserter, Module, ResetInserter, Signal, Value
 from amaranth.lib.wiring import Out
 
 from .checker import Checker
+
+_VARIABLES = "_elaborated_variables"
+"""Attribute of an elaborated component that has the local variables of its methods."""
 
 
 def parts_of(component: Any) -> Any:
     """Give the parts of a component by name, as attributes: a rule may read their ports."""
     return _elaborated(component).submodules
+
+
+def variables_of(component: Any, method: str = "elaborate") -> SimpleNamespace:
+    """Give the local variables of one of the methods that elaborate a component, as attributes: a rule may read them.
+
+    They are those at the method's end, so that registers and wires have the names of the source.
+    """
+    _elaborated(component)
+    return SimpleNamespace(**vars(component)[_VARIABLES][method])
+
+
+def state_of(component: Any, state: str) -> Value:
+    """Tell whether the state machine of a component, which has one, is in a state."""
+    machine = variables_of(component).m._generated["fsm"]
+    return machine.state == machine.encoding[state]
 
 
 def leave_out(checker: Checker, whole: Any, keep: str) -> None:
@@ -43,10 +63,32 @@ def cleared_by(checker: Checker, clear: Value) -> Iterator[None]:
         checker.m = outer
 
 
+@contextmanager
+def enabled_by(checker: Checker, enable: Value) -> Iterator[None]:
+    """Let what rules added within count and follow wait, too: they are about a part that waits as a whole."""
+    outer, checker.m = checker.m, Module()
+    try:
+        yield
+    finally:
+        outer.submodules += EnableInserter(enable)(checker.m)
+        checker.m = outer
+
+
 def _elaborated(component: Any) -> Any:
     """Elaborate a component at once, and for good: what is inside is at hand before the whole is converted."""
     if "elaborate" not in vars(component):
-        inside = component.elaborate(None)
+        found = vars(component)[_VARIABLES] = dict[str, dict[str, Any]]()
+
+        def keep(frame: FrameType, event: str, _: object) -> None:
+            if event == "return" and frame.f_locals.get("self") is component:
+                found[frame.f_code.co_name] = dict(frame.f_locals)
+
+        before = sys.getprofile()
+        sys.setprofile(keep)
+        try:
+            inside = component.elaborate(None)
+        finally:
+            sys.setprofile(before)
         vars(component)["elaborate"] = lambda _: inside
     return component.elaborate(None)
 

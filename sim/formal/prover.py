@@ -41,7 +41,7 @@ CUTS = {"memories": "t:$mem_v2", "multipliers": "t:$mul r:A_SIGNED=1 %i"}
 
 Multipliers of data are signed; those of addresses, which are not, stay.
 
-``memory:PATTERN`` is those memories whose names match.
+``memory:PATTERN`` is those memories whose names match, ``memories-but:PATTERN`` those whose names do not.
 """
 
 
@@ -202,7 +202,9 @@ def _preparation(cut: Collection[str]) -> list[str]:
 def _cells(cut: str) -> str:
     """Select, as Yosys has it, the cells of a part that is left open."""
     kind, _, pattern = cut.partition(":")
-    return f"{CUTS['memories']} r:MEMID=\\{pattern} %i" if kind == "memory" else CUTS[cut]
+    if kind in ("memory", "memories-but"):
+        return f"{CUTS['memories']} r:MEMID=\\{pattern} {'%i' if kind == 'memory' else '%d'}"
+    return CUTS[cut]
 
 
 def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
@@ -230,22 +232,21 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
     seconds, large
         See `prove`.
     """
-    witness, reduced = folder / f"{output}.cex", folder / f"{output}.aig"
+    witness, reduced, plain = (folder / f"{output}{end}" for end in (".cex", ".aig", "_plain.aig"))
     start = time.monotonic()
 
     def proof(status: Literal["proved", "broken", "open"], engine: str, cycles: int = 0) -> Proof:
         return Proof(rule, status, engine, time.monotonic() - start, cycles)
 
     cone = ["read_aiger model.aig", "fold", f"cone -O {output}", *_CONE]
-    run_abc(folder, [*cone, *_MERGE, f"write_aiger {reduced}"], seconds)
+    run_abc(folder, [*cone, f"write_aiger {plain}", *_MERGE, f"write_aiger {reduced}"], seconds)
     if not reduced.exists():  # the registers of two copies of a large block take longer
         run_abc(folder, [*cone, f"write_aiger {reduced}"])
     if not reduced.exists():
         raise UserError(f"yosys-abc could not read the model of rule {rule}")
     if _constant(reduced.read_bytes()):
         return proof("proved", "signal correspondence")
-    said = run_abc(folder, [f"read_aiger {reduced}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"])
-    if "are equivalent" in said:
+    if any(_inductive(folder, graph) for graph in (reduced, plain)):
         said = run_abc(folder, [f"read_aiger {reduced}", "strash", f"bmc3 -F {DEPTH + 1}", f"write_cex -a {witness}"])
         if not witness.exists() and any(words in said for words in ("No output", "Explored all reachable states")):
             return proof("proved", f"{DEPTH}-induction")
@@ -261,6 +262,17 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
     if witness.exists():
         return proof("broken", "", len(witness.read_text(encoding="utf-8").splitlines()) - 2)
     return proof("open", "")
+
+
+def _inductive(folder: Path, graph: Path) -> bool:
+    """Tell whether an output that was low for `DEPTH` cycles is low in the next one.
+
+    It may be so in a graph and not in the one in which registers are merged: there the others are merged, too, that say
+    which states come first.
+    """
+    return "are equivalent" in run_abc(
+        folder, [f"read_aiger {graph}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"]
+    )
 
 
 def _searches(seconds: int) -> Iterator[str]:

@@ -8,8 +8,11 @@ from fabtune.golden.fixed import Q4_12
 from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.registry import BLOCKS
 from fabtune.hw.lora.backward_sequencer import BackwardSequencer
+from fabtune.hw.primitives.pipeline import delayed
 from fabtune.hw.zo.perturb import Perturb, _extended
+from fabtune.sim.formal.checker import Checker
 from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, proved_names
+from fabtune.sim.formal.prover import prove
 
 QUICK = ("fifo", "rounding", "perturb", "perturb_undo", "nf4_dequant", "bursts", "axi_registers", "read_arbiter")
 """Proofs of a few seconds."""
@@ -74,6 +77,33 @@ def test_a_wrong_number_of_updates_is_seen(monkeypatch, more, rule):
 
     monkeypatch.setattr(BackwardSequencer, "__init__", initialise)
     (proof,) = prove_block("adapter_updates", rules=(rule,))
+    assert proof.status == "broken"
+
+
+@pytest.mark.slow
+def test_bounds_that_are_too_small_are_seen(monkeypatch):
+    balance, passes = Checker.balance, Checker.passes
+
+    def tighter(self, name, gains, spends, capacity, drained=0, also=1):
+        return balance(self, name, gains, spends, capacity - 1, drained, also)
+
+    monkeypatch.setattr(Checker, "balance", tighter)
+    monkeypatch.setattr(Checker, "passes", lambda self, name, holds, cycles: passes(self, name, holds, cycles - 1))
+    checker = checker_of("adapter")
+    checker.lemmas.clear()  # they are proved, and hold until the rule breaks
+    found = prove(checker, formal_module("adapter").CUT, ("forward_ends", "sums_end", "logits_words_lost"))
+    assert [proof.status for proof in found] == ["broken"] * 3
+
+
+@pytest.mark.slow
+def test_a_sample_whose_last_logit_is_not_marked_is_seen(monkeypatch):
+    def unmarked(m, value, cycles, name):
+        return delayed(m, value & ~value if name == "logit_final" else value, cycles, name)
+
+    monkeypatch.setattr("fabtune.hw.lora.logit_head.delayed", unmarked)
+    checker = checker_of("adapter")
+    checker.lemmas.clear()
+    (proof,) = prove(checker, formal_module("adapter").CUT, ("lines_followed",))
     assert proof.status == "broken"
 
 

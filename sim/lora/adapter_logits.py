@@ -1,0 +1,226 @@
+"""Rules of `adapter` about how many logits a batch gives and that it ends, with the lemmas from which that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import accumulate
+from operator import and_
+
+from amaranth.hdl import Cat, Mux, Signal, Value
+
+from ...golden.lora.adapter import AdapterSpec
+from ...golden.nn import latency
+from ...hw.lora.backward_sequencer import FETCH
+from ...hw.lora.logit_head import LABEL_READ, MULTIPLY, READ, SUM
+from ...hw.primitives.pipeline import delayed
+from ...hw.primitives.rounding import RoundSaturate
+from ..formal.checker import Checker
+from ..formal.inside import enabled_by, parts_of, state_of, variables_of
+from .adapter_batch import AdapterBatch
+
+_LATE = ("BACKWARD", "LEAVE", "COLUMNS", "SETTLE")
+"""States of the backward sequencer once all gradients at the hidden values are known."""
+
+
+def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> None:
+    """Add rules ``logits_words_made`` and ``logits_words_lost``: a batch's logits are owed from its begin.
+
+    A batch ends when the gradients of all of its samples are known, so that samples are followed as far as there.
+    Lemmas: ``updates_leave`` (the engine waits for a receiver at the updates alone), ``batch_taken`` and
+    ``batch_walked`` (the block's counters of labels, samples and rows), ``logits_wait`` (the FIFO's pointers) and
+    ``lines_followed`` (pipelines of flags). Then, one with the other, ``PLACE_counted``: how many samples, or logits,
+    have reached a place, and are on the way from there to the next one; ``PLACE_marked``: the last logit of each
+    sample, and no other, is marked; ``steps_counted``: the counters within a sample. ``hidden_followed`` and
+    ``hidden_counted`` say the same of the hidden values, for which a sample's logits wait.
+
+    Nothing hangs, as a sample leaves each place before long while the receivers are ready: ``label_taken``,
+    ``i_comes``, ``forward_ends``, ``sample_summed``, ``sums_end``, ``logit_comes``, ``softmax_STATE_ends``,
+    ``probability_taken``, ``gradients_end``; then each state of the update: ``STATE_ends``.
+
+    Parameters
+    ----------
+    checker : Checker
+    spec : AdapterSpec
+        Small parameters; the cross entropy, and a row of base logits for each sample.
+    batch : AdapterBatch
+        The batch that comes in.
+    """
+    m, classes, adapters = checker.m, spec.classes, spec.mapping.adapters
+    o, logits = checker.streams["o"], checker.streams["logits"]
+    block = variables_of(checker.block)
+    engine, move, count = block.engine, block.move, block.count
+    sequencer, head = engine.sequencer, engine.head
+    parts, walk = parts_of(head), variables_of(sequencer)
+    sums, gradients = variables_of(head, "_logits"), variables_of(head, "_gradients")
+    start, finished = engine.batch.start, head.finished
+    idle, forward = state_of(sequencer, "IDLE"), walk.forward
+    late = Cat(state_of(sequencer, state) for state in _LATE).any()
+
+    checker.lemma("updates_leave", ~o.valid | late)
+    checker.lemma(
+        "batch_taken",
+        _all(
+            block.busy == (start | ~idle),
+            ~(start & ~idle),
+            ~block.busy | (block.closed & (block.samples == count)),
+            (~block.closed | (count != 0)) & (block.samples <= count) & (count <= spec.batch),
+            ~block.wanted | (block.samples < count),
+            batch.closed == (block.closed & ~block.busy),
+            (batch.labels == Mux(block.busy, 0, count)) & (batch.samples == Mux(block.busy, 0, block.samples)),
+            (block.row == batch.row) & (block.last_row == (batch.row == spec.rows - 1)),
+        ),
+    )
+    checker.lemma(
+        "batch_walked",
+        _all(
+            ~(block.closed & (block.samples == count)) | (walk.final == count - 1),
+            ~(idle & block.closed) | ((walk.row == 0) & (walk.sample == 0)),
+            ~forward | ((walk.sample <= walk.final) & (walk.row < spec.rows)),
+        ),
+    )
+
+    fifo = variables_of(sums.waiting)
+    level, depth, waiting = fifo.inner_level, fifo.inner_depth, sums.waiting.r_rdy
+    follows = fifo.consume + level
+    checker.lemma(
+        "logits_wait",
+        (fifo.produce == Mux(follows >= depth, follows - depth, follows)) & (fifo.consume < depth) & (level <= depth),
+    )
+    stored = []
+    for number in range(classes * spec.batch):
+        port, address = fifo.storage.read_port(domain="comb"), fifo.consume + number
+        m.d.comb += port.addr.eq(Mux(address >= depth, address - depth, address))
+        stored.append(port.data[-1])
+
+    given, samples_given = Signal(range(classes), name="given"), Signal(range(spec.batch + 1), name="samples_given")
+    owed = Signal(range(2 * classes * spec.batch + 1), name="logits_owed")
+    gains = [(batch.begins & (batch.labels == number), classes * number) for number in range(1, spec.batch + 1)]
+    gained = sum((Mux(event, words, 0) for event, words in gains), Value.cast(0))
+    m.d.sync += owed.eq(owed + gained - checker.moves("logits"))
+    with enabled_by(checker, move):
+        inner = checker.m
+        with inner.If(checker.moves("logits")):
+            inner.d.sync += given.eq(Mux(given == classes - 1, 0, given + 1))
+            inner.d.sync += samples_given.eq(samples_given + (given == classes - 1))
+        with inner.If(start):
+            inner.d.sync += samples_given.eq(0)
+        issued = [sequencer.base, *_line(checker, sequencer.base, FETCH + 1, "base_line")]
+        summed = _line(checker, sums.issue & sums.end, sums.behind, "sum_line")
+        marked = _line(checker, sums.number == classes - 1, sums.behind, "mark_line")
+        rounding = READ + MULTIPLY + SUM + RoundSaturate.LATENCY
+        rounded = _line(checker, gradients.issue & gradients.end, rounding, "gradient_line")
+
+    checker.lemma(
+        "lines_followed",
+        (sums.waiting.w_en == summed[-1])
+        & (sums.waiting.w_data[-1] == marked[-1])
+        & (gradients.valid == rounded[-1])
+        & (head.forward.base_valid == issued[-1]),
+    )
+
+    def is_last(ahead: Value) -> Value:
+        """Tell whether a logit is its sample's last one, by how many go out before it."""
+        place = given + ahead
+        return Cat(place == end for end in range(classes - 1, classes * (spec.batch + 1), classes)).any()
+
+    quotient, loss = variables_of(parts.softmax, "_quotient"), variables_of(parts.celoss)
+    in_loss = ~parts.softmax.i.ready + _count(quotient.final) + (loss.full & loss.last)
+    left = Mux(gradients.issue, adapters - gradients.adapter, 0) + _count(rounded) + gradients.done
+    held = waiting + level
+    counted = {
+        "samples_issued": (
+            sums.bases_seen + _count(issued) == Mux(forward, walk.sample, count),
+            (_count(issued) == 0) & (sums.bases_seen == sums.sample),
+        ),
+        "samples_summed": (sums.sample + sums.issue <= sums.bases_seen, ~sums.issue),
+        "logits_summed": (
+            owed + classes * sums.sample + Mux(sums.issue, sums.number, 0) == classes * count + _count(summed) + held,
+            (_count(summed) == 0) & (held == 0),
+        ),
+        "logits_given": (
+            owed + classes * samples_given + given == classes * count,
+            (given == 0) & (owed == Mux(start, classes * count, 0)),
+        ),
+        "samples_given": (
+            adapters * (finished + in_loss) + left == adapters * samples_given,
+            (in_loss == 0) & (left == 0),
+        ),
+        "samples_finished": (~late | (finished == count), Value.cast(1)),
+    }
+    together = {f"{name}_counted": Mux(idle, empty, run) for name, (run, empty) in counted.items()}
+    together["sums_marked"] = _all(
+        *(
+            ~there | (mark == is_last(held + _count(summed[number + 1 :])))
+            for number, (there, mark) in enumerate(zip(summed, marked, strict=True))
+        )
+    )
+    together["waiting_marked"] = _all(
+        *((number >= level) | (mark == is_last(waiting + number)) for number, mark in enumerate(stored))
+    )
+    together["logits_marked"] = ~waiting | (engine.logits.payload.last == is_last(Value.cast(0)))
+    together["steps_counted"] = _all(
+        ~sums.issue | ((sums.number < classes) & (sums.adapter < adapters)),
+        ~gradients.issue | ((gradients.number < classes) & (gradients.adapter < adapters)),
+        gradients.done < adapters,
+        (quotient.final & ~quotient.flow) == 0,
+    )
+    checker.lemmas_together(together)
+    flags = [(sequencer.enable, sequencer.last, sequencer.within)]
+    with enabled_by(checker, move):
+        for number in range(FETCH + latency.OPERANDS):
+            flags.append(tuple(_line(checker, flag, 1, f"flag{number}_{at}_")[0] for at, flag in enumerate(flags[-1])))
+        ends = [enable & last & ~within for enable, last, within in flags]
+        across = latency.across_latency(spec.lanes, spec.mapping.words_per_cycle) - latency.OPERANDS
+        ends += _line(checker, ends[-1], across, "hidden_line")
+    borders = accumulate(spec.mapping.rows_per_adapter)
+    walked = adapters * walk.sample + _count([walk.row >= border for border in borders])
+    position = variables_of(head).position
+    checker.lemma("hidden_followed", head.forward.hidden_valid == ends[-1])
+    checker.lemma(
+        "hidden_counted",
+        Mux(
+            idle,
+            _count(ends) == 0,
+            (position + _count(ends) == Mux(forward, walked, adapters * count))
+            & (position >= adapters * (sums.sample + sums.issue))
+            & (sums.needed == adapters * (sums.sample + 1)),
+        ),
+    )
+    i, gone = checker.streams["i"], ~idle & ~forward
+    checker.takes("label", block.loaded & ~block.closed & ~checker.streams["load"].valid)
+    checker.passes("i_comes", i.valid & ~i.ready & (batch.samples < batch.labels), 2)
+    checker.passes("forward_ends", forward, spec.rows * spec.batch + 1)
+    wait = len(ends) + sums.behind + 4
+    checker.passes("sample_summed", gone & (sums.sample < count) & ~sums.issue & logits.ready, wait)
+    checker.passes("sums_end", sums.issue, head.entries + 1)
+    checker.passes("logit_comes", (_count(summed) + level != 0) & ~waiting, sums.behind + 3)
+    softmax = variables_of(parts.softmax)
+    steps = {"sum": classes, "finish": 4, "normalise": parts.softmax.spec.octaves + 1, "give": classes}
+    for state, cycles in steps.items():
+        checker.passes(f"softmax_{state}_ends", state_of(parts.softmax, state) & softmax.move, cycles + 1)
+    checker.passes("probability_taken", parts.softmax.o.valid & ~parts.softmax.o.ready, head.entries + LABEL_READ + 1)
+    checker.passes("gradients_end", gradients.issue, head.entries + 1)
+    steps = {
+        "BACKWARD": spec.mapping.adapter_rows * max(spec.batch, sequencer.period),
+        "LEAVE": walk.leave,
+        "COLUMNS": head.entries,
+        "SETTLE": walk.settle,
+    }
+    for state, cycles in steps.items():
+        checker.passes(f"{state.lower()}_ends", state_of(sequencer, state) & move, cycles + 1)
+    checker.balance("logits_words", gains, [(logits.valid, checker.moves("logits"), 1)], classes * spec.batch)
+
+
+def _line(checker: Checker, value: Value, cycles: int, name: str) -> list[Value]:
+    """Follow a bit through as many registers as a pipeline of the block has, the first register first."""
+    return [value := delayed(checker.m, value, 1, f"{name}{number}") for number in range(cycles)]
+
+
+def _count(bits: Value | Sequence[Value]) -> Value:
+    """Count the bits that are high."""
+    return sum((bit for bit in bits), Value.cast(0))
+
+
+def _all(*holds: Value) -> Value:
+    return reduce(and_, holds)
