@@ -93,13 +93,14 @@ class Checker:
         The first rule to break is then seen, whichever it is; that none does is proved by induction over the cycles,
         for each of them by itself.
         """
-        kept, whole = Signal(name=f"{next(iter(holds))}_kept", init=1), Value.cast(1)
+        first, whole = next(iter(holds)), Value.cast(1)
+        kept = Signal(name=f"{first}_kept", init=1)
         before, self._lemmas = self._lemmas, self._lemmas & kept
         for name, value in holds.items():
             self.rule(name, value)
             self.lemmas.append(name)
             whole &= value
-        self._lemmas = hold = Signal(name=f"{next(iter(holds))}_holds")
+        self._lemmas = hold = Signal(name=f"{first}_holds")
         # a signal, as each rule that is added later would have all of it as gates of its own
         self.m.d.comb += hold.eq(before & kept & whole)
         self.m.d.sync += kept.eq(kept & whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -52,25 +52,23 @@ def leave_out(checker: Checker, whole: Any, keep: str) -> None:
                 checker.ports["_".join(["free", name, *map(str, path)])] = signal
 
 
-@contextmanager
-def cleared_by(checker: Checker, clear: Value) -> Iterator[None]:
+def cleared_by(checker: Checker, clear: Value) -> AbstractContextManager[None]:
     """Reset what rules added within count and follow, too: they are about a part with a reset of its own."""
-    outer, checker.m = checker.m, Module()
-    try:
-        yield
-    finally:
-        outer.submodules += ResetInserter(clear)(checker.m)
-        checker.m = outer
+    return _changed_by(checker, ResetInserter(clear))
+
+
+def enabled_by(checker: Checker, enable: Value) -> AbstractContextManager[None]:
+    """Let what rules added within count and follow wait, too: they are about a part that waits as a whole."""
+    return _changed_by(checker, EnableInserter(enable))
 
 
 @contextmanager
-def enabled_by(checker: Checker, enable: Value) -> Iterator[None]:
-    """Let what rules added within count and follow wait, too: they are about a part that waits as a whole."""
+def _changed_by(checker: Checker, inserter: ResetInserter | EnableInserter) -> Iterator[None]:
     outer, checker.m = checker.m, Module()
     try:
         yield
     finally:
-        outer.submodules += EnableInserter(enable)(checker.m)
+        outer.submodules += inserter(checker.m)
         checker.m = outer
 
 
