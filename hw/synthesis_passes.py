@@ -15,6 +15,11 @@ LAST_INITIAL = "last_initial"
 
 Yosys stops where they differ.
 """
+OPTIMISE = "optimise"
+"""Pass: what ``opt`` does with the same options, up to the first pass of its loop that finds nothing since a whole round.
+
+``opt`` itself repeats the loop until a whole round finds nothing, though most of it saw the last change.
+"""
 SEPARATE_MEMORIES = "separate_memories"
 """Pass: give each memory whose mapping does not depend on what is around it a module of its own; ``flatten`` undoes it.
 
@@ -237,6 +242,34 @@ def _constant_registers(design: Any, _: list[str]) -> None:
         ys.run_pass("opt_dff", design)
 
 
+def _optimise(design: Any, arguments: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    def options(*names: str) -> str:
+        return "".join(f" {name}" for name in arguments if name in names)
+
+    values, trees, merged = options("-full"), options("-full"), options()
+    registers = options("-nodffe", "-nosdff")
+    loop = [
+        "opt_muxtree",
+        f"opt_reduce{trees}",
+        f"opt_merge{merged}",
+        *(["opt_share"] if values else []),
+        f"opt_dff{registers}",
+        "opt_clean",
+        f"opt_expr{values}",
+    ]
+    changed = "opt.did_something"
+    ys.run_pass(f"opt_expr{values}", design)
+    ys.run_pass("opt_merge -nomux", design)
+    unchanged, place = 0, 0
+    while unchanged < len(loop):
+        design.scratchpad_set_bool(changed, False)
+        ys.run_pass(loop[place], design)
+        unchanged = 0 if design.scratchpad_get_bool(changed) else unchanged + 1
+        place = (place + 1) % len(loop)
+
+
 _WITHOUT_RESET = {"$dff": "$dff", "$dffe": "$dffe", "$sdff": "$dff", "$sdffce": "$dffe"}
 """Registers, and what each is when its reset is a multiplexer in front of it, without a change of priority."""
 
@@ -304,6 +337,7 @@ PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     ADD_SUB: _add_sub,
     CONSTANT_REGISTERS: _constant_registers,
     LAST_INITIAL: _last_initial,
+    OPTIMISE: _optimise,
     SEPARATE_MEMORIES: _separate_memories,
     SMALL_MEMORIES: _small_memories,
     WHOLE_OPERANDS: _whole_operands,

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...hw import synthesis_passes, yosys
+from .primitives import KNOWN
 
 COUNTS = ("resources.json", "paths.json")
 """Files that the commands of `mappings` write: attributes of an `Estimate`."""
+
+PRIMITIVES = "primitives.v"
+"""File that `flow` reads first: what `primitives` gives."""
 
 MAX_SMALL_PRODUCT = 17
 """A multiplier stays in the fabric while its two operand widths add up to this or less."""
 
 LEAST_SHIFT_REGISTER = 4
 """Stages from which a shift register is a LUT."""
+
+_LIBRARY = ("cells_sim.v", "cells_xtra.v")
+# in a source that may instantiate what it does not name in full
+_INCOMPLETE = ("`include", "``")
 
 _MAPS = Path(__file__).with_name("maps")
 # attribute of a multiplier whose source says where it goes
@@ -40,10 +48,8 @@ _FOR_DEPTH = "strash;dch;if,-K,6"
 def files() -> Mapping[str, str]:
     """Write the files that the commands of `flow` read, by name."""
     maps = {file.name: file.read_text(encoding="utf-8") for file in sorted(_MAPS.glob("*.v*"))}
-    package = importlib.util.find_spec("pyosys")
-    if not package or not package.origin:
+    if not (own := _yosys_xilinx()):
         return maps  # `hw.yosys` refuses
-    own = Path(package.origin).parent / "share" / "xilinx"
     # Contents cost nothing, and evaluating them takes a tenth of a core's synthesis, half of a small block's.
     # Yosys looks for an include file in the working directory first.
     empty = (f"`define PARAMS_{name}" for name in _BLOCK_RAM_CONTENTS)
@@ -52,6 +58,28 @@ def files() -> Mapping[str, str]:
     lut_memories = (own / "lutrams_xcu.txt").read_text(encoding="utf-8")
     lut_memories = re.sub(r'option "ABITS" 16 \{\s*abits 16;', 'option "ABITS" 9 {\n\t\tabits 9;', lut_memories)
     return maps | {"brams_defs.vh": contents, "lut_memories.txt": lut_memories}
+
+
+def primitives(sources: Iterable[str]) -> str:
+    """Write the library `PRIMITIVES`: modules without contents that the maps may instantiate, or the sources.
+
+    It is a sixth of that of Yosys, of which every module costs each pass a little, and reading it half a second.
+    """
+    wanted, whole = set(KNOWN), False
+    for source in sources:
+        wanted.update(re.findall(r"\w+", source))
+        whole |= any(sign in source for sign in _INCOMPLETE)
+    folder = _yosys_xilinx()
+    library = "".join((folder / name).read_text(encoding="utf-8") for name in _LIBRARY) if folder else ""
+    modules = re.split(r"(?<=\nendmodule\n)", library)
+    names = ((module, re.search(r"^module (\w+)", module, flags=re.MULTILINE)) for module in modules)
+    return "".join(module for module, name in names if name and (whole or name[1] in wanted))
+
+
+def _yosys_xilinx() -> Path | None:
+    """Find Yosys's own files for these devices."""
+    package = importlib.util.find_spec("pyosys")
+    return Path(package.origin).parent / "share" / "xilinx" if package and package.origin else None
 
 
 def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = None) -> list[str]:
@@ -68,9 +96,7 @@ def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = 
     """
     changed = "".join(f" -chparam {name} {value}" for name, value in (parameters or {}).items())
     return [
-        # primitives that the sources may instantiate
-        "read_verilog -lib +/xilinx/cells_sim.v",
-        "read_verilog -lib +/xilinx/cells_xtra.v",
+        f"read_verilog -lib {PRIMITIVES}",
         *reads,
         f"hierarchy -check -top {top}{changed}",
         *_prepare(),
@@ -100,10 +126,10 @@ def _prepare() -> list[str]:
         # before a register moves behind its read
         f"{synthesis_passes.SMALL_MEMORIES} {_LEAST_BLOCK_ROM}",
         "memory_map -rom-only a:fabtune_small",
-        "opt -nodffe -nosdff",
+        f"{synthesis_passes.OPTIMISE} -nodffe -nosdff",
         synthesis_passes.ADD_SUB,
         # states keep the code that the source gives them
-        "opt",
+        synthesis_passes.OPTIMISE,
         synthesis_passes.ADD_SUB,
         "opt_share",
         "opt_clean",
@@ -163,7 +189,7 @@ def _memories() -> list[str]:
         f"techmap -map +/cmp2lcu.v -D LUT_WIDTH={_COMPARED_INPUTS}",
         "alumacc",
         "share",
-        "opt -nosdff",
+        f"{synthesis_passes.OPTIMISE} -nosdff",
         "memory -nomap",
         "opt_clean",
         synthesis_passes.SEPARATE_MEMORIES,
@@ -184,7 +210,7 @@ def _logic() -> list[str]:
         "opt_reduce -full",
         "opt_merge",
         synthesis_passes.CONSTANT_REGISTERS,
-        "opt -full",
+        f"{synthesis_passes.OPTIMISE} -full",
         f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v",
         # one round of ``opt -fast``: the mapping finds what is left
@@ -192,18 +218,18 @@ def _logic() -> list[str]:
         "opt_merge",
         "opt_dff",
         "opt_clean",
+        f"xilinx_srl -fixed -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/techmap.v -map +/xilinx/cells_map.v",
+        # registers and latches as the device has them, which `netlist` reads
         "dfflegalize -cell $_DFFE_?P?P_ 01 -cell $_SDFFE_?P?P_ 01 -cell $_DLATCH_?P?_ 01",
-        "techmap -map +/xilinx/ff_map.v",
         "opt_expr -mux_undef -noclkinv",
     ]
 
 
 def _map(script: str) -> list[str]:
     return [
-        f"abc -lut 6 -script +{script}",
-        f"xilinx_srl -fixed -minlen {LEAST_SHIFT_REGISTER}",
-        "techmap -map +/xilinx/cells_map.v t:$__XILINX_SHREG_",
+        # of a register that it knows, abc would make a border between two mappings
+        f"abc -lut 6 -script +{script} t:$_*DFF* t:$_DLATCH* %u %n",
         # `netlist` reads these LUTs, and leaves out what has no reader: for Yosys that takes as long as half of abc
         "opt_lut_ins",
     ]

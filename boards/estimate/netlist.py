@@ -9,6 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_EDGES = {"P": "", "N": "_1"}
+_SETS = (("0", "FDRE", "R"), ("1", "FDSE", "S")), (("0", "FDCE", "CLR"), ("1", "FDPE", "PRE"))
+# Yosys's registers and latches: the primitive that each is, and the names of its pins there
+_REGISTERS = {
+    f"$_{kind}_{clock}P{value}P_": (f"{primitive}{edge}", {"E": "CE", "R": pin})
+    for kind, sets in zip(("SDFFE", "DFFE"), _SETS, strict=True)
+    for clock, edge in _EDGES.items()
+    for value, primitive, pin in sets
+} | {
+    f"$_DLATCH_{gate}P{value}_": (primitive, {"E": "G", "R": pin})
+    for gate in _EDGES
+    for value, primitive, pin in (("0", "LDCE", "CLR"), ("1", "LDPE", "PRE"))
+}
+
 Bit = int | str
 """A net number, or the constant ``"0"``, ``"1"``, ``"x"`` or ``"z"``."""
 
@@ -46,7 +60,7 @@ class Netlist:
 def read_netlist(file: Path, top: str) -> Netlist:
     """Read the file that ``write_json`` of Yosys writes: the top module, and the primitives with an attribute ``keep``.
 
-    A LUT may be one of Yosys, ``$lut``. Cells that nothing reads are left out, as ``clean`` would.
+    A LUT may be one of Yosys, ``$lut``, and so may a register or latch, such as ``$_SDFFE_PP0P_``. Cells that nothing reads are left out, as ``clean`` would.
     """
     modules = json.loads(file.read_text(encoding="utf-8"))["modules"]
     module, kinds = modules[top], {name for name, module in modules.items() if "keep" in module["attributes"]}
@@ -75,9 +89,10 @@ def _primitive(name: str, cell: dict[str, Any]) -> Cell:
             return Cell(name, "INV", {}, {"I": tuple(data)}, {"O": output})
         inputs: dict[str, tuple[Bit, ...]] = {f"I{place}": (bit,) for place, bit in enumerate(data)}
         return Cell(name, f"LUT{len(data)}", {"INIT": table}, inputs, {"O": output})
+    kind, pins = _REGISTERS.get(kind, (kind, {}))
     ways: dict[str, dict[str, tuple[Bit, ...]]] = {"input": {}, "output": {}, "inout": {}}
     for port, way in cell.get("port_directions", {}).items():
-        ways[way][port] = tuple(connections[port])
+        ways[way][pins.get(port, port)] = tuple(connections[port])
     return Cell(name, kind, parameters, ways["input"], ways["output"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...golden.errors import UserError
 from ...hw import yosys
 from ...hw.yosys import YosysError
 from .counting import ERROR
-from .flow import COUNTS, files, flow, mappings
+from .flow import COUNTS, PRIMITIVES, files, flow, mappings, primitives
 
 Counts = dict[str, Any]
 """Attributes of an `Estimate`, by name."""
@@ -48,12 +48,17 @@ def _value(name: str, text: str) -> str:
 
 
 def _synthesise(
-    reads: Sequence[str], top: str, sources: str, folder: Path, parameters: Mapping[str, str] | None = None
+    reads: Sequence[str],
+    texts: Iterable[str],
+    top: str,
+    sources: str,
+    folder: Path,
+    parameters: Mapping[str, str] | None = None,
 ) -> Counts:
     values = {name: _value(name, text) for name, text in (parameters or {}).items()}
     if not re.fullmatch(r"[A-Za-z_][\w$.]*", top):
         raise UserError(f"{top!r} is not a module name: give the plain name of the top module")
-    for name, text in files().items():
+    for name, text in {**files(), PRIMITIVES: primitives(texts)}.items():
         (folder / name).write_text(text, encoding="utf-8")
     try:
         yosys.run(flow(reads, top, values), folder, mappings(top))
@@ -80,7 +85,7 @@ def from_text(verilog: str, top: str) -> Counts:
 def _from_text(text: str, read: str, top: str, sources: str) -> Counts:
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
         (Path(name) / "design").write_text(text, encoding="utf-8")
-        return _synthesise([f"{read} design"], top, sources, Path(name))
+        return _synthesise([f"{read} design"], [text], top, sources, Path(name))
 
 
 def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Counts:
@@ -94,4 +99,5 @@ def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str
         # a module gets parameters of its top only if it is built then, not when it is read
         defer = "-defer " if parameters else ""
         reads = [f'read_verilog -sv {defer}"{file.resolve()}"' for file in sources]
-        return _synthesise(reads, top, ", ".join(file.name for file in sources), Path(name), parameters)
+        texts = [file.read_text(encoding="utf-8", errors="replace") for file in sources]
+        return _synthesise(reads, texts, top, ", ".join(file.name for file in sources), Path(name), parameters)
