@@ -123,6 +123,8 @@ def _prepare() -> list[str]:
         # while the wires are there
         *_ask_for("yes"),
         *_ask_for("no"),
+        # only a register's name is shown; every name that stays costs each cleaning
+        "rename -hide w:* t:$*dff* %co1:+[Q] %d",
         # before a register moves behind its read
         f"{synthesis_passes.SMALL_MEMORIES} {_LEAST_BLOCK_ROM}",
         "memory_map -rom-only a:fabtune_small",
@@ -135,9 +137,8 @@ def _prepare() -> list[str]:
         "opt_clean",
         "wreduce",
         "peepopt",
-        "opt_clean",
         "pmux2shiftx",
-        "clean",
+        "opt_clean",
         synthesis_passes.WHOLE_OPERANDS,
     ]
 
@@ -155,7 +156,6 @@ def _multipliers() -> list[str]:
         "chtype -set $__soft_mul @small",
         "techmap -map wide_products.v",
         "setattr -unset reprocess_after t:DSP48E1",
-        "opt_clean",
         "alumacc -macc-only",
         "maccmap -unmap",
         "opt_clean",
