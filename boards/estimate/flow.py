@@ -200,21 +200,19 @@ def _memories() -> list[str]:
         "techmap -map +/xilinx/lutrams_xc5v_map.v",
         "techmap -map +/xilinx/brams_xcu_map.v",
         "techmap -map +/xilinx/urams_map.v",
-        "opt -fast -full",
         "memory_map",
     ]
 
 
 def _logic() -> list[str]:
     return [
-        "opt_reduce -full",
-        "opt_merge",
+        "opt_expr -full",
         synthesis_passes.CONSTANT_REGISTERS,
         f"{synthesis_passes.OPTIMISE} -full",
         f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
         "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v",
         # one round of ``opt -fast``: the mapping finds what is left
-        "opt_expr",
+        "opt_expr -mux_undef -noclkinv",
         "opt_merge",
         "opt_dff",
         "opt_clean",
@@ -222,7 +220,6 @@ def _logic() -> list[str]:
         "techmap -map +/techmap.v -map +/xilinx/cells_map.v",
         # registers and latches as the device has them, which `netlist` reads
         "dfflegalize -cell $_DFFE_?P?P_ 01 -cell $_SDFFE_?P?P_ 01 -cell $_DLATCH_?P?_ 01",
-        "opt_expr -mux_undef -noclkinv",
     ]
 
 
