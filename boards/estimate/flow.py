@@ -128,7 +128,6 @@ def _prepare() -> list[str]:
         # before a register moves behind its read
         f"{synthesis_passes.SMALL_MEMORIES} {_LEAST_BLOCK_ROM}",
         "memory_map -rom-only a:fabtune_small",
-        f"{synthesis_passes.OPTIMISE} -nodffe -nosdff",
         synthesis_passes.ADD_SUB,
         # states keep the code that the source gives them
         synthesis_passes.OPTIMISE,
@@ -189,7 +188,6 @@ def _memories() -> list[str]:
         f"techmap -map +/cmp2lcu.v -D LUT_WIDTH={_COMPARED_INPUTS}",
         "alumacc",
         "share",
-        f"{synthesis_passes.OPTIMISE} -nosdff",
         "memory -nomap",
         "opt_clean",
         synthesis_passes.SEPARATE_MEMORIES,
