@@ -23,8 +23,8 @@ OPTIMISE = "optimise"
 SEPARATE_MEMORIES = "separate_memories"
 """Pass: give each memory whose mapping does not depend on what is around it a module of its own; ``flatten`` undoes it.
 
-For each memory ``memory_libmap`` goes through the whole module, to prove that a read and a write exclude each other. It
-need not where nothing writes, and cannot where a port always reads.
+For each memory ``memory_libmap`` goes through the whole module, to prove that a read and a write exclude each other, and
+can share a port. It need not where nothing writes, and cannot where a port always reads or no read has a write's address.
 """
 SMALL_MEMORIES = "small_memories"
 """Pass: give memories of fewer bits than the number that follows an attribute ``fabtune_small``."""
@@ -82,8 +82,11 @@ def _bits_of(signal: Any) -> tuple[Any, ...]:
     if signal.is_chunk() and (chunk := signal.as_chunk()).wire:  # most are one: fewer calls into Yosys
         name = chunk.wire.name.str()
         return tuple((name, offset) for offset in range(chunk.offset, chunk.offset + chunk.width))
-    bits = signal.to_sigbit_vector()
-    return tuple((bit.wire.name.str(), bit.offset) if bit.is_wire() else str(bit.data) for bit in bits)
+    return tuple(map(_name_of, signal.to_sigbit_vector()))
+
+
+def _name_of(bit: Any) -> Any:
+    return (bit.wire.name.str(), bit.offset) if bit.is_wire() else str(bit.data)
 
 
 def _merge(module: Any, mux: Any, operands: Any, subtract_low: bool) -> None:
@@ -139,13 +142,25 @@ def _trim(module: Any, alu: Any) -> None:
 def _separate_memories(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
-    read, write = ys.IdString("\\RD_EN"), ys.IdString("\\WR_EN")
+    read = ys.IdString("\\RD_EN")
     for module in list(design.modules_.values()):
         cells = list(module.cells_.values())
         defined = _only_defined(cells)
         for cell in (cell for cell in cells if cell.type.str() == "$mem_v2"):
-            if cell.getPort(read).is_fully_const() or not cell.getPort(write).size():
+            if cell.getPort(read).is_fully_const() or _addresses(cell, "RD", defined).isdisjoint(
+                _addresses(cell, "WR", defined)
+            ):
                 _separate(design, module, cell, defined)
+
+
+def _addresses(memory: Any, ports: str, defined: dict[Any, Any]) -> set[tuple[Any, ...]]:
+    """Name the bits of the address of each read or write port."""
+    from pyosys import libyosys as ys
+
+    address = memory.getPort(ys.IdString(f"\\{ports}_ADDR")).to_sigbit_vector()
+    bits = [_name_of(_follow(bit, defined)) for bit in address]
+    width = memory.getParam(ys.IdString("\\ABITS")).as_int()
+    return {tuple(bits[first : first + width]) for first in range(0, len(bits), width)}
 
 
 def _only_defined(cells: list[Any]) -> dict[Any, Any]:
