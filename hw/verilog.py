@@ -249,11 +249,22 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
 
 
 def _initial_statements(body: str) -> str:
-    """Move the initial value of each register from its declaration into an ``initial`` statement.
+    """Move the initial value of each register from its declaration into one ``initial`` statement of all.
 
-    Verilator warns of a value in a declaration where a process changes it.
+    Verilator warns of a value in a declaration where a process changes it, and Yosys takes long to read a statement for
+    each.
     """
-    return re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", r"\1\2 ;\n  initial \2 = \3;", body, flags=re.MULTILINE)
+    values: list[str] = []
+
+    def declared(found: re.Match[str]) -> str:
+        values.append(f"    {found[2]} = {found[3]};\n")
+        return f"{found[1]}{found[2]} ;"
+
+    body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", declared, body, flags=re.MULTILINE)
+    if not values:
+        return body
+    module, end = body.rsplit("endmodule", 1)
+    return f"{module}  initial begin\n{''.join(values)}  end\nendmodule{end}"
 
 
 def _zero_rams(body: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from ...golden.errors import UserError
 from ...hw import yosys
 from ...hw.yosys import YosysError
+from .contents import contents_in_files
 from .counting import ERROR
 from .flow import COUNTS, PRIMITIVES, files, flow, mappings, primitives
 
@@ -74,18 +75,17 @@ def _synthesise(
 
 def from_rtlil(rtlil: str, top: str) -> Counts:
     """Synthesise RTLIL text, as Amaranth's ``rtlil.convert`` gives it."""
-    return _from_text(rtlil, "read_rtlil", top, "the RTLIL")
+    with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
+        (Path(name) / "design").write_text(rtlil, encoding="utf-8")
+        return _synthesise(["read_rtlil design"], [rtlil], top, "the RTLIL", Path(name))
 
 
 def from_text(verilog: str, top: str) -> Counts:
     """Synthesise Verilog text of modules without parameters, as `emit` gives it."""
-    return _from_text(verilog, "read_verilog -sv", top, "the Verilog")
-
-
-def _from_text(text: str, read: str, top: str, sources: str) -> Counts:
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
-        (Path(name) / "design").write_text(text, encoding="utf-8")
-        return _synthesise([f"{read} design"], [text], top, sources, Path(name))
+        folder = Path(name)
+        (folder / "design").write_text(contents_in_files(verilog, folder, "contents"), encoding="utf-8")
+        return _synthesise(["read_verilog -sv design"], [verilog], top, "the Verilog", folder)
 
 
 def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str] | None = None) -> Counts:
@@ -95,9 +95,17 @@ def from_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str, str
     for file in sources:
         if not file.is_file():
             raise UserError(f"no file {str(file)!r}: give the path of a Verilog file")
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in sources]
     with tempfile.TemporaryDirectory(prefix="fabtune-estimate-") as name:
+        folder = Path(name)
         # a module gets parameters of its top only if it is built then, not when it is read
-        defer = "-defer " if parameters else ""
-        reads = [f'read_verilog -sv {defer}"{file.resolve()}"' for file in sources]
-        texts = [file.read_text(encoding="utf-8", errors="replace") for file in sources]
-        return _synthesise(reads, texts, top, ", ".join(file.name for file in sources), Path(name), parameters)
+        read = f"read_verilog -sv {'-defer ' if parameters else ''}"
+        reads = []
+        for number, (file, text) in enumerate(zip(sources, texts, strict=True)):
+            same = contents_in_files(text, folder, f"contents{number}_")
+            if same == text or "`include" in text:
+                reads.append(f'{read}"{file.resolve()}"')
+                continue
+            (folder / f"design{number}").write_text(same, encoding="utf-8")
+            reads.append(f"{read}design{number}")
+        return _synthesise(reads, texts, top, ", ".join(file.name for file in sources), folder, parameters)
