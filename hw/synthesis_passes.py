@@ -1,5 +1,6 @@
 """Passes that Yosys lacks for an estimate: Vivado sees what its own passes do not."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,9 @@ LAST_INITIAL = "last_initial"
 Yosys stops where they differ.
 """
 OPTIMISE = "optimise"
-"""Pass: what ``opt`` does with the same options, up to the first pass of its loop that finds nothing since a whole round.
+"""Pass: ``opt``, or ``opt -full``, until each pass of its loop saw the last change.
 
-``opt`` itself repeats the loop until a whole round finds nothing, though most of it saw the last change.
+``opt`` itself repeats the whole loop until a round finds nothing.
 """
 SEPARATE_MEMORIES = "separate_memories"
 """Pass: give each memory whose mapping does not depend on what is around it a module of its own; ``flatten`` undoes it.
@@ -260,29 +261,16 @@ def _constant_registers(design: Any, _: list[str]) -> None:
 def _optimise(design: Any, arguments: list[str]) -> None:
     from pyosys import libyosys as ys
 
-    def options(*names: str) -> str:
-        return "".join(f" {name}" for name in arguments if name in names)
-
-    values, trees, merged = options("-full"), options("-full"), options()
-    registers = options("-nodffe", "-nosdff")
-    loop = [
-        "opt_muxtree",
-        f"opt_reduce{trees}",
-        f"opt_merge{merged}",
-        *(["opt_share"] if values else []),
-        f"opt_dff{registers}",
-        "opt_clean",
-        f"opt_expr{values}",
-    ]
-    changed = "opt.did_something"
-    ys.run_pass(f"opt_expr{values}", design)
+    changed, full = "opt.did_something", "".join(f" {name}" for name in arguments)
+    sharing = ["opt_share"] if full else []
+    passes = ["opt_muxtree", f"opt_reduce{full}", "opt_merge", *sharing, "opt_dff", "opt_clean", f"opt_expr{full}"]
+    ys.run_pass(f"opt_expr{full}", design)
     ys.run_pass("opt_merge -nomux", design)
-    unchanged, place = 0, 0
-    while unchanged < len(loop):
+    unchanged, commands = 0, itertools.cycle(passes)
+    while unchanged < len(passes):
         design.scratchpad_set_bool(changed, False)
-        ys.run_pass(loop[place], design)
+        ys.run_pass(next(commands), design)
         unchanged = 0 if design.scratchpad_get_bool(changed) else unchanged + 1
-        place = (place + 1) % len(loop)
 
 
 _WITHOUT_RESET = {"$dff": "$dff", "$dffe": "$dffe", "$sdff": "$dff", "$sdffce": "$dffe"}

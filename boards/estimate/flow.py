@@ -188,7 +188,12 @@ def _memories() -> list[str]:
         f"techmap -map +/cmp2lcu.v -D LUT_WIDTH={_COMPARED_INPUTS}",
         "alumacc",
         "share",
-        "memory -nomap",
+        # what ``memory -nomap`` does, without what was done already
+        "opt_mem_priority",
+        "opt_mem_feedback",
+        "memory_share",
+        "opt_mem_widen",
+        "memory_collect",
         "opt_clean",
         synthesis_passes.SEPARATE_MEMORIES,
         f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
