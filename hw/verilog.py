@@ -223,7 +223,6 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 yosys.WIDEN,
                 # a wire with an initial value and without its register would stay
                 "setattr -unset init w:* t:$*dff* %co1:+[Q] %d",
-                "opt_clean -purge",
                 # bits without a driver, of unnamed wires: the named ones of `WIDEN` stay whole
                 "splitnets -driver w:$*",
                 "opt_clean -purge",

@@ -4,7 +4,8 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,48 +195,47 @@ def _order(design: Any, names: list[str]) -> None:
     top.fixup_ports()
 
 
-def _bits(signal: Any) -> list[tuple[str, int]]:
-    """Name of the wire and offset of each bit that is no constant."""
+def _chunks(signal: Any) -> Iterator[tuple[str, int]]:
+    """Name of each wire that a signal has bits of, and a number whose ones are their offsets."""
     if signal.is_chunk():  # most are one: fewer calls into Yosys
         chunk = signal.as_chunk()
-        if not chunk.wire:
-            return []
-        name = chunk.wire.name.str()
-        return [(name, offset) for offset in range(chunk.offset, chunk.offset + chunk.width)]
-    return [(bit.wire.name.str(), bit.offset) for bit in signal.bits() if bit.is_wire()]
+        if chunk.wire:
+            yield chunk.wire.name.str(), ((1 << chunk.width) - 1) << chunk.offset
+        return
+    for bit in signal.bits():
+        if bit.is_wire():
+            yield bit.wire.name.str(), 1 << bit.offset
 
 
-def _read_bits(module: Any) -> set[tuple[str, int]]:
-    """Bits of wires that cells or connections read."""
-    read = {bit for _, right in module.connections_ for bit in _bits(right)}
+def _used_bits(module: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Bits of wires that cells or connections read, and those that they drive, as ones of a number for each wire."""
+    read: dict[str, int] = defaultdict(int)
+    driven: dict[str, int] = defaultdict(int)
+    for left, right in module.connections_:
+        for bits, signal in ((driven, left), (read, right)):
+            for name, ones in _chunks(signal):
+                bits[name] |= ones
     for cell in module.cells_.values():
         for port, signal in cell.connections_.items():
-            if not cell.output(port):
-                read.update(_bits(signal))
-    return read
-
-
-def _driven_bits(module: Any) -> set[tuple[str, int]]:
-    """Bits of wires that cells or connections drive."""
-    driven = {bit for left, _ in module.connections_ for bit in _bits(left)}
-    for cell in module.cells_.values():
-        for port, signal in cell.connections_.items():
-            if cell.output(port):
-                driven.update(_bits(signal))
-    return driven
+            bits = driven if cell.output(port) else read
+            for name, ones in _chunks(signal):
+                bits[name] |= ones
+    return read, driven
 
 
 def _unused_bits(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
     top = design.top_module()
-    read, driven = _read_bits(top), _driven_bits(top)
+    read, driven = _used_bits(top)
     spare = ys.SigSpec(ys.Const(0, 1))
     wires = [wire for wire in top.wires_.values() if not wire.port_output and "unused" not in wire.name.str()]
     for wire in sorted(wires, key=lambda wire: (not wire.port_input, wire.port_id, wire.name.str())):
         name = wire.name.str()
-        for offset in range(wire.width):
-            if (name, offset) not in read and (wire.port_input or (name, offset) in driven):
+        given = (1 << wire.width) - 1 if wire.port_input else driven[name]
+        unread = given & ~read[name]
+        for offset in range(unread.bit_length()):
+            if unread >> offset & 1:
                 spare.append(ys.SigSpec(wire).extract(offset, 1))
     if spare.size() > 1:
         top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
