@@ -24,8 +24,9 @@ OPTIMISE = "optimise"
 SEPARATE_MEMORIES = "separate_memories"
 """Pass: give each memory whose mapping does not depend on what is around it a module of its own; ``flatten`` undoes it.
 
-For each memory ``memory_libmap`` goes through the whole module, to prove that a read and a write exclude each other, and
-can share a port. It need not where nothing writes, and cannot where a port always reads or no read has a write's address.
+For each memory ``memory_libmap`` goes through the whole module, to prove that a read and a write exclude each
+other, and can share a port. It need not where nothing writes, and cannot where a port always reads or no read has a
+write's address.
 """
 SMALL_MEMORIES = "small_memories"
 """Pass: give memories of fewer bits than the number that follows an attribute ``fabtune_small``."""

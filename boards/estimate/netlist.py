@@ -60,7 +60,8 @@ class Netlist:
 def read_netlist(file: Path, top: str) -> Netlist:
     """Read the file that ``write_json`` of Yosys writes: the top module, and the primitives with an attribute ``keep``.
 
-    A LUT may be one of Yosys, ``$lut``, and so may a register or latch, such as ``$_SDFFE_PP0P_``. Cells that nothing reads are left out, as ``clean`` would.
+    A LUT may be one of Yosys, ``$lut``, and so may a register or latch, such as ``$_SDFFE_PP0P_``.
+    Cells that nothing reads are left out, as ``clean`` would.
     """
     modules = json.loads(file.read_text(encoding="utf-8"))["modules"]
     module, kinds = modules[top], {name for name, module in modules.items() if "keep" in module["attributes"]}
