@@ -250,27 +250,30 @@ def _last_initial(design: Any, _: list[str]) -> None:
 
 
 def _constant_registers(design: Any, _: list[str]) -> None:
-    from pyosys import libyosys as ys
-
-    changed = "opt.did_something"
-    design.scratchpad_set_bool(changed, True)
-    while design.scratchpad_get_bool(changed):
-        design.scratchpad_set_bool(changed, False)
-        ys.run_pass("opt_dff", design)
+    _until_unchanged(design, ["opt_dff"])
 
 
 def _optimise(design: Any, arguments: list[str]) -> None:
     from pyosys import libyosys as ys
 
-    changed, full = "opt.did_something", "".join(f" {name}" for name in arguments)
+    full = "".join(f" {name}" for name in arguments)
     sharing = ["opt_share"] if full else []
-    passes = ["opt_muxtree", f"opt_reduce{full}", "opt_merge", *sharing, "opt_dff", "opt_clean", f"opt_expr{full}"]
     ys.run_pass(f"opt_expr{full}", design)
     ys.run_pass("opt_merge -nomux", design)
-    unchanged, commands = 0, itertools.cycle(passes)
+    _until_unchanged(
+        design,
+        ["opt_muxtree", f"opt_reduce{full}", "opt_merge", *sharing, "opt_dff", "opt_clean", f"opt_expr{full}"],
+    )
+
+
+def _until_unchanged(design: Any, passes: list[str]) -> None:
+    """Run passes in turn until none of them changes what the others left."""
+    from pyosys import libyosys as ys
+
+    changed, unchanged, turns = "opt.did_something", 0, itertools.cycle(passes)
     while unchanged < len(passes):
         design.scratchpad_set_bool(changed, False)
-        ys.run_pass(next(commands), design)
+        ys.run_pass(next(turns), design)
         unchanged = 0 if design.scratchpad_get_bool(changed) else unchanged + 1
 
 
