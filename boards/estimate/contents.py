@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -28,14 +29,13 @@ def contents_in_files(verilog: str, folder: Path, prefix: str) -> str:
     str
         Text of the same design.
     """
-    count = 0
+    numbers = itertools.count(1)
 
     def read_from_file(found: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        name = f"{prefix}{count}.hex"
-        words = _PARTS.findall(found[1])
-        lines = (f"@{int(address):x} {word}\n" for address, word in words)
+        name = f"{prefix}{next(numbers)}.hex"
+        # in order: Yosys stops at the last word of the memory, and of two for one address the later one counts
+        words = {int(address): word for address, word in _PARTS.findall(found[1])}
+        lines = (f"@{address:x} {words[address]}\n" for address in sorted(words))
         (folder / name).write_text("".join(lines), encoding="utf-8")
         return f'  initial $readmemh("{name}", {found[2]} );\n'
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fabtune.boards.estimate.netlist import read_netlist
 
 
@@ -57,3 +59,36 @@ def test_luts_are_primitives_and_unread_cells_are_left_out(tmp_path: Path) -> No
     assert found["and"].parameters == {"INIT": "1000"}
     assert found["and"].inputs == {"I0": (2,), "I1": (3,)}
     assert found["not"].inputs == {"I": (10,)}
+
+
+@pytest.mark.parametrize(
+    ("yosys", "primitive", "enable", "reset"),
+    [
+        ("$_SDFFE_PP0P_", "FDRE", "CE", "R"),
+        ("$_SDFFE_NP1P_", "FDSE_1", "CE", "S"),
+        ("$_DFFE_PP0P_", "FDCE", "CE", "CLR"),
+        ("$_DFFE_NP1P_", "FDPE_1", "CE", "PRE"),
+        ("$_DLATCH_NP0_", "LDCE", "G", "CLR"),
+        ("$_DLATCH_PP1_", "LDPE", "G", "PRE"),
+    ],
+)
+def test_registers_and_latches_of_yosys_are_primitives(
+    tmp_path: Path, yosys: str, primitive: str, enable: str, reset: str
+) -> None:
+    one = {
+        "type": yosys,
+        "parameters": {},
+        "attributes": {},
+        "port_directions": {"D": "input", "E": "input", "R": "input", "Q": "output"},
+        "connections": {"D": [2], "E": [3], "R": [4], "Q": [5]},
+    }
+    ports = {"out": {"direction": "output", "bits": [5]}}
+    top = {"attributes": {}, "ports": ports, "cells": {"one": one}, "netnames": {}}
+    file = tmp_path / "netlist.json"
+    file.write_text(json.dumps({"modules": {"top": top}}))
+
+    (found,) = read_netlist(file, "top").cells
+
+    assert found.kind == primitive
+    assert found.inputs == {"D": (2,), enable: (3,), reset: (4,)}
+    assert found.outputs == {"Q": (5,)}
