@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,7 @@ def _primitive(name: str, cell: dict[str, Any]) -> Cell:
 
 def _without_unread(cells: Sequence[Cell], kept: Set[str], read: Set[Bit]) -> tuple[Cell, ...]:
     """Leave out cells with outputs that nothing reads, and what only they read, except those of names in `kept`."""
-    readers = Counter(read)
-    for cell in cells:
-        readers.update(cell.input_nets())
+    readers = Counter(chain(read, *map(Cell.input_nets, cells)))
     drivers = {bit: cell for cell in cells for bits in cell.outputs.values() for bit in bits}
 
     def unread(cell: Cell) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from ...golden.errors import UserError
@@ -87,17 +88,17 @@ def _carry_position(carries: Sequence[Cell]) -> dict[str, int]:
 def _carry_arcs(cell: Cell, place: int) -> Iterator[tuple[int, list[Source]]]:
     shared = cell.kind == "CARRY4" and place % 2 == 1
     through = delays.CARRY if cell.kind == "CARRY4" else 2 * delays.CARRY
-    chain = [Source(bit, carries=0 if shared else 1, delay=through, wired=True) for bit in cell.inputs.get("CI", ())]
+    carried = [Source(bit, carries=0 if shared else 1, delay=through, wired=True) for bit in cell.inputs.get("CI", ())]
     other = cell.inputs.get("CYINIT", ()) + cell.inputs.get("CI_TOP", ())
-    entry = chain + [Source(bit, carries=1, delay=delays.CARRY_ENTRY) for bit in other]
+    carried_to_sum = [source._replace(delay=max(source.delay, delays.CARRY_SUM)) for source in carried]
+    entered = [Source(bit, carries=1, delay=delays.CARRY_ENTRY) for bit in other]
     select, data, sums, carries = ((cell.inputs | cell.outputs).get(port, ()) for port in ("S", "DI", "O", "CO"))
     for bit in range(8):
         # the LUT in front of it is in the same slice
         own = [Source(source, carries=1, delay=delays.CARRY_ENTRY, wired=True) for source in select[bit : bit + 1]]
-        total = [source._replace(delay=max(source.delay, delays.CARRY_SUM)) for source in entry] + own
-        yield from ((net, total) for net in sums[bit : bit + 1] if isinstance(net, int))
-        entry = entry + own + [Source(b, carries=1, delay=delays.CARRY_ENTRY) for b in data[bit : bit + 1]]
-        yield from ((net, entry) for net in carries[bit : bit + 1] if isinstance(net, int))
+        yield from ((net, carried_to_sum + entered + own) for net in sums[bit : bit + 1] if isinstance(net, int))
+        entered = entered + own + [Source(b, carries=1, delay=delays.CARRY_ENTRY) for b in data[bit : bit + 1]]
+        yield from ((net, carried + entered) for net in carries[bit : bit + 1] if isinstance(net, int))
 
 
 def _arcs(cell: Cell, place: int, absorbed: bool) -> Iterator[tuple[int, list[Source]]]:
@@ -138,9 +139,9 @@ class _Graph:
     @classmethod
     def of(cls, netlist: Netlist, absorbed: frozenset[str]) -> _Graph:
         places = _carry_position([cell for cell in netlist.cells if cell.kind in CARRIES])
-        graph = cls(netlist, {}, {}, Counter(netlist.port_outputs))
+        readers: Counter[Bit] = Counter(chain(netlist.port_outputs, *map(Cell.input_nets, netlist.cells)))
+        graph = cls(netlist, {}, {}, readers)
         for cell in netlist.cells:
-            graph.readers.update(cell.input_nets())
             graph.owner.update((bit, cell) for bits in cell.outputs.values() for bit in bits if isinstance(bit, int))
             graph.arcs.update(_arcs(cell, places.get(cell.name, 0), cell.name in absorbed))
         return graph
@@ -226,7 +227,10 @@ def _arrivals(graph: _Graph) -> dict[Bit, _Arrival]:
 
 def _slowest(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> TimingPath:
     """Find the slowest end of a path, and follow it back to its start."""
-    time, bit, end = max(_ends(graph, arrivals), default=(0, 0, ""))
+    ends = _ends(graph, arrivals)
+    time, bit = max(((time, bit) for time, bit, _ in ends), default=(0, 0))
+    takers = [taker for last, way, taker in ends if (last, way) == (time, bit)]
+    end = max((_end_name(graph, taker, bit) for taker in takers), default="")
     through = dict.fromkeys(("LUT", "MUXF", "CARRY8", "DSP"), 0)
     while step := arrivals.get(bit, _START).last:
         kind = graph.owner[bit].kind
@@ -238,19 +242,25 @@ def _slowest(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> TimingPath:
     return TimingPath(round(time / 1000, 2), graph.name(bit), end, through)
 
 
-def _ends(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> Iterator[tuple[int, int, str]]:
-    """List when each path ends, its last bit, and the name of what takes it."""
-    for bit in graph.netlist.port_outputs:
-        yield arrivals.get(bit, _START).time, bit, graph.name(bit)
+def _ends(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> list[tuple[int, int, Cell | None]]:
+    """List when each path ends, its last bit, and the cell that takes it, or None for a port."""
+    ends: list[tuple[int, int, Cell | None]] = [
+        (arrivals.get(bit, _START).time, bit, None) for bit in graph.netlist.port_outputs
+    ]
     for cell in graph.netlist.cells:
-        name = next(
-            (graph.name(bit) for bits in cell.outputs.values() for bit in bits if isinstance(bit, int)), cell.name
-        )
+        if cell.kind in LUT_INPUTS:
+            continue
         for port, bits in cell.inputs.items():
             if (setup := delays.capture(cell, port)) is not None:
                 for bit in (bit for bit in bits if isinstance(bit, int)):
                     wire = 0 if port == "PCIN" else delays.net(graph.readers[bit])
-                    yield arrivals.get(bit, _START).time + wire + setup, bit, name
+                    ends.append((arrivals.get(bit, _START).time + wire + setup, bit, cell))
+    return ends
+
+
+def _end_name(graph: _Graph, taker: Cell | None, bit: int) -> str:
+    """Name what takes the last bit of a path: by the first net that it drives, or a port by its own."""
+    return graph.name(bit) if taker is None else next(map(graph.name, taker.output_nets()), taker.name)
 
 
 def _loop(arcs: dict[int, list[Source]], blocked: set[int]) -> list[int]:
