@@ -7,11 +7,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..golden import processes
 from ..golden.errors import UserError
-from . import synthesis_passes
+from . import arithmetic_passes, synthesis_passes
 
 WIDEN = "widen"
 """Pass: give the operands of each operator one width, so that no reader of the Verilog extends one implicitly."""
@@ -85,7 +85,7 @@ def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]]
     Parameters
     ----------
     commands : iterable of str
-        Commands of Yosys, and passes of this module and of `synthesis_passes`, with their arguments.
+        Commands of Yosys, and passes of this module, `synthesis_passes` and `arithmetic_passes`, with their arguments.
     folder : Path
         Working directory, in which the commands read and write files.
     branches : iterable of iterable of str, optional
@@ -378,20 +378,24 @@ def _call(_: Any, arguments: list[str]) -> None:
     getattr(importlib.import_module(module), function)(*words)
 
 
-_OWN: dict[str, Callable[[Any, list[str]], None]] = {
-    CALL: _call,
-    NO_ZERO_CONTENTS: _no_zero_contents,
-    OPEN_MEMORIES: _open_memories,
-    OPEN_PRODUCTS: _open_products,
-    ORDER: _order,
-    SIGN_PRODUCTS: _sign_products,
-    UNUSED_BITS: _unused_bits,
-    WATCH: _watch,
-    WIDEN: lambda design, _: _widen(design),
-} | synthesis_passes.PASSES
+_OWN: dict[str, Callable[[Any, list[str]], None]] = (
+    {
+        CALL: _call,
+        NO_ZERO_CONTENTS: _no_zero_contents,
+        OPEN_MEMORIES: _open_memories,
+        OPEN_PRODUCTS: _open_products,
+        ORDER: _order,
+        SIGN_PRODUCTS: _sign_products,
+        UNUSED_BITS: _unused_bits,
+        WATCH: _watch,
+        WIDEN: lambda design, _: _widen(design),
+    }
+    | synthesis_passes.PASSES
+    | arithmetic_passes.PASSES
+)
 
 
-def _main(script: str, branches: list[str]) -> int:
+def _main(script: str, branches: list[str]) -> NoReturn:
     from pyosys import libyosys as ys
 
     gc.disable()  # of millions of cells and nets that a process goes through, it would find none unused
@@ -402,9 +406,12 @@ def _main(script: str, branches: list[str]) -> int:
         child = os.fork()
         if not child:
             _run_script(design, branch)
-            return 0
+            os._exit(0)  # without a destructor for each cell
         children.append(child)
-    return max((os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children), default=0)
+    failed = [child for child in children if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
+    if failed:
+        sys.exit(1)
+    os._exit(0)
 
 
 def _run_script(design: Any, script: str) -> None:
@@ -427,4 +434,4 @@ def _refuse_cut_off(file: Path, end: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1], sys.argv[2:]))
+    _main(sys.argv[1], sys.argv[2:])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
-from ...hw import synthesis_passes, yosys
+from ...hw import arithmetic_passes, synthesis_passes, yosys
 from ...hw.device import Device
 from ...hw.verilog import Emitted, emit
 from .flow import files
@@ -68,7 +68,8 @@ def estimate_rtlil(rtlil: str, top: str) -> Estimate:
 
 
 def _cached(top: str, text: str, synthesise: Callable[[str, str], Counts]) -> Estimate:
-    own = source_digest(Path(__file__).parent, Path(yosys.__file__), Path(synthesis_passes.__file__))
+    passes = (Path(synthesis_passes.__file__), Path(arithmetic_passes.__file__))
+    own = source_digest(Path(__file__).parent, Path(yosys.__file__), *passes)
     key = digest_of(top, text, own, *files().values(), package_version("pyosys"))
 
     def make(entry: Path) -> None:

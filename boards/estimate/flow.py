@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ...hw import synthesis_passes, yosys
+from ...hw import arithmetic_passes, synthesis_passes, yosys
 from .primitives import KNOWN
 
 COUNTS = ("resources.json", "paths.json")
@@ -32,17 +32,20 @@ _INCOMPLETE = ("`include", "``")
 _MAPS = Path(__file__).with_name("maps")
 # attribute of a multiplier whose source says where it goes
 _ASKED = "fabtune_use_dsp"
+# more bits than the operands of many products together
+_WIDE_REGISTER = 512
 # least bits of a ROM with a registered read that is block RAM; what Yosys says one of 18 Kib costs
 _LEAST_BLOCK_ROM = 2048
 _BLOCK_RAM_COST = 129
 _BLOCK_RAM_CONTENTS = ("INIT_18", "INIT_18_U", "INITP_18", "INIT_36", "INIT_36_U", "INITP_36")
 
+_LUT_INPUTS = 6
 # a comparator's bits go in pairs, whose two functions share one LUT
 _COMPARED_INPUTS = 4
 
 # Vivado restructures more than the mapper of Yosys's own flow for these devices
 _FOR_AREA = "strash;dch,-f;if,-a,-K,6;mfs2"
-_FOR_DEPTH = "strash;dch;if,-K,6"
+_FOR_DEPTH = "strash;dch,-f;if,-K,6"
 
 
 def files() -> Mapping[str, str]:
@@ -118,27 +121,26 @@ def _prepare() -> list[str]:
         # or the module is read again when its pads are known
         "setattr -unset reprocess_after t:OBUFT",
         "deminout",
+        # only a register's name is shown; every name that stays costs each cleaning
+        "rename -hide w:* t:$*dff* %co1:+[Q] %d a:use_dsp a:use_dsp48 %u %d",
         "opt_expr",
         "opt_clean",
         # while the wires are there
         *_ask_for("yes"),
         *_ask_for("no"),
-        # only a register's name is shown; every name that stays costs each cleaning
-        "rename -hide w:* t:$*dff* %co1:+[Q] %d",
         # before a register moves behind its read
         f"{synthesis_passes.SMALL_MEMORIES} {_LEAST_BLOCK_ROM}",
         "memory_map -rom-only a:fabtune_small",
-        synthesis_passes.ADD_SUB,
+        arithmetic_passes.ADD_SUB,
         # states keep the code that the source gives them
         synthesis_passes.OPTIMISE,
-        synthesis_passes.ADD_SUB,
+        arithmetic_passes.ADD_SUB,
         "opt_share",
-        "opt_clean",
         "wreduce",
         "peepopt",
         "pmux2shiftx",
         "opt_clean",
-        synthesis_passes.WHOLE_OPERANDS,
+        arithmetic_passes.WHOLE_OPERANDS,
     ]
 
 
@@ -157,7 +159,6 @@ def _multipliers() -> list[str]:
         "setattr -unset reprocess_after t:DSP48E1",
         "alumacc -macc-only",
         "maccmap -unmap",
-        "opt_clean",
         "techmap -map +/mul2dsp.v -map products.v -D DSP_A_MAXWIDTH=27 -D DSP_B_MAXWIDTH=18"
         " -D DSP_A_MAXWIDTH_PARTIAL=18 -D DSP_A_MINWIDTH=2 -D DSP_B_MINWIDTH=2 -D DSP_Y_MINWIDTH=9"
         " -D DSP_SIGNEDONLY=1 -D DSP_NAME=$__MUL27X18",
@@ -166,7 +167,13 @@ def _multipliers() -> list[str]:
         "opt_expr -fine",
         "wreduce",
         "select -clear",
+        # every pin of a DSP got wires of its own
+        "opt_clean",
+        # it goes through a register once for each of its bits: not through a wide one which no product is near
+        "select -set products t:DSP48E1 %x4:-[CLK,EN,SRST,ARST]",
+        f"select t:$*dff* r:WIDTH>={_WIDE_REGISTER} %i @products %d %n",
         "xilinx_dsp -family xc7",
+        "select -clear",
         "chtype -set $mul t:$__soft_mul",
     ]
 
@@ -184,8 +191,7 @@ def _ask_for(value: str) -> list[str]:
 
 def _memories() -> list[str]:
     return [
-        "techmap -map +/cmp2lut.v -D LUT_WIDTH=6",
-        f"techmap -map +/cmp2lcu.v -D LUT_WIDTH={_COMPARED_INPUTS}",
+        f"{arithmetic_passes.COMPARATORS} {_LUT_INPUTS} {_COMPARED_INPUTS}",
         "alumacc",
         "share",
         # what ``memory -nomap`` does, without what was done already
@@ -194,26 +200,22 @@ def _memories() -> list[str]:
         "memory_share",
         "opt_mem_widen",
         "memory_collect",
-        "opt_clean",
         synthesis_passes.SEPARATE_MEMORIES,
         f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
         " -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE"
         " -lib +/xilinx/urams.txt -no-auto-huge",
         "flatten",
-        "techmap -map +/xilinx/lutrams_xc5v_map.v",
-        "techmap -map +/xilinx/brams_xcu_map.v",
-        "techmap -map +/xilinx/urams_map.v",
+        "techmap -map +/xilinx/lutrams_xc5v_map.v -map +/xilinx/brams_xcu_map.v -map +/xilinx/urams_map.v",
         "memory_map",
     ]
 
 
 def _logic() -> list[str]:
     return [
-        "opt_expr -full",
-        synthesis_passes.CONSTANT_REGISTERS,
         f"{synthesis_passes.OPTIMISE} -full",
         f"xilinx_srl -variable -minlen {LEAST_SHIFT_REGISTER}",
-        "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v",
+        arithmetic_passes.PLAIN_OPERANDS,
+        "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v -map carry_chains.v",
         # one round of ``opt -fast``: the mapping finds what is left
         "opt_expr -mux_undef -noclkinv",
         "opt_merge",

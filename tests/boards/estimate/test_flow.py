@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from fabtune.boards.estimate.estimate import Estimate, estimate_verilog
+from fabtune.boards.estimate.flow import files
 from fabtune.golden.errors import UserError
-from fabtune.hw import synthesis_passes, yosys
+from fabtune.hw import arithmetic_passes, synthesis_passes, yosys
 
 ADD_SUB = """
 module top(input s, input signed [15:0] a, b, output signed [15:0] y, output [15:0] z, output [16:0] w, output [7:0] v);
@@ -40,10 +42,10 @@ def test_the_chain_computes_what_the_source_says(tmp_path: Path) -> None:
             "rename top gate",
             "proc",
             "opt_clean",
-            synthesis_passes.ADD_SUB,
+            arithmetic_passes.ADD_SUB,
             "select -assert-count 4 gate/t:$alu",
             "opt_clean",
-            synthesis_passes.ADD_SUB,  # trims
+            arithmetic_passes.ADD_SUB,  # trims
             "select -assert-count 1 gate/t:$alu r:Y_WIDTH=5 %i",
             "read_verilog design.v",
             "rename top gold",
@@ -54,6 +56,89 @@ def test_the_chain_computes_what_the_source_says(tmp_path: Path) -> None:
             "sat -verify -prove trigger 0 miter",
         ],
         tmp_path,
+    )
+
+
+def prove_equal(folder: Path, source: str, *commands: str) -> None:
+    """Prove by SAT that a module ``top`` without registers computes the same after these commands."""
+    (folder / "design.v").write_text(source)
+    yosys.run(
+        [
+            "read_verilog -sv design.v",
+            "proc",
+            "opt_clean",
+            *commands,
+            "rename top gate",
+            "read_verilog -sv design.v",
+            "rename top gold",
+            "proc",
+            "miter -equiv -flatten gold gate miter",
+            "hierarchy -top miter",
+            "sat -verify -prove trigger 0 miter",
+        ],
+        folder,
+    )
+
+
+@pytest.mark.parametrize("arguments", ["6 4", "3 6"])
+def test_comparators_compute_what_the_source_says(tmp_path: Path, arguments: str) -> None:
+    signals = ((1, 1), (3, 3), (4, 7), (7, 4), (8, 8))
+    constants = ((4, 5), (6, -3), (6, 33), (8, 77), (8, -100), (8, 130), (3, 6), (3, -2), (10, 0), (10, 511))
+    pairs = [(f"[{left - 1}:0]", f"b[{right - 1}:0]") for left, right in signals]
+    pairs += [(f"[{width - 1}:0]", str(constant)) for width, constant in constants]
+    lines, results = [], 0
+    for sign, (of, other), relation in itertools.product(("signed", ""), pairs, ("<", "<=", ">", ">=")):
+        cast = f"${sign or 'unsigned'}"
+        for left, right in ((f"a{of}", other), (other, f"a{of}")):
+            lines.append(f"assign y[{results}] = {cast}({left}) {relation} {cast}({right});")
+            results += 1
+    ports = f"input [9:0] a, b, output [{results - 1}:0] y"
+    none_left = [f"select -assert-none t:${kind}" for kind in ("lt", "le", "gt", "ge")]
+    source = "\n".join([f"module top({ports});", *lines, "endmodule"])
+    prove_equal(
+        tmp_path, source, f"{arithmetic_passes.COMPARATORS} {arguments}", *none_left, "techmap -map +/techmap.v"
+    )
+
+
+OPERANDS = """
+module top(input [8:0] a, input signed [4:0] b, c, output [8:0] u, v, output [9:0] w, output x);
+  assign u = a + b;
+  assign v = a - c;
+  assign w = b - c;
+  assign x = a[8:3] < b;
+endmodule"""
+
+
+@pytest.mark.parametrize("source", [ADD_SUB, OPERANDS], ids=["chosen", "known"])
+def test_carry_chains_compute_what_the_source_says(tmp_path: Path, source: str) -> None:
+    for name, text in files().items():
+        (tmp_path / name).write_text(text)
+    prove_equal(
+        tmp_path,
+        source,
+        *[arithmetic_passes.ADD_SUB, "alumacc", "opt_clean", "select -assert-min 4 t:$alu"],
+        arithmetic_passes.PLAIN_OPERANDS,
+        *["techmap -map carry_chains.v", "select -assert-none t:$alu", "select -assert-min 8 t:CARRY4"],
+        *["read_verilog +/xilinx/cells_sim.v", "hierarchy -top top", "flatten", "techmap"],
+    )
+
+
+@pytest.mark.parametrize("wide", ["product", "delayed"])
+def test_a_wide_register_does_not_hide_what_reads_a_product(tmp_path: Path, wide: str) -> None:
+    source = f"""
+module top(input clk, input signed [17:0] a, b, output reg [599:0] q, output reg [35:0] r);
+  reg signed [35:0] product, delayed;
+  always @(posedge clk) begin
+    product <= a * b;
+    delayed <= product;
+    q <= {{q[598:0], q[599]}} ^ {{564'b0, {wide}}};
+    r <= delayed;
+  end
+endmodule"""
+    found = estimate(tmp_path, source)
+    outside = 36 if wide == "product" else 0
+    assert found.resources["ff"] == 600 + 36 + outside, (
+        "both registers are inside if only the second one reads the first"
     )
 
 
