@@ -245,7 +245,8 @@ def _whole_operands(design: Any, _: list[str]) -> None:
         cells = list(module.cells_.values())
         registers = [cell for cell in cells if cell.type.str() in _WITHOUT_RESET]
         driver = {bit: one for one in registers for bit in bits_of(one.getPort(ys.IdString("\\Q")))}
-        for product in (cell for cell in cells if cell.type.str() == "$mul"):
+        # all of them first: of a register that was joined there is no type left to read
+        for product in [cell for cell in cells if cell.type.str() == "$mul"]:
             for port in (ys.IdString("\\A"), ys.IdString("\\B")):
                 parts = {one.name.str(): one for bit in bits_of(product.getPort(port)) if (one := driver.get(bit))}
                 if len({_clocking(one) for one in parts.values()}) == 1 < len(parts):
