@@ -378,21 +378,19 @@ def _call(_: Any, arguments: list[str]) -> None:
     getattr(importlib.import_module(module), function)(*words)
 
 
-_OWN: dict[str, Callable[[Any, list[str]], None]] = (
-    {
-        CALL: _call,
-        NO_ZERO_CONTENTS: _no_zero_contents,
-        OPEN_MEMORIES: _open_memories,
-        OPEN_PRODUCTS: _open_products,
-        ORDER: _order,
-        SIGN_PRODUCTS: _sign_products,
-        UNUSED_BITS: _unused_bits,
-        WATCH: _watch,
-        WIDEN: lambda design, _: _widen(design),
-    }
-    | synthesis_passes.PASSES
-    | arithmetic_passes.PASSES
-)
+_OWN: dict[str, Callable[[Any, list[str]], None]] = {
+    CALL: _call,
+    NO_ZERO_CONTENTS: _no_zero_contents,
+    OPEN_MEMORIES: _open_memories,
+    OPEN_PRODUCTS: _open_products,
+    ORDER: _order,
+    SIGN_PRODUCTS: _sign_products,
+    UNUSED_BITS: _unused_bits,
+    WATCH: _watch,
+    WIDEN: lambda design, _: _widen(design),
+    **synthesis_passes.PASSES,
+    **arithmetic_passes.PASSES,
+}
 
 
 def _main(script: str, branches: list[str]) -> NoReturn:

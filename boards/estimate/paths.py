@@ -248,7 +248,7 @@ def _ends(graph: _Graph, arrivals: Mapping[Bit, _Arrival]) -> list[tuple[int, in
         (arrivals.get(bit, _START).time, bit, None) for bit in graph.netlist.port_outputs
     ]
     for cell in graph.netlist.cells:
-        if cell.kind in LUT_INPUTS:
+        if cell.kind in LUT_INPUTS:  # most cells, which have no clock
             continue
         for port, bits in cell.inputs.items():
             if (setup := delays.capture(cell, port)) is not None:
