@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ....golden.errors import UserError
 from ...display import show_json, show_table
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+
+if TYPE_CHECKING:
+    from ....boards.board import Board
+    from ....boards.estimate.estimate import Estimate
 
 
 @click.command(cls=SectionedCommand)
@@ -43,8 +48,8 @@ def command(
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
     from ....boards.board import board as board_of
-    from ....boards.estimate.accuracy import PATH_SPREAD, interval, path_interval
     from ....boards.estimate.estimate import estimate_spec, estimate_verilog
+    from ....hw.verilog import without_garbage_collection
 
     if bool(block) == bool(verilog):
         raise UserError("give either a BLOCK or --verilog FILE --top NAME")
@@ -56,11 +61,18 @@ def command(
             raise UserError("--set and --preset belong to a BLOCK, not to --verilog")
         if odd := next((one for one in parameters if "=" not in one), None):
             raise UserError(f"--parameter {odd!r} is not NAME=VALUE")
-        result = estimate_verilog(verilog, top, dict(one.split("=", 1) for one in parameters))
-    else:
-        if top or parameters:
-            raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
-        result = estimate_spec(spec_of(str(block), settings, preset), target.fabric)
+        _show(estimate_verilog(verilog, top, dict(one.split("=", 1) for one in parameters)), target, as_json)
+        return
+    if top or parameters:
+        raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
+    spec = spec_of(str(block), settings, preset)
+    with without_garbage_collection():  # or it searches what emission leaves, between emission and synthesis
+        _show(estimate_spec(spec, target.fabric), target, as_json)
+
+
+def _show(result: Estimate, target: Board, as_json: bool) -> None:
+    from ....boards.estimate.accuracy import PATH_SPREAD, interval, path_interval
+
     shares = target.utilisation(result.resources)
     if as_json:
         show_json(
