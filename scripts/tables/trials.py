@@ -48,7 +48,7 @@ def run_trials(
     else:
         with _pool(processes) as pool:
             with _without_sigint():
-                waiting = {pool.submit(work, *these): key for key, these in arguments.items()}
+                waiting = {pool.submit(_trial, work, *these): key for key, these in arguments.items()}
             for done in as_completed(waiting):
                 add(waiting[done], done.result())
     return {key: found[key] for key in arguments}
@@ -97,7 +97,7 @@ def _without_sigint() -> Iterator[None]:
 
 def _begin() -> None:
     """Set up a process for trials: one thread, and an end with the command, even one that was killed."""
-    signal.signal(signal.SIGTERM, lambda *_: _end())
+    signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _limit_threads()
 
@@ -107,6 +107,23 @@ def _end_with_parent() -> None:
     assert parent is not None, "runs in a process of the pool"
     parent.join()
     _end()
+
+
+def _trial(work: Callable[..., _Found], *arguments: Any) -> _Found:
+    try:
+        processes.refuse_stopped()  # the signal may have come while the executor took the last result
+        return work(*arguments)
+    except SystemExit:  # the executor would begin the next trial
+        _end()
+
+
+def _stop(*_: object) -> None:
+    """Stop a trial by an exception, so that it deletes what it is making, and end this process soon in any case."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the executor sends another one
+    end = threading.Timer(processes.GRACE, _end)
+    end.daemon = True
+    end.start()
+    processes.stop(SystemExit(1))
 
 
 def _end() -> NoReturn:
