@@ -220,6 +220,8 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "wreduce",
                 "splitnets -driver",
                 "opt_clean -purge",
+                # their reset and enable in the read's own process, where synthesis looks for them
+                yosys.BLOCK_LATCHES,
                 yosys.WIDEN,
                 # a wire with an initial value and without its register would stay
                 "setattr -unset init w:* t:$*dff* %co1:+[Q] %d",

@@ -53,6 +53,11 @@ CALL = "call"
 
 A branch that counts what it has written does so at the same time as the others.
 """
+BLOCK_LATCHES = "block_latches"
+"""Pass: join registers with asynchronous reads of memories whose ``ram_style`` is ``block`` or ``ultra``.
+
+The read is then synchronous, with the reset and the enable of the register, which is the latch of a block of RAM.
+"""
 WATCH = "watch"
 """Pass: make an output of the top module: its name, a cell, a port, a bit of it, and the value at which it is high."""
 
@@ -320,6 +325,26 @@ def _no_zero_contents(design: Any, _: list[str]) -> None:
                 module.remove(cell)
 
 
+def _block_latches(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    style, memory, clocked = ys.IdString("\\ram_style"), ys.IdString("\\MEMID"), ys.IdString("\\CLK_ENABLE")
+    reads = []
+    for module in design.modules_.values():
+        memories = module.memories.values()
+        names = {one.name.str() for one in memories if one.get_string_attribute(style) in ("block", "ultra")}
+        for cell in module.cells_.values():
+            asynchronous = cell.type.str() == "$memrd_v2" and cell.getParam(clocked).is_fully_zero()
+            if asynchronous and cell.getParam(memory).decode_string() in names:
+                reads.append(f"{module.name.str()}/{cell.name.str()}")
+    if reads:
+        ys.run_pass(f"select -set reads {' '.join(reads)}", design)
+        # through the multiplexers of resets and enables
+        ys.run_pass("opt_dff @reads %co12:+$memrd_v2[DATA]:+$mux[A,B,Y]:+$dff[D] t:$dff %i", design)
+        ys.run_pass("opt_clean -purge", design)
+        ys.run_pass("memory_dff a:ram_style=block a:ram_style=ultra %u", design)
+
+
 def _open_products(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
@@ -379,6 +404,7 @@ def _call(_: Any, arguments: list[str]) -> None:
 
 
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
+    BLOCK_LATCHES: _block_latches,
     CALL: _call,
     NO_ZERO_CONTENTS: _no_zero_contents,
     OPEN_MEMORIES: _open_memories,

@@ -12,6 +12,7 @@ import pyslang
 import pytest
 
 from fabtune.golden.registry import BLOCKS
+from fabtune.golden.rng.pool import PoolSpec
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.settings import build
 from fabtune.hw import verilog as module
@@ -239,3 +240,18 @@ def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
     in_full = generate(spec)
     assert short.verilog == in_full.verilog
     assert len(short.rtlil) < len(in_full.rtlil)
+
+
+@pytest.mark.parametrize("name", [*BLOCKS, *PRESETS])
+def test_blocks_of_ram_are_read_in_a_process(name):
+    """An assignment would be a read without a clock, which a block of RAM does not have."""
+    text = emitted(name).verilog
+    blocks = re.findall(r'ram_style = "(?:block|ultra)" \*\)\n  reg (?:\[\d+:0\] )?(\S+) +\[', text)
+    assert len(blocks) == len(re.findall(r'ram_style = "(?:block|ultra)"', text))
+    assert [one for one in blocks if re.search(rf"assign .* = {re.escape(one)} ?\[", text)] == []
+
+
+def test_a_register_behind_a_block_of_ram_is_its_latch():
+    text = generate(PoolSpec(size=63, p=2)).verilog
+    reset = r"if \(rst\) begin\s+(\S+) <= \d+'h\w+;\s+end"
+    assert re.search(reset + r" else if \(\S+\) begin\s+\1 <= block_rom ?\[block_port__addr\];", text)
