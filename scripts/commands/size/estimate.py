@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 )
 @section(
     "Output",
-    option("--board", default="zcu102", show_default=True, metavar="zcu102|kv260", help="Board for the percentages."),
+    option(
+        "--board",
+        default="zcu102",
+        show_default=True,
+        metavar="zcu102|kv260",
+        help="Board for the percentages, and for a BLOCK's kinds of memory.",
+    ),
     as_json,
 )
 def command(
@@ -93,7 +99,7 @@ def _show(result: Estimate, target: Board, as_json: bool) -> None:
         share = shares[name]
         percent = "none there" if share is None else f"{share:.3f}"
         range_of = interval(name, count)
-        between = f"{range_of[0]} to {range_of[1]}" if range_of else ""
+        between = f"{range_of[0]:g} to {range_of[1]:g}" if range_of else ""
         rows.append((name, f"{count:g}", between, percent, str(result.raw.get(name, ""))))
     show_table(("resource", "estimate", "4 of 5 designs", f"% of {target.name}", "raw count"), rows)
     slowest = result.slowest

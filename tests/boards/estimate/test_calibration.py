@@ -125,6 +125,17 @@ def test_interval(builds: list[Build], resource: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("resource", ["bram36", "dsp"])
+def test_interval_of_what_few_designs_have(builds: list[Build], resource: str) -> None:
+    low, high = RATIO[resource]
+    estimated = [(one.estimate.resources[resource], one.row[resource]) for one in builds if one.row[resource]]
+    ratios = [float(published) / estimate for estimate, published in estimated if estimate]
+    inside = sum(low <= ratio <= high for ratio in ratios)
+    print(f"{resource}: {inside} of {len(ratios)} are within {low} to {high} times the estimate")
+    assert inside / len(ratios) >= 0.8
+
+
+@pytest.mark.slow
 def test_spread_of_slowest_path(builds: list[Build]) -> None:
     ratios = {}
     for build in (one for one in builds if one.row["mhz"]):
