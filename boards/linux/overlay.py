@@ -11,7 +11,21 @@ INTERRUPT = 89
 """Shared peripheral interrupt of line 0 of `pl_ps_irq0`."""
 PL0_CLOCK = 71
 """Number of `pl_clk0` among the clocks of the processor's firmware."""
+PORT_BITS = 128
+"""Data width of the processor's ports towards the fabric, as ``vivado/system.tcl`` sets it."""
+MEMORY_WIDTHS = {128: 0, 64: 1, 32: 2}
+"""Codes of a data width in ``AFIFMn_RDCTRL`` and ``AFIFMn_WRCTRL``, registers 2n and 2n + 1 of ``config-afi``."""
+MANAGER_WIDTHS = {32: 0, 64: 1, 128: 2}
+"""Codes of a data width in ``AFI_FS``, register 14 of ``config-afi``: other codes in another order."""
 _PAGE = 4096
+
+
+def _port_widths() -> str:
+    """Write what ``config-afi`` sets: pairs of register and value."""
+    values = [MEMORY_WIDTHS[PORT_BITS]] * 14
+    # M_AXI_HPM0_FPD in bits 9:8, M_AXI_HPM1_FPD in 11:10; then M_AXI_HPM0_LPD in 9:8, which is not used
+    values += [MANAGER_WIDTHS[PORT_BITS] * (1 << 8 | 1 << 10), 0]
+    return ", ".join(f"<{register} 0x{value:x}>" for register, value in enumerate(values))
 
 
 def overlay(name: str, mhz: float, memory: int) -> str:
@@ -27,7 +41,6 @@ def overlay(name: str, mhz: float, memory: int) -> str:
         Bytes of the buffer that it shares with programs, rounded up to pages: a u-dma-buf.
     """
     size = -(-memory // _PAGE) * _PAGE
-    ports = ", ".join(f"<{port} 0>" for port in range(16))
     return f"""\
 /* {name}: registers and interrupt as a UIO device, a buffer for jobs as a u-dma-buf, its clock. Generated. */
 /dts-v1/;
@@ -41,10 +54,10 @@ def overlay(name: str, mhz: float, memory: int) -> str:
 	#address-cells = <2>;
 	#size-cells = <2>;
 
-	/* ports to memory of 128 bits */
+	/* the port of registers and those to memory have {PORT_BITS} bits, as in the block design */
 	afi0: afi0 {{
 		compatible = "xlnx,afi-fpga";
-		config-afi = {ports};
+		config-afi = {_port_widths()};
 	}};
 
 	clocking0: clocking0 {{

@@ -167,6 +167,32 @@ def test_the_system_connects_every_interface(name, board, run_script):
     assert not [one for one in commands if "impl_1" in one]
 
 
+# codes of a port's data width in config-afi of the kernel's binding xlnx,afi-fpga
+MEMORY_WIDTHS = {0: 128, 1: 64, 2: 32}
+REGISTER_WIDTHS = {0: 32, 1: 64, 2: 128}
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_linux_sets_the_widths_of_the_system(name, run_script):
+    files = core_package(CORES[name], BOARDS["kv260"], ["linux"])
+    _, _, commands = run_script("vivado/system.tcl", files, installed=INSTALLED)
+    asked = {}
+    for one in commands:
+        if one.startswith("set_property -dict {") and one.endswith(" /processor"):
+            words = one.partition("{")[2].partition("}")[0].split()
+            asked |= dict(zip(words[::2], words[1::2], strict=True))
+    (pairs,) = re.findall(r"config-afi = (.*);", files[f"linux/{CORES[name].name}.dts"])
+    afi = {int(register): int(value, 0) for register, value in re.findall(r"<(\d+) (\w+)>", pairs)}
+    assert list(afi) == list(range(16))
+    assert asked["CONFIG.PSU__USE__M_AXI_GP0"] == "1"
+    assert int(asked["CONFIG.PSU__MAXIGP0__DATA_WIDTH"]) == REGISTER_WIDTHS[afi[14] >> 8 & 3]
+    ports = [port for port in range(7) if asked.get(f"CONFIG.PSU__USE__S_AXI_GP{port}") == "1"]
+    assert ports == [2, 3][: getattr(CORES[name], "ports", 1)]  # HP0 and HP1
+    for port in ports:
+        width = int(asked[f"CONFIG.PSU__SAXIGP{port}__DATA_WIDTH"])
+        assert (MEMORY_WIDTHS[afi[2 * port]], MEMORY_WIDTHS[afi[2 * port + 1]]) == (width, width)
+
+
 def test_a_system_for_pynq_has_an_interrupt_controller(run_script):
     status, said, commands = run_script("vivado/system.tcl", package("zotrain"), ["pynq"], installed=INSTALLED)
     assert (status, said) == (0, "")
