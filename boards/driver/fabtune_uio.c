@@ -4,19 +4,33 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define REGISTERS 4096u
 
+/* The processor keeps no order between a buffer, which is memory, and registers, which are a device: what the program
+ * wrote has to be in the buffer when a register starts a command, and nothing may be read from it before the status. */
+static inline void order(void) {
+#if defined(__aarch64__)
+    __asm__ volatile("dsb sy" ::: "memory");
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 static uint32_t uio_read(void *context, uint32_t offset) {
     const struct fabtune_uio *uio = context;
-    return *(volatile uint32_t *)((volatile unsigned char *)uio->registers + offset);
+    const uint32_t value = *(volatile uint32_t *)((volatile unsigned char *)uio->registers + offset);
+    order();
+    return value;
 }
 
 static void uio_write(void *context, uint32_t offset, uint32_t value) {
     const struct fabtune_uio *uio = context;
+    order();
     *(volatile uint32_t *)((volatile unsigned char *)uio->registers + offset) = value;
 }
 

@@ -30,7 +30,9 @@ struct fabtune_buffer {
     uint64_t address; /* for the core */
 };
 
-/* Open a buffer, not cached by the processor, so that nothing has to be flushed. Returns 0, or -1 with errno set. */
+/* Open a buffer, not cached by the processor, so that nothing has to be flushed. Its sync_mode has to be 2: with 1,
+ * u-dma-buf's default, it is mapped as a device on ARM64, where memset, memcpy and accesses that are not aligned end the
+ * program with a bus error. Returns 0, or -1 with errno set. */
 int fabtune_buffer_open(struct fabtune_buffer *buffer, const char *name);
 void fabtune_buffer_close(struct fabtune_buffer *buffer);
 

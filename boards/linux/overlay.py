@@ -81,9 +81,16 @@ def overlay(name: str, mhz: float, memory: int) -> str:
 		compatible = "ikwzm,u-dma-buf";
 		device-name = "udmabuf0";
 		size = <0x{size:x}>;
+		/* not cached, but memory: memset and accesses that are not aligned are a bus error on a device */
+		sync-mode = <2>;
 	}};
 }};
 """
+
+
+def bif(name: str) -> str:
+    """Write what bootgen makes the firmware of: the bitstream, as seen from the folder of the package."""
+    return f"all: {{ [destination_device = pl] out/{name}.bit }}\n"
 
 
 def shell_json() -> str:

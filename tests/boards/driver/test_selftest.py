@@ -93,7 +93,8 @@ def compiled(name, folder, flags=SANITIZED):
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    sources = [folder / "driver/fabtune.c", folder / "driver/fabtune_selftest.c", folder / "selftest/selftest.c"]
+    names = ("driver/fabtune.c", "driver/fabtune_uio.c", "driver/fabtune_selftest.c", "selftest/selftest.c")
+    sources = [folder / one for one in names]
     main = Path(__file__).with_name("pipe.c")
     command = [COMPILER, *WARNINGS, *flags, f"-I{folder / 'driver'}", *sources, main, "-o", folder / "selftest.program"]
     subprocess.run(command, check=True)
@@ -247,6 +248,7 @@ def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
     stages = str(len(selftest_of(CORES[name]).stages))
     assert play(executable, device, name)[:4] == ["0", stages, "0", "0"]
     assert play(executable, device, name, mode="polling")[:4] == ["0", stages, "0", "0"]
+    assert play(executable, device, name, mode="uio")[:4] == ["0", stages, "0", "0"]
     device.reset()
     assert play(executable, device, name)[:4] == ["0", stages, "0", "0"]
 
@@ -326,9 +328,16 @@ def test_all_sources_compile_without_a_warning(language, tmp_path):
             ["make", "-C", tmp_path / "linux", "selftest"], capture_output=True, text=True, check=False
         )
         assert made.returncode == 0, made.stderr
-        done = subprocess.run([tmp_path / "linux" / "selftest", "/dev/null", "x", "y"], capture_output=True, text=True)
-        assert done.returncode == 2
-        assert done.stderr.startswith("/dev/null: ")
+        registers = tmp_path / "register file"
+        registers.write_bytes(bytes(4096))
+        for device, buffer, message in (
+            ("/dev/null", "udmabuf0", "/dev/null: No such device"),
+            (registers, "no_udmabuf", "no_udmabuf: No such file or directory"),
+            (registers, "b" * 256, f"{'b' * 256}: File name too long"),
+        ):
+            command = [tmp_path / "linux" / "selftest", device, buffer, "selftest.bin"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{message}\n")
 
 
 @needs_compiler
@@ -372,3 +381,4 @@ def test_the_overlay_compiles(name, tmp_path):
     assert f"assigned-clock-rates = <0x{187_500_000:x}>" in found
     size = int(found.partition("ikwzm,u-dma-buf")[2].partition("size = <")[2].partition(">")[0], 16)
     assert selftest_of(CORES[name]).size <= size < selftest_of(CORES[name]).size + 4096
+    assert "sync-mode = <0x02>" in found.partition("ikwzm,u-dma-buf")[2]
