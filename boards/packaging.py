@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ..golden.cores.zotrain import ZotrainSpec
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .board import Board
-from .linux.overlay import overlay, shell_json
+from .linux.overlay import bif, overlay, shell_json
 from .memories import Memory, memories_of, refuse_lack
 from .pynq.description import description
 from .pynq.notebook import notebook
@@ -96,12 +96,12 @@ class Target:
     ----------
     files : callable
         Function of spec, top module, board and frequency that makes the files.
-    steps : str
-        What a user does with them.
+    steps : str or dict of str to str
+        What a user does with them; by board where that differs.
     """
 
     files: Callable[[CoreSpec, Emitted, Board, float], Files]
-    steps: str
+    steps: str | Mapping[str, str]
 
 
 def _vivado(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
@@ -124,6 +124,7 @@ def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(spec, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c")
     files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
     files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, selftest_of(spec).size)
+    files[f"linux/{spec.name}.bif"] = bif(spec.name)
     files["linux/shell.json"] = shell_json()
     return files
 
@@ -151,6 +152,46 @@ def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Fi
     )
     return files | {"selftest/selftest_image.S": assembler_source(selftest_of(spec))}
 
+
+_LINUX_STEPS = """\
+On the computer with Vivado, with a C compiler for the board and dtc:
+
+    vivado -mode batch -source vivado/system.tcl -tclargs build      # out/CORE.bit
+    bootgen -image linux/CORE.bif -arch zynqmp -process_bitstream bin -w   # out/CORE.bit.bin
+    make -C linux CC=aarch64-linux-gnu-gcc                           # linux/selftest, linux/CORE.dtbo
+
+Copy this folder to the board. There, after each start of Linux:
+
+    grep uio_pdrv_genirq.of_id=generic-uio /proc/cmdline             # shows the line: otherwise no /dev/uioN appears
+    sudo modprobe uio_pdrv_genirq
+    sudo insmod u-dma-buf.ko                                         # of https://github.com/ikwzm/udmabuf
+
+BOARD
+
+Now there are a UIO device and a buffer:
+
+    grep CORE /sys/class/uio/uio*/name                               # /sys/class/uio/uioN/name:CORE
+    cat /sys/class/u-dma-buf/udmabuf0/sync_mode                      # 2
+    sudo linux/selftest /dev/uioN udmabuf0 selftest/selftest.bin     # self-test: all N stages are right
+
+Otherwise the self-test tells the first stage whose bits are not golden's. A program of your own needs
+`driver/fabtune.h`."""
+_LINUX_BOARDS = {
+    "kv260": """\
+Ubuntu for the KV260 has that argument; elsewhere add it to LINUX_KERNEL_CMDLINE in `/etc/default/flash-kernel`, run
+`sudo flash-kernel` and start the board again. Then load the core:
+
+    sudo mkdir -p /lib/firmware/xilinx/CORE
+    sudo cp out/CORE.bit.bin linux/CORE.dtbo linux/shell.json /lib/firmware/xilinx/CORE/
+    sudo xmutil unloadapp                                            # what is loaded at the start
+    sudo xmutil loadapp CORE                                         # CORE: loaded""",
+    "zcu102": """\
+In PetaLinux that argument is one of the kernel's boot arguments in `petalinux-config`; the FPGA manager has to be on
+there, and the UIO driver with generic interrupts in `petalinux-config -c kernel`. Then load the core:
+
+    sudo fpgautil -b out/CORE.bit.bin -o linux/CORE.dtbo             # BIN FILE loaded ... successfully""",
+}
+"""How Linux of a board gets the kernel's argument, the bitstream and its overlay."""
 
 TARGETS = {
     "vivado": Target(
@@ -188,18 +229,7 @@ the notebook `CORE.ipynb`, or:
     ),
     "linux": Target(
         _linux,
-        """\
-Registers and interrupt are a UIO device, memory is a [u-dma-buf](https://github.com/ikwzm/udmabuf), whose module has to
-be there. On the board, or with `CC=aarch64-linux-gnu-gcc`:
-
-    make -C linux                                                    # the self-test; with dtc also CORE.dtbo
-    # of out/CORE.bit, see Kria's documentation
-    bootgen ... -o CORE.bit.bin
-    # with .bit.bin, .dtbo and shell.json in its folder
-    xmutil unloadapp && xmutil loadapp CORE
-    linux/selftest /dev/uioN udmabuf0 selftest/selftest.bin          # which N: cat /sys/class/uio/uio*/name
-
-The self-test tells the first stage whose bits are not golden's. A program of your own needs `driver/fabtune.h`.""",
+        {board: _LINUX_STEPS.replace("BOARD", steps) for board, steps in _LINUX_BOARDS.items()},
     ),
     "baremetal": Target(
         _baremetal,
@@ -223,14 +253,16 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "selftest": "a small job with its expected results, as data for the driver",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
         "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
-        "linux": "device-tree overlay, application folder of a Kria, Makefile of the self-test",
+        "linux": "device-tree overlay, input of bootgen, application folder of a Kria, Makefile of the self-test",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
     lines += ["| folder | |", "|---|---|"]
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
     for name in targets:
-        lines += ["", f"## {name}", "", TARGETS[name].steps.replace("CORE", spec.name)]
+        steps = TARGETS[name].steps
+        text = steps if isinstance(steps, str) else steps[board.name]
+        lines += ["", f"## {name}", "", text.replace("CORE", spec.name)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])
 
 

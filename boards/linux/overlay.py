@@ -1,4 +1,4 @@
-"""Device-tree overlay of a core, and the folder that ``xmutil loadapp`` of a Kria takes."""
+"""Device-tree overlay of a core, its firmware, and the folder that ``xmutil loadapp`` of a Kria takes."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -362,6 +363,20 @@ def test_the_host_program_for_xrt_compiles(tmp_path):
     includes = [f"-I{tmp_path / 'driver'}", f"-I{Path(__file__).parent}"]
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
     subprocess.run(["g++", *flags, *includes, tmp_path / "driver" / "selftest_xrt.cpp"], check=True)
+
+
+@pytest.mark.parametrize(("board", "loader"), [("kv260", "xmutil loadapp"), ("zcu102", "fpgautil -b")])
+def test_the_steps_for_linux_are_those_of_the_board(board, loader):
+    files = core_package(CORES["zotrain"], BOARDS[board], ["linux"])
+    steps = files["README.md"].partition("## linux")[2].partition("## Memories")[0]
+    assert [one for one in ("xmutil loadapp", "fpgautil -b") if one in steps] == [loader]
+    assert not re.search(r"CORE|BOARD|LOAD\b", steps)
+    made = {"out/zotrain.bit", "out/zotrain.bit.bin", "linux/zotrain.dtbo", "linux/selftest"}
+    named = set(re.findall(r"\b(?:vivado|out|linux|driver|selftest)/[\w.]+", re.sub(r"/(?:sys|lib)/\S*", "", steps)))
+    assert named - made <= set(files)
+    # bootgen writes its output beside the bitstream; with -process_bitstream it ignores -o
+    assert files["linux/zotrain.bif"] == "all: { [destination_device = pl] out/zotrain.bit }\n"
+    assert "bootgen -image linux/zotrain.bif -arch zynqmp -process_bitstream bin -w " in steps
 
 
 @pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")
