@@ -23,10 +23,9 @@ from .pynq.notebook import notebook
 from .selftest import instantft, zotrain
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
-from .vivado.ip import catalogue_files, vivado_files
+from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
 from .vivado.ipxact import vlnv
 from .vivado.project import period_ns
-from .vivado.tcl import script
 
 Files = dict[str, str | bytes]
 """Contents by file name, with folders."""
@@ -131,8 +130,8 @@ def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
 
 def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _driver(spec, "selftest_xrt.cpp")
-    files["vitis/package_xo.tcl"] = script("package_xo", {"top": emitted.top})
-    files["vitis/link.cfg"] = f"[connectivity]\nnk={emitted.top}:1:core\n"
+    files["vitis/package_xo.tcl"] = kernel_script(spec, emitted, board)
+    files["vitis/link.cfg"] = link_configuration(spec, emitted)
     return files
 
 

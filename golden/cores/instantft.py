@@ -148,6 +148,16 @@ class InstantftSpec(CoreSpec):
         return {"control": "s_axi_control", **ports}
 
     @property
+    def address_buses(self) -> dict[str, str]:
+        """The records have the second port for themselves; those on the chip have no address."""
+        found = super().address_buses
+        if self.ports == 2:
+            found["cache"] = "m_axi_gmem1"
+        if self.cache == "chip":
+            del found["cache"]
+        return found
+
+    @property
     def cache_ram_beats(self) -> int:
         """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
         if self.cache != "chip":

@@ -273,6 +273,11 @@ class CoreSpec(BusSpec):
         return ("interrupt", *(f"monitor_{name}" for name in ("valid", "beat", "data", "done") if self.monitor))
 
     @property
+    def address_buses(self) -> dict[str, str]:
+        """Prefix of the pins through which the core reaches an image in memory, by the name of its `Address`."""
+        return {item.name: "m_axi_gmem0" for item in self.registers.addresses}
+
+    @property
     @abstractmethod
     def signature(self) -> int:
         """Value of the register of this name: a digest of all that host and core must agree on."""

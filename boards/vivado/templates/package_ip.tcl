@@ -11,7 +11,8 @@ if {[file exists $folder]} {
 file mkdir $folder
 file copy [file join $here .. ip $verilog] $folder
 create_project -in_memory -part $part
-add_files -norecurse [file join $folder [file tail $verilog]]
+# it takes a list of files: a bare path would be split at its spaces
+add_files -norecurse [list [file join $folder [file tail $verilog]]]
 set_property top $top [current_fileset]
 update_compile_order -fileset sources_1
 lassign [split $vlnv :] vendor library name version
@@ -24,7 +25,11 @@ set_property display_name "fabtune $name" $packaged
 set_property description $summary $packaged
 set_property supported_families {zynquplus Production} $packaged
 
-# the names that Vitis asks for
+# the names that Vitis asks for; the clock has from the Verilog those of the pins, which would stay beside them
+set clock [ipx::get_bus_interfaces aclk -of_objects $packaged]
+if {[llength [ipx::get_bus_parameters -quiet ASSOCIATED_BUSIF -of_objects $clock]] > 0} {
+    ipx::remove_bus_parameter ASSOCIATED_BUSIF $clock
+}
 foreach prefix [concat s_axi_control $manager_names] {
     set interface [ipx::get_bus_interfaces $prefix -of_objects $packaged]
     set_property name [string toupper $prefix] $interface

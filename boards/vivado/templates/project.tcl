@@ -19,10 +19,11 @@ if {!$with_board} {
     puts "WARNING: no board files for $board_part (install them from Vivado's store): only the part is set"
 }
 
-foreach file $sources { add_files -norecurse [file join $here $file] }
+# these commands take lists of files: a bare path would be split at its spaces
+foreach file $sources { add_files -norecurse [list [file join $here $file]] }
 # the board's pins wait, disabled, for a top module that has ports of their names
-add_files -fileset constrs_1 -norecurse [file join $here $pins]
-set_property is_enabled false [get_files [file join $here $pins]]
+add_files -fileset constrs_1 -norecurse [list [file join $here $pins]]
+set_property is_enabled false [get_files [list [file join $here $pins]]]
 
 if {$core} {
     update_compile_order -fileset sources_1
@@ -48,12 +49,12 @@ if {$core} {
     connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
     connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins core/aresetn]
     save_bd_design
-    add_files -norecurse [make_wrapper -files [get_files system.bd] -top]
+    add_files -norecurse [list [make_wrapper -files [get_files system.bd] -top]]
     set_property top system_wrapper [current_fileset]
     puts "$top: connect its streams in the block design `system`: [get_bd_intf_pins core/*]"
 } else {
-    add_files -fileset constrs_1 -norecurse [file join $here $constraints]
-    set_property USED_IN {synthesis implementation out_of_context} [get_files [file join $here $constraints]]
+    add_files -fileset constrs_1 -norecurse [list [file join $here $constraints]]
+    set_property USED_IN {synthesis implementation out_of_context} [get_files [list [file join $here $constraints]]]
     set_property top $top [current_fileset]
     set_property -name {STEPS.SYNTH_DESIGN.ARGS.MORE OPTIONS} -value {-mode out_of_context} \
         -objects [get_runs synth_1]

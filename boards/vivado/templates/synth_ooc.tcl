@@ -24,8 +24,9 @@ proc report {step} {
 }
 
 create_project -in_memory -part $part
-foreach file $sources { read_verilog [file join $here $file] }
-read_xdc -mode out_of_context [file join $here $constraints]
+# these commands take lists of files: a bare path would be split at its spaces
+foreach file $sources { read_verilog [list [file join $here $file]] }
+read_xdc -mode out_of_context [list [file join $here $constraints]]
 
 synth_design -mode out_of_context -top $top -part $part
 # the clock comes from a buffer outside the block; without a place for it Vivado takes the skew for zero

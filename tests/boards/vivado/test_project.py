@@ -30,6 +30,12 @@ TCLSH = shutil.which("tclsh")
 needs_tclsh = pytest.mark.skipif(TCLSH is None, reason="tclsh is not installed: apt install tcl")
 
 
+def emitted(**changes):
+    """What `fabtune emit` writes: the files for Vivado, and a Verilog file."""
+    case = BASE | changes
+    return flow(**case) | {case["verilog_name"]: ""}
+
+
 def is_balanced(text):
     """Whether each brace and bracket outside comments and strings is closed by its own kind."""
     closes, open_ones = {")": "(", "]": "[", "}": "{"}, []
@@ -104,23 +110,24 @@ def test_synthesis_names_part_top_clock_and_files():
     ids=["synth", "place", "route"],
 )
 def test_synthesis_runs_to_the_step_asked_for(tmp_path, arguments, done, reports, run_script):
-    status, said, commands = run_script("synth_ooc.tcl", flow(**BASE), arguments)
+    status, said, commands = run_script("synth_ooc.tcl", emitted(), arguments)
     assert status == 0, said
     assert [c.split()[0] for c in commands if re.match(r"\w+_design\b", c)] == done
     here = tmp_path / "emitted here"
-    assert f"read_verilog {{{here}/urng.v}}" in commands
-    assert f"read_xdc -mode out_of_context {{{here}/urng_ooc.xdc}}" in commands
+    assert f"read_verilog {{{{{here}/urng.v}}}}" in commands
+    assert f"read_xdc -mode out_of_context {{{{{here}/urng_ooc.xdc}}}}" in commands
     assert "synth_design -mode out_of_context -top urng -part xczu9eg-ffvb1156-2-e" in commands
     assert "set_property HD.CLK_SRC BUFGCE_X0Y2 clk" in commands
     for kind, name in (("report_utilization", "utilization"), ("report_timing_summary", "timing")):
         wanted = [f"{kind} -file {{{here}/reports/urng_{step}_{name}.rpt}}" for step in reports]
         assert [c for c in commands if c.startswith(kind)] == wanted
     assert any("-hold" in c for c in commands) == (arguments == ["route"])
+    assert ("hold slack 0.05 ns" in said) == (arguments == ["route"])
 
 
 @needs_tclsh
 def test_the_step_is_a_variable_too(run_script):
-    status, _, commands = run_script("synth_ooc.tcl", flow(**BASE), step="route")
+    status, _, commands = run_script("synth_ooc.tcl", emitted(), step="route")
     assert status == 0
     assert "route_design" in commands
 
@@ -132,28 +139,31 @@ def test_the_step_is_a_variable_too(run_script):
         ({"slack": "-0.001"}, "ERROR: timing is not met after synth: setup slack -0.001 ns"),
         ({"slack": "none"}, "ERROR: no timed path after synth"),
         ({"slack": ""}, "ERROR: no timed path after synth"),
+        ({"arguments": ["route"], "hold": "-0.01"}, "ERROR: timing is not met after route: hold slack -0.01 ns"),
         ({"arguments": ["burn"]}, "ERROR: no step called burn: choose one of synth place route"),
     ],
-    ids=["too slow", "no path", "unconstrained", "wrong step"],
+    ids=["too slow", "no path", "unconstrained", "hold", "wrong step"],
 )
 def test_synthesis_fails_with_a_status(change, message, run_script):
-    status, said, _ = run_script("synth_ooc.tcl", flow(**BASE), **change)
+    status, said, _ = run_script("synth_ooc.tcl", emitted(), **change)
     assert status == 1
     assert message in said
 
 
 @needs_tclsh
 def test_timing_met_exactly_is_met(run_script):
-    assert run_script("synth_ooc.tcl", flow(**BASE), slack="0.000")[0] == 0
+    assert run_script("synth_ooc.tcl", emitted(), slack="0.000")[0] == 0
 
 
 @needs_tclsh
-def test_project_of_a_plain_block_is_out_of_context(run_script):
-    status, said, commands = run_script("project.tcl", flow(**BASE))
+def test_project_of_a_plain_block_is_out_of_context(tmp_path, run_script):
+    status, said, commands = run_script("project.tcl", emitted())
     assert status == 0, said
     assert not [c for c in commands if "bd_cell" in c]
-    assert "set_property top urng {}" in commands
+    assert "set_property top urng sources_1" in commands
     assert any("-mode out_of_context" in c for c in commands)
+    timing = "{{" + f"{tmp_path}/emitted here/urng_ooc.xdc" + "}}"
+    assert f"set_property USED_IN {{synthesis implementation out_of_context}} {timing}" in commands
     assert "no board files for xilinx.com:zcu102:part0:3.4" in said
     assert not [c for c in commands if c.startswith("set_property board_part")]
 
@@ -161,32 +171,34 @@ def test_project_of_a_plain_block_is_out_of_context(run_script):
 @needs_tclsh
 def test_project_of_a_core_is_a_block_design(tmp_path, run_script):
     installed = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
-    files = flow(**(BASE | CORE | {"board_name": "kv260", "mhz": 187.5}))
+    files = emitted(**CORE, board_name="kv260", mhz=187.5)
     status, said, commands = run_script("project.tcl", files, installed=installed)
     assert status == 0, said
     assert f"create_project pezo_kv260 {{{tmp_path}/emitted here/vivado}} -part xck26-sfvc784-2LV-c" in commands
-    assert "set_property board_part xilinx.com:kv260_som:part0:1.4 {}" in commands[:6]
+    assert "set_property board_part xilinx.com:kv260_som:part0:1.4 project" in commands[:6]
     assert any("xilinx.com:kv260_carrier:som240_1_connector:1.3" in c for c in commands[:6])
     assert "create_bd_cell -type module -reference pezo core" in commands
     assert any(c.startswith("apply_bd_automation") for c in commands)
     assert any("PL0_REF_CTRL__FREQMHZ 187.5 " in c for c in commands)
     assert "connect_bd_net processor/pl_clk0 core/aclk reset/slowest_sync_clk" in commands
     assert "connect_bd_net reset/peripheral_aresetn core/aresetn" in commands
-    assert f"set_property is_enabled false {{{tmp_path}/emitted here/kv260.xdc}}" in commands
+    wrapper = f"{tmp_path}/emitted here/vivado/pezo_kv260.gen/sources_1/bd/system/hdl/system_wrapper.v"
+    assert f"add_files -norecurse {{{{{wrapper}}}}}" in commands
+    assert f"set_property is_enabled false {{{{{tmp_path}/emitted here/kv260.xdc}}}}" in commands
 
 
 @needs_tclsh
 def test_another_version_of_the_board_files_serves(run_script):
     installed = ["xilinx.com:zcu102:part0:3.9", "xilinx.com:zcu102:part0:3.10", "xilinx.com:zcu104:part0:3.4"]
-    _, said, commands = run_script("project.tcl", flow(**BASE), installed=installed)
+    _, said, commands = run_script("project.tcl", emitted(), installed=installed)
     assert "WARNING" not in said
-    assert "set_property board_part xilinx.com:zcu102:part0:3.10 {}" in commands
+    assert "set_property board_part xilinx.com:zcu102:part0:3.10 project" in commands
 
 
 @needs_tclsh
 def test_project_does_not_overwrite(tmp_path, run_script):
     (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
-    status, said, commands = run_script("project.tcl", flow(**BASE), ["mine"])
+    status, said, commands = run_script("project.tcl", emitted(), ["mine"])
     assert status == 1
     assert "mine exists: delete it" in said
     assert commands == []
