@@ -220,7 +220,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "wreduce",
                 "splitnets -driver",
                 "opt_clean -purge",
-                # their reset and enable in the read's own process, where synthesis looks for them
+                # of a register behind a block of RAM, reset and enable in the read's own process, where synthesis looks
                 yosys.BLOCK_LATCHES,
                 yosys.WIDEN,
                 # a wire with an initial value and without its register would stay

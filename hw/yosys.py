@@ -339,7 +339,7 @@ def _block_latches(design: Any, _: list[str]) -> None:
                 reads.append(f"{module.name.str()}/{cell.name.str()}")
     if reads:
         ys.run_pass(f"select -set reads {' '.join(reads)}", design)
-        # through the multiplexers of resets and enables
+        # through the multiplexers of resets and enables: a step for each cell and each wire, so up to five of them
         ys.run_pass("opt_dff @reads %co12:+$memrd_v2[DATA]:+$mux[A,B,Y]:+$dff[D] t:$dff %i", design)
         ys.run_pass("opt_clean -purge", design)
         ys.run_pass("memory_dff a:ram_style=block a:ram_style=ultra %u", design)
