@@ -1,20 +1,22 @@
-"""Memories of an emitted design, and how many blocks of RAM a device needs for them at least."""
+"""Memories of an emitted design, and what they map to."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..golden.errors import UserError
 from .board import Board
+from .estimate.memory_mapping import alone, in_its_module, map_alone, wires_of
+from .estimate.primitives import BLOCK_RAMS, ULTRA_RAMS
 
-_BLOCK_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-"""Depth and width of half a block RAM, 18 Kib, with a port to read and one to write (UG573)."""
-_ULTRA_SHAPE = (4096, 72)
-"""Depth and width of an UltraRAM block."""
+_BLOCKS = ("block", "ultra")
+_CELL = re.compile(r"^  cell \$mem\w+_v2 (?:.*\n)*?  end\n", re.MULTILINE)
+_DECLARATION = re.compile(
+    r'^((?:  attribute \\ram_style "(\w+)"\n)?  memory width (\d+) size (\d+)) \\(\S+)', re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,14 @@ class Memory:
         Bits of a word, and words.
     style : str
         What the RTL asks for: ``block``, ``ultra``, ``distributed``; empty where synthesis chooses.
-    reads : int
-        Ports that read. A RAM has one beside the port that writes, so each further one takes a copy.
+    reads, writes : int
+        Ports that read and that write.
     mode : str
         What a port reads at the address that is written in the same cycle: ``read first``, the word before, or ``write
         first``; ``read only`` of a ROM; ``asynchronous`` where the read has no clock; ``latch with reset`` where that
         is so in a block RAM, and the register behind it, which has a reset, is its latch. Several with a comma between.
+    primitives : tuple of (str, int)
+        What synthesis with Yosys maps it to: kinds and how many; none where it takes registers or logic.
     """
 
     name: str
@@ -42,51 +46,71 @@ class Memory:
     depth: int
     style: str
     reads: int
-    mode: str = ""
+    writes: int
+    mode: str
+    primitives: tuple[tuple[str, int], ...]
 
     @property
     def blocks(self) -> dict[str, float]:
-        """Blocks of RAM: ``bram36`` in halves, ``uram``; none where it asks for neither."""
-        copies = max(self.reads, 1)
-        if self.style == "block":
-            halves = min(
-                math.ceil(self.width / width) * math.ceil(self.depth / depth) for depth, width in _BLOCK_SHAPES
-            )
-            return {"bram36": copies * halves / 2}
-        if self.style == "ultra":
-            depth, width = _ULTRA_SHAPE
-            return {"uram": copies * math.ceil(self.width / width) * math.ceil(self.depth / depth)}
-        return {}
+        """Blocks of RAM: ``bram36`` in halves, and ``uram``."""
+        return {
+            "bram36": sum(count * BLOCK_RAMS.get(kind, 0) for kind, count in self.primitives),
+            "uram": sum(count for kind, count in self.primitives if kind in ULTRA_RAMS),
+        }
+
+    @property
+    def maps_to(self) -> str:
+        """What synthesis with Yosys maps it to, in words."""
+        logic = f"{self.width * self.depth} flip-flops" if self.writes else "LUTs"
+        return ", ".join(f"{count} {kind}" for kind, count in self.primitives) or logic
 
 
 def memories_of(rtlil: str) -> list[Memory]:
     """List the memories of a design in RTLIL, as `hw.verilog.Emitted` has it, in the order of the text."""
-    found = []
+    found, texts = [], []
     for module in re.split(r"(?m)^module ", rtlil)[1:]:
         path = module.partition("\n")[0].lstrip("\\")
         cells = defaultdict(list)
-        for port in re.findall(r"cell \$memrd_v2 (?:.*\n)*?\s+end\n", module):
-            settings = dict(re.findall(r"parameter \\(\w+) (\S+)", port))
-            cells[settings["MEMID"].strip('"').lstrip("\\")].append(settings)
-        declared = re.findall(r'(?:attribute \\ram_style "(\w+)"\n\s*)?memory width (\d+) size (\d+) \\(\S+)', module)
-        for style, width, depth, name in declared:
-            mode = ", ".join(dict.fromkeys(_mode(one, style) for one in cells[name]))
-            found.append(Memory(f"{path}.{name}", int(width), int(depth), style, len(cells[name]), mode))
-    return found
+        for cell in _CELL.findall(module):
+            settings = dict(re.findall(r"parameter \\(\w+) (\S+)", cell))
+            cells[settings["MEMID"].strip('"').lstrip("\\")].append((cell, settings))
+        declarations = _DECLARATION.findall(module)
+        widths = wires_of(module) if declarations else {}
+        for declaration, style, width, depth, name in declarations:
+            reads = [settings for cell, settings in cells[name] if "$memrd" in cell]
+            writes = sum("$memwr" in cell for cell, _ in cells[name])
+            mode = ", ".join(dict.fromkeys(_mode(one, style) for one in reads))
+            found.append((f"{path}.{name}", int(width), int(depth), style, len(reads), writes, mode))
+            ports = _with_clock([cell for cell, _ in cells[name]], style)
+            shared = writes and len(reads) > 1
+            texts.append(
+                in_its_module(module, f"{declaration} \\{name}", ports) if shared else alone(widths, declaration, ports)
+            )
+    return [Memory(*one, tuple(primitives.items())) for one, primitives in zip(found, map_alone(texts), strict=True)]
+
+
+def _with_clock(cells: Sequence[str], style: str) -> list[str]:
+    """Give a port of a block RAM that reads into a latch the memory's clock, as it has where the latch is in it."""
+    if style not in _BLOCKS:
+        return [*cells]
+    clocked = [re.sub(r"(parameter \\CLK_ENABLE) \S+", r"\1 1", cell) for cell in cells]
+    clocks = [clock for cell in cells for clock in re.findall(r"connect \\CLK (.*)", cell) if clock != "1'0"]
+    # one that nothing writes has none
+    return [cell.replace("connect \\CLK 1'0", f"connect \\CLK {clocks[0]}") for cell in clocked] if clocks else clocked
 
 
 def _mode(settings: Mapping[str, str], style: str) -> str:
     """Name what a port reads, by the parameters of its cell: one bit of the mask for each port that writes."""
     writers, _, transparent = settings["TRANSPARENCY_MASK"].rpartition("'")
     if settings["CLK_ENABLE"] in ("0", "1'0"):
-        return "latch with reset" if style in ("block", "ultra") else "asynchronous"
+        return "latch with reset" if style in _BLOCKS else "asynchronous"
     if writers == "0":
         return "read only"
     return "write first" if "1" in transparent else "read first"
 
 
 def refuse_lack(memories: list[Memory], board: Board) -> None:
-    """Refuse a design whose memories need more blocks than a board has.
+    """Refuse a design whose memories that ask for blocks need more of them than a board has.
 
     Raises
     ------
@@ -94,7 +118,7 @@ def refuse_lack(memories: list[Memory], board: Board) -> None:
         With both numbers.
     """
     for kind in ("bram36", "uram"):
-        needed = sum(memory.blocks.get(kind, 0) for memory in memories)
+        needed = sum(memory.blocks[kind] for memory in memories if memory.style)
         if needed > board.resources[kind]:
             raise UserError(
                 f"its memories need at least {needed:g} {kind.upper()}, the {board.name} has {board.resources[kind]}: "

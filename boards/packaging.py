@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -266,26 +266,37 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
 
 
 def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
-    """Write the table of memories: those of one kind in a row."""
-    kinds = Counter((one.style, one.width, one.depth, one.reads, one.mode) for one in memories)
-    names = {(one.style, one.width, one.depth, one.reads, one.mode): one for one in reversed(memories)}
+    """Write the table of memories: those that are alike but for the last number of their names in a row."""
     lines = ["## Memories", ""]
-    lines += ["| number | words | bits | kind | ports to read | mode | blocks of each | for example |"]
-    lines += ["|---:|---:|---:|---|---:|---|---|---|"]
-    for kind, number in kinds.items():
-        one = names[kind]
-        blocks = ", ".join(f"{count:g} {name.upper()}" for name, count in one.blocks.items())
-        what = f"`{one.name.partition('.block.')[2]}`"
-        shape = f"{number} | {one.depth} | {one.width} | {one.style} | {one.reads} | {one.mode}"
-        lines.append(f"| {shape} | {blocks} | {what} |")
-    sums = {kind: sum(one.blocks.get(kind, 0) for one in memories) for kind in ("bram36", "uram")}
+    lines += ["| memory | number | words | bits | ports to read | mode | asked for | open synthesis takes for each |"]
+    lines += ["|---|---:|---:|---:|---:|---|---|---|"]
+    for alike in _alike(memories):
+        names = " to ".join(f"`{one.name.partition('.block.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
+        one = alike[0]
+        shape = f"{names} | {len(alike)} | {one.depth} | {one.width} | {one.reads} | {one.mode}"
+        lines.append(f"| {shape} | {one.style} | {one.maps_to} |")
+    sums = {kind: sum(one.blocks[kind] for one in memories) for kind in ("bram36", "uram")}
     total = ", ".join(f"{count:g} of {board.resources[kind]} {kind.upper()}" for kind, count in sums.items())
     return [
         *lines,
         "",
-        f"At least {total}, those of a kind alone: the others are for synthesis to place.",
+        f"Together {total}. Open synthesis is that of Yosys, as in `fabtune estimate`; Vivado may place what asks for",
+        "nothing elsewhere. In the Verilog a memory's name begins with `block_` and has `_` where it has a dot here.",
         "",
         "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before.",
         "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's latch.",
         "No memory has a reset otherwise; RAMs are zero after configuration.",
     ]
+
+
+def _alike(memories: Sequence[Memory]) -> list[list[Memory]]:
+    """Group memories that are the same but for the last number of their names, which counts up by one."""
+    groups: list[list[Memory]] = []
+    awaited: dict[Memory, list[Memory]] = {}
+    for one in memories:
+        if (group := awaited.pop(one, None)) is None:
+            groups.append(group := [])
+        group.append(one)
+        following = re.sub(r"\d+(?=\D*$)", lambda number: str(int(number[0]) + 1), one.name)
+        awaited[dataclasses.replace(one, name=following)] = group
+    return groups

@@ -39,6 +39,13 @@ _LEAST_BLOCK_ROM = 2048
 _BLOCK_RAM_COST = 129
 _BLOCK_RAM_CONTENTS = ("INIT_18", "INIT_18_U", "INITP_18", "INIT_36", "INIT_36_U", "INITP_36")
 
+_CHOOSE_MEMORIES = (
+    f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
+    " -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE"
+    " -lib +/xilinx/urams.txt -no-auto-huge"
+)
+_MAP_MEMORIES = "techmap -map +/xilinx/lutrams_xc5v_map.v -map +/xilinx/brams_xcu_map.v -map +/xilinx/urams_map.v"
+
 _LUT_INPUTS = 6
 # a comparator's bits go in pairs, whose two functions share one LUT
 _COMPARED_INPUTS = 4
@@ -106,6 +113,27 @@ def flow(reads: Sequence[str], top: str, parameters: Mapping[str, str] | None = 
         *_multipliers(),
         *_memories(),
         *_logic(),
+    ]
+
+
+def memories_alone(read: str) -> list[str]:
+    """List the commands that map memories as `flow` does, each in a module with little else.
+
+    Parameters
+    ----------
+    read : str
+        Command that reads them.
+    """
+    return [
+        read,
+        yosys.NO_ZERO_CONTENTS,
+        "proc",
+        # or an address that is made twice is two
+        "opt_merge",
+        "memory_collect",
+        _CHOOSE_MEMORIES,
+        f"read_verilog -lib {PRIMITIVES}",
+        _MAP_MEMORIES,
     ]
 
 
@@ -201,11 +229,9 @@ def _memories() -> list[str]:
         "opt_mem_widen",
         "memory_collect",
         synthesis_passes.SEPARATE_MEMORIES,
-        f"memory_libmap -logic-cost-rom {_BLOCK_RAM_COST / _LEAST_BLOCK_ROM} -lib lut_memories.txt"
-        " -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE"
-        " -lib +/xilinx/urams.txt -no-auto-huge",
+        _CHOOSE_MEMORIES,
         "flatten",
-        "techmap -map +/xilinx/lutrams_xc5v_map.v -map +/xilinx/brams_xcu_map.v -map +/xilinx/urams_map.v",
+        _MAP_MEMORIES,
         "memory_map",
     ]
 
