@@ -17,6 +17,7 @@ from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .board import Board
 from .linux.overlay import bif, overlay, shell_json
+from .manifest import MANIFEST, SETTINGS, manifest
 from .memories import Memory, memories_of, refuse_lack
 from .pynq.description import description
 from .pynq.notebook import notebook
@@ -61,14 +62,20 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     emitted = emit(spec, device=board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
-    settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name}
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
-    files["spec.json"] = json.dumps(settings, indent=2) + "\n"
+    files[SETTINGS] = settings_of(spec, board, mhz)
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
     for name in chosen:
         files |= TARGETS[name].files(spec, emitted, board, mhz)
-    return {"README.md": _readme(spec, board, chosen, files, memories)} | files
+    whole = {"README.md": _readme(spec, board, chosen, files, memories), **files}
+    return {**whole, MANIFEST: manifest(whole)}
+
+
+def settings_of(spec: CoreSpec, board: Board, mhz: float) -> str:
+    """Write what a package is of: packages of the same settings have the same files."""
+    settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name, "mhz": mhz}
+    return json.dumps(settings, indent=2) + "\n"
 
 
 @cache
@@ -256,6 +263,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
+    lines += [f"`sha256sum --check {MANIFEST}` tells which files are no longer as fabtune wrote them.", ""]
     lines += ["| folder | |", "|---|---|"]
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
     for name in targets:

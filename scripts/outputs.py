@@ -6,7 +6,6 @@ command fail: `OutputFolder` replaces what fabtune itself wrote and the user lef
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..boards.manifest import digest
 from ..boards.vivado.package import refuse_existing, write
 from ..golden.files import whole
 
@@ -61,34 +61,47 @@ class OutputFolder:
         theirs = [name for name in names if written.get(name, "") != _digest_of(self.path / name)]
         refuse_existing(theirs, self.path, self.force)
 
-    def write(self, files: Mapping[str, str | bytes]) -> list[str]:
+    def write(self, files: Mapping[str, str | bytes], instead_of: Mapping[str, str] | None = None) -> list[str]:
         """Write files, all of them or, if one of them may not be replaced, none; return their names.
 
         Parameters
         ----------
         files : mapping of str to str or bytes
             Contents by file name, which may have folders in it: ``tile/tile.v``.
+        instead_of : mapping of str to str, optional
+            Digests by name of what fabtune wrote here before and is deleted; what the user changed, and all of it in a
+            folder that the user named, only if forced.
         """
         self.refuse(files)
+        old = {name: was for name, was in (instead_of or {}).items() if (self.path / name).is_file()}
+        theirs = (name for name, was in old.items() if not self.default or _digest_of(self.path / name) != was)
+        refuse_existing(theirs, self.path, self.force)
+        for name in old:  # first: what is interrupted here is found again by the next run
+            self._delete(name)
         by_folder: dict[Path, dict[str, str | bytes]] = {}
         for name, content in files.items():
             by_folder.setdefault((self.path / name).parent, {})[Path(name).name] = content
         for folder, contents in by_folder.items():
             write(contents, folder, force=True)
         if self.default:
-            digests = self._written() | {name: _digest(content) for name, content in files.items()}
+            digests = self._written() | {name: digest(content) for name, content in files.items()}
             with whole(self._record) as made:
                 made.write_text(json.dumps(digests, indent=1) + "\n")
         return list(files)
 
-
-def _digest(content: str | bytes) -> str:
-    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+    def _delete(self, name: str) -> None:
+        """Delete a file, and the folders that become empty with it."""
+        file = self.path / name
+        file.unlink()
+        for folder in file.parents:
+            if folder == self.path or any(folder.iterdir()):
+                return
+            folder.rmdir()
 
 
 def _digest_of(path: Path) -> str:
     """Digest of a file, empty if there is none."""
-    return _digest(path.read_bytes()) if path.is_file() else ""
+    return digest(path.read_bytes()) if path.is_file() else ""
 
 
 def new_run(command: str) -> Path:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fabtune.boards.manifest import digest
 from fabtune.golden.errors import UserError
 from fabtune.scripts.outputs import OutputFolder, new_run
 
@@ -40,6 +41,18 @@ def test_a_folder_that_the_user_named_is_never_replaced():
     default().write({"a.v": "1"})
     with pytest.raises(UserError, match=r"build/demo/a.v exists"):
         OutputFolder(Path("build/demo"), force=False, default=False).write({"a.v": "1"})
+
+
+def test_what_is_written_instead_of_other_files_deletes_them_with_their_folders():
+    default().write({"a.v": "1", "tile/deep/b.v": "2", "tile/c.v": "3"})
+    default().write({"a.v": "4"}, {"tile/deep/b.v": digest("2"), "missing.v": digest("5")})
+    assert sorted(path.as_posix() for path in Path("build/demo").rglob("*")) == [
+        "build/demo/a.v",
+        "build/demo/tile",
+        "build/demo/tile/c.v",
+    ]
+    with pytest.raises(UserError, match=r"build/demo/tile/c.v exists"):
+        OutputFolder(Path("build/demo"), force=False, default=False).write({"d.v": ""}, {"tile/c.v": digest("3")})
 
 
 def test_a_folder_that_fabtune_did_not_write_is_kept():

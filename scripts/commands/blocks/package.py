@@ -28,7 +28,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 @section(
     "Output",
     option("--output", "-o", type=PATH, help="Folder to write, by default build/packages/CORE-BOARD."),
-    option("--force", is_flag=True, help="Replace the folder's files of the same names."),
+    option("--force", is_flag=True, help="Replace the folder's files, and those of an earlier package."),
     as_json,
 )
 def command(
@@ -44,7 +44,8 @@ def command(
 ) -> None:
     """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
     from ....boards.board import board as board_of
-    from ....boards.packaging import core_package
+    from ....boards.manifest import MANIFEST, earlier_package, in_folder, manifest, replaced
+    from ....boards.packaging import core_package, settings_of
     from ....golden.cores.shell import CoreSpec
     from ...outputs import OutputFolder
 
@@ -53,8 +54,14 @@ def command(
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
+    earlier = earlier_package(folder.path, settings_of(spec, target, mhz))
     files = core_package(spec, target, targets, mhz)
-    written = folder.write(files)
+    if earlier is None:  # files for other targets stay
+        files[MANIFEST] = manifest(files, in_folder(folder.path))
+    left = {name: was for name, was in (earlier or {}).items() if name not in files}
+    written = folder.write(files, instead_of=left)
+    if earlier is not None:
+        click.echo(replaced(folder.path, len(left)), err=True)
     if as_json:
         show_json({"folder": str(folder.path), "files": written})
         return

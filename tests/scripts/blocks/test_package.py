@@ -1,5 +1,6 @@
 """`fabtune package`: the folder it writes, what it keeps, what it refuses."""
 
+import hashlib
 import json
 
 import pytest
@@ -26,6 +27,85 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     assert status == 2
     assert "system.tcl exists: choose another folder with --output, or --force to replace it" in err
     assert (folder / "vivado" / "system.tcl").read_text() == "mine"
+
+
+OTHER = (*SMALL, "--set", "address=41", "--for", "vivado")
+FIRST = ("package", "zotrain", *SMALL, "--board", "kv260")
+
+
+def files_of(folder):
+    """Contents by name."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_folder_is_never_a_mixture_of_two_packages(fabtune, tmp_path, named):
+    where = ("-o", "mine/core") if named else ()
+    folder = tmp_path / ("mine/core" if named else "build/packages/zotrain-kv260")
+    assert fabtune(*FIRST, *where)[0] == 0
+    first = files_of(folder)
+    digests = dict(reversed(line.split("  ")) for line in (folder / "files.sha256").read_text().splitlines())
+    assert digests == {n: hashlib.sha256(c).hexdigest() for n, c in first.items() if n != "files.sha256"}
+    users = {"out/zotrain.bit": b"built", "vivado/vivado/zotrain.xpr": b"project", "linux/selftest": b"built"}
+    for name, content in users.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+    if named:
+        status, out, err = fabtune("package", "zotrain", *OTHER, "--board", "kv260", *where)
+        assert (status, out) == (2, "")
+        assert "mine/core/README.md exists" in err
+        assert files_of(folder) == first | users
+    force = ("--force",) if named else ()
+    status, out, err = fabtune("package", "zotrain", *OTHER, "--board", "kv260", *where, *force, "--json")
+    assert status == 0
+    assert fabtune("package", "zotrain", *OTHER, "--board", "kv260", "-o", "fresh")[0] == 0
+    fresh = files_of(tmp_path / "fresh")
+    assert files_of(folder) == fresh | users
+    assert {*json.loads(out)["files"]} == {*fresh}
+    gone = len({*first} - {*fresh})
+    assert gone > 10
+    assert err == (
+        f"{folder.relative_to(tmp_path)} had a package of other settings: {gone} files that this one does not have are "
+        "deleted, out/ and vivado/vivado/ may be of it\n"
+    )
+    assert not (folder / "pynq").exists()
+
+
+def test_what_the_user_changed_of_an_earlier_package_is_kept(fabtune, tmp_path):
+    assert fabtune(*FIRST)[0] == 0
+    folder = tmp_path / "build/packages/zotrain-kv260"
+    (folder / "linux" / "zotrain.dts").write_text("mine")
+    before = files_of(folder)
+    status, _, err = fabtune("package", "zotrain", *OTHER, "--board", "kv260")
+    assert status == 2
+    assert "linux/zotrain.dts exists: choose another folder with --output, or --force to replace it" in err
+    assert files_of(folder) == before
+    assert fabtune("package", "zotrain", *OTHER, "--board", "kv260", "--force")[0] == 0
+    assert not (folder / "linux").exists()
+
+
+def test_a_package_for_another_target_of_the_same_settings_is_added(fabtune, tmp_path):
+    folder = tmp_path / "build/packages/zotrain-kv260"
+    for target in ("vitis", "pynq"):
+        status, _, err = fabtune(*FIRST, "--for", target)
+        assert (status, err) == (0, "")
+    names = {*files_of(folder)}
+    assert {"vitis/link.cfg", "pynq/fabtune_core.json"} < names
+    listed = {line.split("  ")[1] for line in (folder / "files.sha256").read_text().splitlines()}
+    assert listed == names - {"files.sha256"}
+    # another clock is another package
+    assert fabtune(*FIRST, "--for", "vivado", "--mhz", "150")[0] == 0
+    assert not {*files_of(folder)} & {"vitis/link.cfg", "pynq/fabtune_core.json"}
+
+
+def test_a_folder_that_does_not_say_what_is_of_a_package_is_refused(fabtune, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "spec.json").write_text("{}")
+    status, out, err = fabtune(*FIRST, "-o", "mine", "--force")
+    assert (status, out) == (2, "")
+    assert "mine/spec.json is of other settings, and no files.sha256 says which files are" in err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["spec.json"]
 
 
 @pytest.mark.parametrize(
