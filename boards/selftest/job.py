@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-import numpy as np
-
-from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Bytes, JobMemory, Region
 from ...golden.cores.shell import CoreSpec
 from ...golden.errors import UserError
@@ -115,12 +112,7 @@ class SelfTest:
     @property
     def image(self) -> Bytes:
         """Memory before the first stage, without the zeros at its end."""
-        found = np.zeros(self.size, np.uint8)
-        end = 0
-        for offset, image in self.memory.images.items():
-            found[offset : offset + image.size] = image
-            end = max(end, offset + image.size)
-        return found[: -(-end // BEAT) * BEAT]
+        return self.memory.image
 
     def run(self, core: Core) -> list[str]:
         """Run all stages on a core.

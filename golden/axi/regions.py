@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from .bus import BEAT
+
 Bytes = NDArray[np.uint8]
 
 ALIGNMENT = 4096
@@ -70,6 +72,15 @@ class JobMemory:
         if region.image.size:
             self.images[address] = region.image
         return address
+
+    @property
+    def image(self) -> Bytes:
+        """Contents from address 0 on, whole beats up to the last region that has any; all behind them is 0."""
+        end = max((address + image.size for address, image in self.images.items()), default=0)
+        found = np.zeros(-(-end // BEAT) * BEAT, np.uint8)
+        for address, image in self.images.items():
+            found[address : address + image.size] = image
+        return found
 
     def reserve(self, size: int) -> int:
         """Reserve so many bytes; return their address."""

@@ -15,3 +15,17 @@ def test_regions_do_not_overlap():
     assert memory.end == 24576
     assert [*memory.images] == [8192]
     assert memory.images[8192].tolist() == [1] * 24
+
+
+def test_the_image_ends_with_the_last_region_that_has_contents():
+    memory = JobMemory()
+    assert memory.image.size == 0
+    memory.place(Region.containing("samples", np.full(5, 7, np.uint8)))
+    memory.place(Region("cache", 40))
+    memory.place(Region.containing("order", np.full(17, 9, np.uint8)))
+    memory.place(Region("logits", 16))
+    image = memory.image
+    assert image.size == 8192 + 32  # whole beats
+    assert (image[:5] == 7).all()
+    assert (image[8192:8209] == 9).all()
+    assert image.sum(dtype=int) == 5 * 7 + 17 * 9
