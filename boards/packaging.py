@@ -16,6 +16,7 @@ from ..golden.cores.zotrain import ZotrainSpec
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .board import Board
+from .example.package import example_files, example_of, example_page
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
 from .memories import Memory, memories_of, refuse_lack
@@ -123,16 +124,29 @@ def _driver(spec: CoreSpec, *names: str) -> Files:
     return files | {"selftest/selftest.c": c_source(test), "selftest/selftest.bin": test.image.tobytes()}
 
 
+def _example(spec: CoreSpec, system: str) -> Files:
+    """Make the example for a system; nothing for a core that has none."""
+    example = example_of(spec)
+    return example_files(example, system) if example else {}
+
+
 _SOURCES = ("fabtune.h", "fabtune.c", "fabtune_selftest.h", "fabtune_selftest.c")
 
 
 def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(spec, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c")
+    files |= _example(spec, "linux")
     files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
-    files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, selftest_of(spec).size)
+    files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, _shared_memory(spec))
     files[f"linux/{spec.name}.bif"] = bif(spec.name)
     files["linux/shell.json"] = shell_json()
     return files
+
+
+def _shared_memory(spec: CoreSpec) -> int:
+    """Bytes that the largest job of the package's programs needs."""
+    example = example_of(spec)
+    return max(selftest_of(spec).size, example.memory.end if example else 0)
 
 
 def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
@@ -156,7 +170,8 @@ def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Fi
     files = _vivado(spec, emitted, board, mhz) | _driver(
         spec, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
     )
-    return files | {"selftest/selftest_image.S": assembler_source(selftest_of(spec))}
+    files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
+    return files | _example(spec, "baremetal")
 
 
 _LINUX_STEPS = """\
@@ -257,6 +272,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "vivado": "scripts and constraints for Vivado",
         "driver": "driver in C11 for bare metal and Linux",
         "selftest": "a small job with its expected results, as data for the driver",
+        "example": "a program that tunes digits on the core, and prints accuracies and golden's",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
         "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
         "linux": "device-tree overlay, input of bootgen, application folder of a Kria, Makefile of the self-test",
@@ -270,6 +286,8 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         steps = TARGETS[name].steps
         text = steps if isinstance(steps, str) else steps[board.name]
         lines += ["", f"## {name}", "", text.replace("CORE", spec.name)]
+    if "example" in folders and (example := example_of(spec)):
+        lines += ["", "## The example", "", example_page(example, targets)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])
 
 

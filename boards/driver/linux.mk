@@ -1,17 +1,22 @@
-# The self-test and the device-tree overlay, which takes dtc.
+# The self-test, the example where there is one, and the device-tree overlay, which takes dtc.
 CFLAGS ?= -O2 -Wall -Wextra
 SOURCES := ../driver/fabtune.c ../driver/fabtune_uio.c ../driver/fabtune_selftest.c ../driver/selftest_linux.c \
 	../selftest/selftest.c
+EXAMPLE := ../driver/fabtune.c ../driver/fabtune_uio.c ../example/example.c ../example/example_CORE.c \
+	../example/example_linux.c
 
-all: selftest CORE.dtbo
+all: selftest $(if $(wildcard ../example),example) CORE.dtbo
 
 selftest: $(SOURCES) $(wildcard ../driver/*.h)
 	$(CC) -std=c11 $(CFLAGS) -I../driver $(SOURCES) -o $@
+
+example: $(EXAMPLE) $(wildcard ../driver/*.h ../example/*.h)
+	$(CC) -std=c11 $(CFLAGS) -I../driver $(EXAMPLE) -o $@
 
 %.dtbo: %.dts
 	dtc -@ -q -O dtb -o $@ $<
 
 clean:
-	rm -f selftest CORE.dtbo
+	rm -f selftest example CORE.dtbo
 
 .PHONY: all clean

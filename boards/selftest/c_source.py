@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...golden.axi.regions import JobMemory
 from .job import SelfTest, Stage
 
 
@@ -35,17 +36,17 @@ def c_source(test: SelfTest) -> str:
     return "\n".join([*lines, ""])
 
 
-def assembler_source(test: SelfTest) -> str:
-    """Write the memory of a self-test for a program without files: room for all of it, the image at its beginning."""
+def assembler_source(name: str, memory: JobMemory) -> str:
+    """Write the memory of a job for a program without files: room for all of it, at its beginning the file NAME.bin."""
     return "\n".join(
         [
-            f"/* Memory of the self-test of {test.spec.name}. Generated. */",
+            f"/* Memory of the job in {name}.bin. Generated. */",
             "    .data",
             "    .balign 64",
-            "    .global selftest_memory",
-            "selftest_memory:",
-            '    .incbin "selftest.bin"',
-            f"    .zero 0x{test.size - test.image.size:X}",
+            f"    .global {name}_memory",
+            f"{name}_memory:",
+            f'    .incbin "{name}.bin"',
+            f"    .zero 0x{memory.end - memory.image.size:X}",
             "    .balign 64",
             "#ifdef __linux__",
             '    .section .note.GNU-stack,"",%progbits',

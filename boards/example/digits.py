@@ -1,0 +1,105 @@
+"""Digits for a core's network, and a network that has learnt them before their drift.
+
+Everything but the random draws is integer arithmetic, so that a package has the same bytes on every machine: a float
+network that PyTorch trains would depend on the machine's matrix products. The hidden layers stay random; the last one
+learns from what they make of the images, with the integers of `golden.lora.job.Job`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ...golden.datasets.dataset import Samples
+from ...golden.fixed import Integers, Narrower, q8_16_of_bytes
+from ...golden.lora.adapters import rate_of
+from ...golden.lora.job import Job
+from ...golden.lora.last_layer import added, last_layer_sizes, untuned_layer
+from ...golden.models.layers import Linear
+from ...golden.models.network import Network, deployed
+from ...golden.models.presets import NETWORKS
+from ...golden.nn.forward import StageIntegers, run
+from ...golden.nn.products import product_of
+from ...golden.nn.random_parameters import random_parameters
+
+KNOWN = ("digits", "lenet5-mnist")
+"""Preset networks that the example is for: its rates were tried with these."""
+TUNED, TESTED = 200, 200
+DRIFT = "camera"
+SIDE = 8
+"""Pixels of an image's side."""
+EPOCHS, BATCH, RATE = 10, 20, 0.1
+"""Pre-training."""
+GAIN = 1.5
+"""Growth of the activations from layer to layer: with less, classes are hard to tell apart after random layers."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Task of the example.
+
+    Parameters
+    ----------
+    frozen : list of StageIntegers
+        Network that has learnt digits as they are scanned.
+    tune, test : Samples
+        Digits after the drift, as large as the network's input; `tune` has at most `TUNED`, `test` has `TESTED`.
+    """
+
+    frozen: list[StageIntegers]
+    tune: Samples
+    test: Samples
+
+
+@cache
+def digits_for(name: str) -> Digits:
+    """Make the task for one of the networks in `KNOWN`."""
+    from ...golden.datasets.tasks import task_of  # scikit-learn takes a second to import
+
+    network, task = deployed(NETWORKS[name]), task_of("digits", drift=DRIFT)
+    frozen = _pretrained(network, _fitted(task.pretrain, network))
+    return Digits(frozen, _fitted(task.tune[:TUNED], network), _fitted(task.test[:TESTED], network))
+
+
+def as_read(samples: Samples, byte_inputs: bool) -> Integers:
+    """Samples as a core reads them: bytes, or Q8.16."""
+    return samples.inputs.astype(np.int64) if byte_inputs else q8_16_of_bytes(samples.inputs)
+
+
+def correct(logits: Integers, labels: Integers) -> int:
+    """Count the samples whose largest logit is their label's; of equal ones the first counts."""
+    return int(np.count_nonzero(logits.argmax(axis=1) == labels))
+
+
+def _fitted(samples: Samples, network: Network) -> Samples:
+    """Repeat each pixel so often that the image fits the network's input, with a black border around it."""
+    _, height, width = network.input_shape
+    times = min(height, width) // SIDE
+    top, left = (height - times * SIDE) // 2, (width - times * SIDE) // 2
+    images = np.zeros((len(samples), *network.input_shape), np.uint8)
+    enlarged = samples.inputs.repeat(times, axis=2).repeat(times, axis=3)
+    images[..., top : top + times * SIDE, left : left + times * SIDE] = enlarged
+    return Samples(images, samples.labels)
+
+
+def _pretrained(network: Network, samples: Samples) -> list[StageIntegers]:
+    """Make a network whose last layer has learnt samples, and whose other layers are random."""
+    rng = np.random.default_rng(1)
+    last = network.stages[-1]
+    *hidden, unlearnt = random_parameters(network, rng, GAIN)
+    inputs, labels = q8_16_of_bytes(samples.inputs), samples.labels
+    seen = [inputs, *run(network.stages[:-1], hidden, inputs, product_of("blas"), Narrower())]
+    features = seen[last.source + 1].reshape(len(samples), -1)
+
+    head = Network("last layer", features.shape[1:], (Linear(last.biases),))
+    weight, bias = unlearnt.weight.reshape(last.biases, -1), unlearnt.bias
+    learnt = untuned_layer(last_layer_sizes(head.stages[0], "layer", last.biases))
+    job = Job(head, [StageIntegers(0 * weight, 0 * bias)], learnt, rate_of(RATE, BATCH))
+    for _ in range(EPOCHS):
+        order = rng.permutation(len(samples))
+        for chosen in np.split(order, range(BATCH, len(order), BATCH)):
+            job.batch(features[chosen], labels[chosen], chosen)
+    weight, bias = added(learnt)
+    return [*hidden, StageIntegers(weight.reshape(last.weight_shape), bias)]

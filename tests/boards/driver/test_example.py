@@ -1,0 +1,202 @@
+"""Example in C: built from a package's files, on the compiled core."""
+
+import os
+import shutil
+import subprocess
+import zlib
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fabtune.boards.board import BOARDS
+from fabtune.boards.example.package import example_of
+from fabtune.boards.packaging import core_package, selftest_of
+from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.settings import build
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+
+from ...small_cores import zotrain
+
+CORES = {
+    "instantft": build(InstantftSpec, ["network=digits", "cache_entries=512"], "tiny"),
+    "zotrain": build(ZotrainSpec, [], "tiny"),
+}
+FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+HERE = Path(__file__).parent
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
+
+
+@cache
+def package(spec, *targets):
+    """Make the files of a package, which several tests look at."""
+    return core_package(spec, BOARDS["kv260"], targets)
+
+
+def written(name, folder):
+    """Write a package to a folder; what its example prints."""
+    for path, content in package(CORES[name], "linux", "baremetal").items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return f"example: {example_of(CORES[name]).line}\n"
+
+
+def compiled(name, folder):
+    """Compile the program for Linux, with `pipe_uio.c` in the place of the driver's `fabtune_uio.c`."""
+    names = ("example.c", f"example_{name}.c", "example_linux.c")
+    sources = [folder / "driver/fabtune.c", *(folder / "example" / one for one in names), HERE / "pipe_uio.c"]
+    command = [COMPILER, *FLAGS, "-D_DEFAULT_SOURCE", *SANITIZED, f"-I{folder / 'driver'}", *sources, "-o", "program"]
+    subprocess.run(command, check=True, cwd=folder)
+
+
+def play(name, folder):
+    """Run the program with the compiled core at its other end: its status, and what it printed besides accesses."""
+    device, size = SimulatedDevice(compiled_core(CORES[name], 1)), example_of(CORES[name]).memory.end
+    buffer = device.allocate(size)
+    (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
+    memory = np.memmap(folder / "memory", np.uint8, "r+")
+    printed = ""
+    with subprocess.Popen(
+        [folder / "program", "uio", "memory", "example/digits.bin"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"BUFFER_ADDRESS": str(buffer.device_address)},
+    ) as process:
+        for line in process.stdout:
+            kind, *words = line.split()
+            value = 0
+            if kind == "write":
+                if int(words[0]) == CORES[name].registers.map["command"].offset:
+                    buffer.array[:] = memory
+                    buffer.flush()
+                device.write(int(words[0]), int(words[1]))
+            elif kind == "read":
+                value = device.read(int(words[0]))
+            elif kind == "interrupt":
+                device.interrupt()
+                buffer.invalidate()
+                memory[:] = buffer.array
+            else:
+                printed += line
+                continue
+            process.stdin.write(f"{value}\n")
+            process.stdin.flush()
+    return process.returncode, printed
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "crc32"), [("instantft", 35, 155, 1131003069), ("zotrain", 35, 127, 2971858123)]
+)
+def test_the_job_is_the_same_on_every_machine(name, before, after, crc32):
+    example = example_of(CORES[name])
+    assert (example.before, example.after, zlib.crc32(example.memory.image.tobytes())) == (before, after, crc32)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CORES)
+def test_the_example_prints_what_golden_says(name, tmp_path):
+    line = written(name, tmp_path)
+    compiled(name, tmp_path)
+    assert play(name, tmp_path) == (0, line)
+    example = example_of(CORES[name])
+    assert example.after > 2 * example.before > example.tested // 5  # it has learnt, from more than chance
+    assert f"\n    {line}" in (tmp_path / "README.md").read_text()
+
+
+@needs_compiler
+@pytest.mark.parametrize("what", ["BEFORE", "AFTER"])
+def test_another_number_of_correct_images_ends_with_status_1(what, tmp_path):
+    line = written("instantft", tmp_path)
+    header = tmp_path / "example" / "digits.h"
+    found = {"BEFORE": example_of(CORES["instantft"]).before, "AFTER": example_of(CORES["instantft"]).after}[what]
+    old, new = (f"#define DIGITS_CORRECT_{what} {number}u" for number in (found, found + 1))
+    assert old in header.read_text()
+    header.write_text(header.read_text().replace(old, new))
+    compiled("instantft", tmp_path)
+    status, printed = play("instantft", tmp_path)
+    core, golden = printed.split("; ")
+    assert status == 1
+    assert line.startswith(core)
+    assert not line.endswith(golden)
+
+
+@needs_compiler
+def test_a_command_that_the_core_refuses_is_reported(tmp_path):
+    written("instantft", tmp_path)
+    header = tmp_path / "example" / "digits.h"
+    header.write_text(header.read_text().replace("#define DIGITS_TUNE_BATCH 20u", "#define DIGITS_TUNE_BATCH 0u"))
+    compiled("instantft", tmp_path)
+    refused = CORES["instantft"].registers.errors["BAD_BATCH"].value
+    assert play("instantft", tmp_path) == (1, f"example: result 1, error {refused} at 0x0\n")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CORES)
+def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
+    written(name, tmp_path)
+    made = subprocess.run(["make", "-C", tmp_path / "linux", "example"], capture_output=True, text=True, check=False)
+    assert (made.returncode, made.stderr) == (0, "")
+    done = subprocess.run([tmp_path / "linux" / "example", "/no", "x", "y"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "/no: No such file or directory\n")
+
+    # with the library of the standalone domain as its documentation has it, and registers that read as 0
+    library, driver = HERE / "standalone", tmp_path / "driver"
+    sources = [driver / "fabtune.c", driver / "fabtune_mmio.c", library / "standalone.c"]
+    own = ["example.c", f"example_{name}.c", "example_baremetal.c", "digits_image.S"]
+    command = [COMPILER, *FLAGS, f"-I{driver}", f"-I{library}", *sources, *own, "-o", "a"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "example")
+    assert (made.returncode, made.stderr) == (0, "")
+    done = subprocess.run([tmp_path / "example" / "a"], capture_output=True, text=True, check=False)
+    line = f"example: this is not the bitstream of 0x{CORES[name].signature:08x}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, line, "")
+
+
+def test_the_page_is_of_the_systems_that_were_asked_for():
+    spec = CORES["zotrain"]
+    linux, bare = (package(spec, target) for target in ("linux", "baremetal"))
+    assert "sudo linux/example /dev/uioN udmabuf0 example/digits.bin" in linux["README.md"]
+    assert "digits_image.S" not in linux["README.md"]
+    assert "digits_image.S" in bare["README.md"]
+    assert "linux/example" not in bare["README.md"]
+    for files in (linux, bare):
+        named = {path for path in files if path.startswith("example/")}
+        assert {"example/digits.h", "example/digits.bin", "example/example.h", "example/example.c"} < named
+        assert "| `example/` |" in files["README.md"]
+
+
+def test_a_network_that_does_not_take_digits_has_no_example():
+    files = package(zotrain(), "linux", "baremetal")
+    assert not any(path.startswith("example/") for path in files)
+    assert "xample/" not in files["README.md"]
+    assert example_of(zotrain()) is None
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_buffer_of_linux_has_room_for_both_jobs(name):
+    spec = CORES[name]
+    text = package(spec, "linux", "baremetal")[f"linux/{name}.dts"]
+    size = int(text.partition("ikwzm,u-dma-buf")[2].partition("size = <")[2].partition(">")[0], 16)
+    assert size == max(selftest_of(spec).size, example_of(spec).memory.end)
+
+
+OTHERS = [
+    InstantftSpec(network="digits", lanes=16, batch=4, rank=2, cache_entries=64),
+    InstantftSpec(network="digits", tunes="layer", stochastic=True, cache="none", byte_inputs=False, batch=256),
+    ZotrainSpec(network="digits", gaussian="tree", byte_inputs=False),
+    ZotrainSpec(network="digits", columns=8, deltas="ultra"),
+    InstantftSpec(batch=7),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OTHERS)))
+def test_every_core_for_such_a_network_has_one(number):
+    example = example_of(OTHERS[number])
+    assert example.after > 2 * example.before > example.tested // 5
+    assert example.memory.image.size < 1 << 20
