@@ -166,6 +166,8 @@ BOARDS: dict[str, Board] = {
     ),
 }
 """The supported boards, by name."""
+DEFAULT_BOARD = "zcu102"
+"""The board of Verilog and of an estimate where the user names none: both are then of the same memories."""
 
 
 def board(name: str) -> Board:

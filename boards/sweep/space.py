@@ -15,7 +15,7 @@ from ...golden.cache import digest_of
 from ...golden.errors import UserError
 from ...golden.registry import BLOCKS
 from ...golden.settings import fields_of
-from ..board import BOARDS, RESOURCES
+from ..board import BOARDS, DEFAULT_BOARD, RESOURCES
 
 Value = int | float | str | bool
 """Value of a setting of the block or of training."""
@@ -170,7 +170,7 @@ class Space:
     trials: int | None = None
     seed: int = 0
     seeds: int = 1
-    board: str = "zcu102"
+    board: str = DEFAULT_BOARD
 
     @property
     def digest(self) -> str:
@@ -241,7 +241,7 @@ def _space(name: str, table: dict[str, Any]) -> Space:
     preset, presets = table.get("preset"), BLOCKS[block].presets
     if preset is not None and preset not in presets:
         raise UserError(f"preset = {preset!r}: {block} has {', '.join(presets) or 'none'}")
-    if table.get("board", "zcu102") not in BOARDS:
+    if table.get("board", DEFAULT_BOARD) not in BOARDS:
         raise UserError(f"board = {table['board']!r} is not one of {', '.join(BOARDS)}")
     objectives = _objectives(table.get("objectives", []), block)
     sweep = table.get("sweep", {})

@@ -13,6 +13,7 @@ from pathlib import Path
 from ...golden.block import Spec
 from ...golden.errors import UserError
 from ...hw.verilog import emit
+from ..board import DEFAULT_BOARD
 from ..board import board as board_of
 from .project import flow
 
@@ -25,7 +26,8 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
     spec : Spec
         The block.
     board : str, optional
-        Adds constraints, an out-of-context synthesis script and a project script.
+        The board whose kinds of memory the Verilog has; adds constraints, an out-of-context synthesis script and a
+        project script. Without one the memories are those of `DEFAULT_BOARD`.
     top : str, optional
         Name of the top module, by default the block's.
     mhz : float
@@ -37,7 +39,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
         Text by file name. A memory's ``.mem`` holds one hexadecimal word a line, as ``$readmemh`` reads it; the
         Verilog has the same contents within and does not need it.
     """
-    emitted = emit(spec, top, board_of(board).fabric if board else None)
+    emitted = emit(spec, top, board_of(board or DEFAULT_BOARD).fabric)
     verilog = f"{emitted.top}.v"
     files = {verilog: emitted.verilog}
     for name, (words, width) in spec.roms().items():

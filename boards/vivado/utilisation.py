@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.errors import UserError
-from ..board import BOARDS, RESOURCES
+from ..board import BOARDS, RESOURCES, Board
 
 _ROWS = {
     "CLB LUTs": "lut",
@@ -20,7 +21,24 @@ _ROWS = {
 }
 
 
-def read_report(path: Path) -> dict[str, float]:
+@dataclass(frozen=True)
+class Report:
+    """What a report says.
+
+    Parameters
+    ----------
+    resources : dict of str to float
+        The amount of each of `RESOURCES`. Vivado lists only what a device has; ``uram`` is 0 where the report's device
+        is that of a board without any, and left out where the device is not one of ours.
+    board : Board or None
+        The board with the report's device; None if there is no such.
+    """
+
+    resources: dict[str, float]
+    board: Board | None
+
+
+def read_report(path: Path) -> Report:
     """Read the file that ``report_utilization -file`` wrote; see `parse_report`.
 
     Raises
@@ -38,14 +56,8 @@ def ratios(estimate: Mapping[str, float], vivado: Mapping[str, float]) -> dict[s
     return {name: estimate[name] / used if used else None for name, used in vivado.items()}
 
 
-def parse_report(text: str) -> dict[str, float]:
-    """Parse the amounts in the text of Vivado's ``report_utilization``, whole design.
-
-    Returns
-    -------
-    dict of str to float
-        The amount of each of `RESOURCES`. Vivado lists only what a device has; ``uram`` is 0 where the
-        report's device is that of a board without any, and left out where the device is not one of ours.
+def parse_report(text: str) -> Report:
+    """Parse the text of Vivado's ``report_utilization``, whole design.
 
     Raises
     ------
@@ -72,7 +84,8 @@ def parse_report(text: str) -> dict[str, float]:
     if not tables:
         raise UserError("no table with the columns 'Site Type' and 'Used': give what report_utilization -file wrote")
     device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, re.MULTILINE)
-    return _complete(found, device[1] if device else "")
+    board = next((one for one in BOARDS.values() if device and device[1].startswith(one.device)), None)
+    return Report(_complete(found, board), board)
 
 
 def _amount(text: str, row: str, number: int) -> float:
@@ -85,9 +98,8 @@ def _amount(text: str, row: str, number: int) -> float:
     return amount
 
 
-def _complete(found: Mapping[str, float], device: str) -> dict[str, float]:
-    """Every resource that the device has must be there."""
-    known = next((target for target in BOARDS.values() if device.startswith(target.device)), None)
+def _complete(found: Mapping[str, float], known: Board | None) -> dict[str, float]:
+    """Check that every resource that the device has is there."""
     result = {}
     for key in RESOURCES:
         if key in found:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ....boards.board import DEFAULT_BOARD
 from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
@@ -14,7 +15,11 @@ from ...options import PATH, SectionedCommand, as_json, block, option, refuse_op
 @section("Block", block())
 @section(
     "Board",
-    option("--board", metavar="zcu102|kv260", help="Add its constraints and Vivado scripts."),
+    option(
+        "--board",
+        metavar="zcu102|kv260",
+        help=f"Add its constraints and Vivado scripts; without it the kinds of memory are those of {DEFAULT_BOARD}.",
+    ),
     option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency to synthesise for."),
 )
 @section(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ....boards.board import DEFAULT_BOARD
 from ....golden.errors import UserError
 from ...display import show_json, show_table
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     "Output",
     option(
         "--board",
-        default="zcu102",
+        default=DEFAULT_BOARD,
         show_default=True,
         metavar="zcu102|kv260",
         help="Board for the percentages, and for a BLOCK's kinds of memory.",

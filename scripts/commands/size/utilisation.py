@@ -6,31 +6,47 @@ from pathlib import Path
 
 import click
 
+from ....boards.board import DEFAULT_BOARD
+from ....golden.errors import UserError
 from ...display import show_json, show_table
-from ...options import PATH, SectionedCommand, as_json, block, section, spec_of
+from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("report", type=PATH)
 @section("Block", block())
+@section(
+    "Board",
+    option(
+        "--board",
+        metavar="zcu102|kv260",
+        help=f"Board for the BLOCK's kinds of memory, by default that of the report's device, else {DEFAULT_BOARD}.",
+    ),
+)
 @section("Output", as_json)
-def command(report: Path, block: str, settings: tuple[str, ...], preset: str | None, as_json: bool) -> None:
+def command(
+    report: Path, block: str, settings: tuple[str, ...], preset: str | None, board: str | None, as_json: bool
+) -> None:
     """Show a REPORT of Vivado's report_utilization beside the estimate of the BLOCK, and their ratio.
 
     `synth_ooc.tcl`, which `fabtune emit BLOCK --board NAME` writes, leaves such a report in its folder reports/.
     """
+    from ....boards.board import board as board_of
     from ....boards.estimate.estimate import estimate_spec
     from ....boards.vivado.utilisation import ratios, read_report
 
     spec = spec_of(block, settings, preset)
-    vivado = read_report(report)
-    estimate = estimate_spec(spec).resources
+    named, found = board_of(board) if board else None, read_report(report)
+    if named and found.board and named != found.board:
+        raise UserError(f"{report} is of the {found.board.name}'s device, not of the {board}'s: leave --board out")
+    vivado, target = found.resources, named or found.board or board_of(DEFAULT_BOARD)
+    estimate = estimate_spec(spec, target.fabric).resources
     ratio = ratios(estimate, vivado)
     if as_json:
-        show_json({"vivado": vivado, "estimate": estimate, "ratio": ratio})
+        show_json({"vivado": vivado, "estimate": estimate, "ratio": ratio, "board": target.name})
         return
     rows = [
         (name, f"{vivado[name]:g}", f"{estimate[name]:g}", "-" if ratio[name] is None else f"{ratio[name]:.3f}")
         for name in vivado
     ]
-    show_table(("resource", "Vivado", "estimate", "estimate / Vivado"), rows)
+    show_table(("resource", "Vivado", f"estimate, {target.name}", "estimate / Vivado"), rows)

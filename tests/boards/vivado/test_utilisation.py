@@ -72,20 +72,20 @@ def without(row):
 
 
 def test_utilisation_report_is_read():
-    assert parse_report(ULTRASCALE) == FOUND
-    assert BOARDS["kv260"].lacks(parse_report(ULTRASCALE)) == ()
+    assert parse_report(ULTRASCALE).resources == FOUND
+    assert BOARDS["kv260"].lacks(parse_report(ULTRASCALE).resources) == ()
 
 
 def test_columns_are_found_by_their_heads():
     # older Vivado has no column `Prohibited`; a version that puts one in front must not matter either
     swapped = re.sub(r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|\5|\6|", ULTRASCALE)
     assert "Prohibited" not in swapped
-    assert parse_report(swapped) == FOUND
+    assert parse_report(swapped).resources == FOUND
 
 
 def test_seven_series_names():
     text = ULTRASCALE.replace("CLB LUTs", "Slice LUTs").replace("CLB Reg", "Slice Reg").replace("xck26", "xc7z020")
-    assert parse_report(text) == FOUND
+    assert parse_report(text).resources == FOUND
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_a_missing_row_is_an_error_not_zero(row, name):
 
 def test_uram_of_devices_without_any():
     zcu102 = without("URAM").replace("xck26-sfvc784-2LV-c", "xczu9eg-ffvb1156-2-e")
-    assert parse_report(zcu102) == FOUND | {"uram": 0}
-    assert BOARDS["zcu102"].lacks(parse_report(zcu102)) == ()
+    assert parse_report(zcu102).resources == FOUND | {"uram": 0}
+    assert BOARDS["zcu102"].lacks(parse_report(zcu102).resources) == ()
     stranger = without("URAM").replace("xck26-sfvc784-2LV-c", "7z020clg484-1")
-    assert "uram" not in parse_report(stranger)
+    assert "uram" not in parse_report(stranger).resources
 
 
 @pytest.mark.parametrize("used", ["", "many", "-1", "nan", "inf"])
@@ -130,7 +130,7 @@ def test_what_is_no_report_is_refused(text):
 
 def test_a_file_is_read(tmp_path):
     (tmp_path / "urng.rpt").write_text(ULTRASCALE)
-    assert read_report(tmp_path / "urng.rpt") == FOUND
+    assert read_report(tmp_path / "urng.rpt").resources == FOUND
     with pytest.raises(UserError, match=r"no file '.*gone.rpt'"):
         read_report(tmp_path / "gone.rpt")
 

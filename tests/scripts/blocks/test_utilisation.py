@@ -36,12 +36,28 @@ def test_report_and_estimate_side_by_side(fabtune):
     assert "1.000" in out
 
 
+@pytest.mark.parametrize(
+    ("device", "named", "board"),
+    [
+        ("xck26-sfvc784-2LV-c", (), "kv260"),
+        ("xczu9eg-ffvb1156-2-e", (), "zcu102"),
+        ("xczu7ev-ffvc1156-2-e", (), "zcu102"),
+        ("xczu7ev-ffvc1156-2-e", ("--board", "kv260"), "kv260"),
+    ],
+)
+def test_the_estimate_is_for_the_device_of_the_report(fabtune, tmp_path, device, named, board):
+    (tmp_path / "urng.rpt").write_text(REPORT.replace("xck26-sfvc784-2LV-c", device))
+    assert json.loads(fabtune("utilisation", "urng.rpt", "urng", *named, "--json")[1])["board"] == board
+
+
 MISTAKES = {
     "utilisation": "Missing argument 'REPORT'",
     "utilisation urng.rpt": "Missing argument 'BLOCK'",
     "utilisation gone.rpt urng": "no file 'gone.rpt'",
     "utilisation urng.rpt nosuch": "there is no block 'nosuch'",
     "utilisation . urng": "no file '.'",
+    "utilisation urng.rpt urng --board zcu102": "urng.rpt is of the kv260's device, not of the zcu102's",
+    "utilisation urng.rpt urng --board zedboard": "no board called 'zedboard'",
 }
 
 
