@@ -90,9 +90,8 @@ def command(
         compared = {"with": against[0]} | _facts(other) if against and other else None
         show_json({"folder": str(folder.path), "files": written} | _facts(own) | {"compared": compared})
         return
-    click.echo(
-        f"{own.steps} {'steps' if spec.name == 'zotrain' else 'batches'} of {own.batch} samples, {own.cycles} cycles"
-    )
+    counted = "steps" if spec.name == "zotrain" else "batches"
+    click.echo(f"{counted}: {own.steps} of {own.batch} samples, {own.cycles} cycles")
     name = against[0] if against else ""
     _table("port", own, own.ports, other.ports if other else None, name)
     _table("registers of", own, own.registers, other.registers if other else None, name)

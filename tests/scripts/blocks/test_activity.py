@@ -36,7 +36,7 @@ def test_files_and_figures(fabtune):
     assert len(err.splitlines()) == 1
     status, out, _ = fabtune(*command, "--alone", "--force")
     assert status == 0
-    assert "2 steps of 3 samples" in out
+    assert "steps: 2 of 3 samples" in out
     assert "generator" in out
 
 
