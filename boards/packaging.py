@@ -139,7 +139,8 @@ def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
     files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, _shared_memory(spec))
     files[f"linux/{spec.name}.bif"] = bif(spec.name)
-    files["linux/shell.json"] = shell_json()
+    if board.board_connections:  # a Kria, whose xmutil reads it
+        files["linux/shell.json"] = shell_json()
     return files
 
 
@@ -275,7 +276,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "example": "a program that tunes digits on the core, and prints accuracies and golden's",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
         "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
-        "linux": "device-tree overlay, input of bootgen, application folder of a Kria, Makefile of the self-test",
+        "linux": "device-tree overlay, input of bootgen, Makefile of the programs",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]

@@ -374,6 +374,7 @@ def test_the_steps_for_linux_are_those_of_the_board(board, loader):
     made = {"out/zotrain.bit", "out/zotrain.bit.bin", "linux/zotrain.dtbo", "linux/selftest"}
     named = set(re.findall(r"\b(?:vivado|out|linux|driver|selftest)/[\w.]+", re.sub(r"/(?:sys|lib)/\S*", "", steps)))
     assert named - made <= set(files)
+    assert ("linux/shell.json" in files) == (board == "kv260")  # it is for xmutil
     # bootgen writes its output beside the bitstream; with -process_bitstream it ignores -o
     assert files["linux/zotrain.bif"] == "all: { [destination_device = pl] out/zotrain.bit }\n"
     assert "bootgen -image linux/zotrain.bif -arch zynqmp -process_bitstream bin -w " in steps
