@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ..golden.errors import UserError
 
@@ -20,10 +23,9 @@ def digest(content: str | bytes) -> str:
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
 
 
-def manifest(files: Mapping[str, str | bytes], listed: Mapping[str, str] | None = None) -> str:
-    """List files by name and contents, and those of other names with the digests that they are listed with already."""
-    digests = {**(listed or {})} | {name: digest(content) for name, content in files.items() if name != MANIFEST}
-    return "".join(f"{value}  {name}\n" for name, value in sorted(digests.items()))
+def manifest(files: Mapping[str, str | bytes]) -> str:
+    """List files by name and contents."""
+    return "".join(f"{digest(content)}  {name}\n" for name, content in sorted(files.items()))
 
 
 def read_manifest(text: str) -> dict[str, str]:
@@ -32,33 +34,57 @@ def read_manifest(text: str) -> dict[str, str]:
     return {name: value for value, name in lines if not {"..", "/"} & {*PurePosixPath(name).parts}}
 
 
-def in_folder(folder: Path) -> dict[str, str]:
-    """Digests by name of the files that the manifest of a folder lists and that are there."""
-    return {name: was for name, was in (_listed(folder) or {}).items() if (folder / name).is_file()}
+@dataclass(frozen=True)
+class EarlierPackage:
+    """Package that a folder has already.
+
+    Parameters
+    ----------
+    digests : dict of str to str
+        Digests of its files, by name.
+    targets : tuple of str or None
+        What it is for; None where it is of other settings.
+    """
+
+    digests: dict[str, str]
+    targets: tuple[str, ...] | None
 
 
-def earlier_package(folder: Path, settings: str) -> dict[str, str] | None:
-    """Digests by file name of a package of other settings that is in a folder, or None if there is no such.
+def earlier_package(folder: Path, settings: str) -> EarlierPackage | None:
+    """Find the package that is in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    settings : str
+        The file `SETTINGS` of the package to come; what that is for does not matter.
 
     Raises
     ------
     UserError
-        If it does not say which files are its own.
+        If it is of other settings, and does not say which files are its own.
     """
-    file = folder / SETTINGS
-    if file.is_file() and file.read_bytes() == settings.encode():
-        return None
-    if (listed := _listed(folder)) is None and file.is_file():
+    file, listed = folder / SETTINGS, folder / MANIFEST
+    before = _settings(file.read_bytes()) if file.is_file() else {}
+    targets = before.pop("targets", [])
+    same = before == {name: value for name, value in _settings(settings).items() if name != "targets"}
+    if listed.is_file():
+        digests = read_manifest(listed.read_text(encoding="utf-8", errors="replace"))
+        return EarlierPackage(digests, tuple(targets) if same and isinstance(targets, list) else None)
+    if file.is_file() and not same:
         raise UserError(
             f"{file} is of other settings, and no {MANIFEST} says which files are: choose another folder with "
             "--output, or delete this one"
         )
-    return listed
+    return None
 
 
-def _listed(folder: Path) -> dict[str, str] | None:
-    file = folder / MANIFEST
-    return read_manifest(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else None
+def _settings(text: str | bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def replaced(folder: Path, deleted: int) -> str:

@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
     from ....boards.board import board as board_of
-    from ....boards.manifest import MANIFEST, earlier_package, in_folder, manifest, replaced
+    from ....boards.manifest import earlier_package, replaced
     from ....boards.packaging import core_package, settings_of
     from ....golden.cores.shell import CoreSpec
     from ...outputs import OutputFolder
@@ -54,13 +54,13 @@ def command(
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
-    earlier = earlier_package(folder.path, settings_of(spec, target, mhz))
+    earlier = earlier_package(folder.path, settings_of(spec, target, mhz, targets))
+    if targets and earlier and earlier.targets:  # what the folder is for already it stays for
+        targets += earlier.targets
     files = core_package(spec, target, targets, mhz)
-    if earlier is None:  # files for other targets stay
-        files[MANIFEST] = manifest(files, in_folder(folder.path))
-    left = {name: was for name, was in (earlier or {}).items() if name not in files}
+    left = {name: was for name, was in (earlier.digests if earlier else {}).items() if name not in files}
     written = folder.write(files, instead_of=left)
-    if earlier is not None:
+    if earlier and earlier.targets is None:
         click.echo(replaced(folder.path, len(left)), err=True)
     if as_json:
         show_json({"folder": str(folder.path), "files": written})

@@ -90,6 +90,8 @@ def test_a_package_for_another_target_of_the_same_settings_is_added(fabtune, tmp
     for target in ("vitis", "pynq"):
         status, _, err = fabtune(*FIRST, "--for", target)
         assert (status, err) == (0, "")
+    assert fabtune(*FIRST, "--for", "pynq", "--for", "vitis", "-o", "both")[0] == 0
+    assert files_of(folder) == files_of(tmp_path / "both")
     names = {*files_of(folder)}
     assert {"vitis/link.cfg", "pynq/fabtune_core.json"} < names
     listed = {line.split("  ")[1] for line in (folder / "files.sha256").read_text().splitlines()}
