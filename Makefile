@@ -61,7 +61,7 @@ lint: style types
 
 style: $(INSTALLED) $(TCLINT)
 	$(BIN)/ruff check .
-	$(TCLINT) boards
+	$(TCLINT) boards tests
 	$(BIN)/ruff format --check .
 
 types: $(INSTALLED)

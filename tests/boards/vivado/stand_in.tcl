@@ -17,6 +17,7 @@ set stand_in(files) {}
 # Define a command of Vivado's: it is recorded, then its body, if any, gives its result.
 proc command {name {body {}}} {
     namespace eval [namespace qualifiers ::$name] {}
+    # tclint-disable-next-line command-args
     proc ::$name args "
         global stand_in
         puts \$stand_in(log) \[list $name {*}\$args\]

@@ -1,6 +1,8 @@
 """The IP of a core: its description against the standard's schema, and the scripts around it, without Vivado."""
 
 import re
+import subprocess
+import sys
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
@@ -26,6 +28,7 @@ CORES = {
     "instantft, two ports": InstantftSpec(**ADAPTERS, ports=2),
     "zotrain": ZotrainSpec(**SMALL),
 }
+TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
 
 
@@ -55,6 +58,18 @@ def text(element, path):
 def component(name):
     """The description of a core."""
     return ET.fromstring(package(name)["ip/component.xml"].encode())
+
+
+@pytest.mark.skipif(not TCLINT.exists(), reason="tclint is not installed: make style")
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_scripts_have_nothing_that_tclint_reports(tmp_path, board):
+    for name, content in core_package(CORES["instantft, two ports"], BOARDS[board], ["vivado", "vitis"]).items():
+        if name.endswith((".tcl", ".xdc")):
+            (tmp_path / name.replace("/", " ")).write_text(content)
+    # names of a design are as long as they are
+    found = subprocess.run([TCLINT, "--ignore", "line-length", tmp_path], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")
+    assert len([*tmp_path.iterdir()]) == 7
 
 
 @pytest.mark.parametrize("name", CORES)
