@@ -1,42 +1,16 @@
-/* The driver's self-test with a core at the other end of standard input and output: a line for each access. Memory is a
- * file that both map. Arguments: memory file, its address for the core, "polling", "interrupt" or "uio", polls. */
+/* The driver's self-test with the core of pipe.h. Memory is a file that both map. Arguments: memory file, its address for
+ * the core, "polling", "interrupt" or "uio", polls. */
 #define _XOPEN_SOURCE 700
 
 #include "fabtune_selftest.h"
 #include "fabtune_uio.h"
+#include "pipe.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static uint32_t answer(void) {
-    uint32_t value;
-    fflush(stdout);
-    if (scanf("%" SCNu32, &value) != 1) exit(3);
-    return value;
-}
-
-static uint32_t pipe_read(void *context, uint32_t offset) {
-    (void)context;
-    printf("read %" PRIu32 "\n", offset);
-    return answer();
-}
-
-static void pipe_write(void *context, uint32_t offset, uint32_t value) {
-    (void)context;
-    printf("write %" PRIu32 " %" PRIu32 "\n", offset, value);
-}
-
-static int pipe_wait(void *context) {
-    (void)context;
-    printf("interrupt\n");
-    return (int)answer();
-}
 
 static void pipe_sync(void *context, int for_core) {
     (void)context;

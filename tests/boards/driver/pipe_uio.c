@@ -1,39 +1,11 @@
-/* fabtune_uio.h with a core at the other end of standard input and output: a line for each access and for the wait of an
- * interrupt. A buffer is a file that both map; where it is for the core is in the environment. */
+/* fabtune_uio.h with the core of pipe.h. A buffer is a file that both map; where it is for the core is in the environment. */
 #include "fabtune_uio.h"
+#include "pipe.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static uint32_t answer(void) {
-    uint32_t value;
-    fflush(stdout);
-    if (scanf("%" SCNu32, &value) != 1) exit(3);
-    return value;
-}
-
-static uint32_t pipe_read(void *context, uint32_t offset) {
-    (void)context;
-    printf("read %" PRIu32 "\n", offset);
-    return answer();
-}
-
-static void pipe_write(void *context, uint32_t offset, uint32_t value) {
-    (void)context;
-    printf("write %" PRIu32 " %" PRIu32 "\n", offset, value);
-    answer();
-}
-
-static int pipe_wait(void *context) {
-    (void)context;
-    printf("interrupt\n");
-    return (int)answer();
-}
 
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
     (void)path;

@@ -71,21 +71,20 @@ def play(name, folder):
     ) as process:
         for line in process.stdout:
             kind, *words = line.split()
-            value = 0
             if kind == "write":
                 if int(words[0]) == CORES[name].registers.map["command"].offset:
                     buffer.array[:] = memory
                     buffer.flush()
                 device.write(int(words[0]), int(words[1]))
-            elif kind == "read":
-                value = device.read(int(words[0]))
-            elif kind == "interrupt":
+                continue
+            if kind not in ("read", "interrupt"):
+                printed += line
+                continue
+            value = device.read(int(words[0])) if kind == "read" else 0
+            if kind == "interrupt":
                 device.interrupt()
                 buffer.invalidate()
                 memory[:] = buffer.array
-            else:
-                printed += line
-                continue
             process.stdin.write(f"{value}\n")
             process.stdin.flush()
     return process.returncode, printed
