@@ -55,9 +55,11 @@ def test_a_core_passes_again_and_again(name):
 
 
 @pytest.mark.parametrize("name", CORES)
-def test_every_stage_compares_something_in_the_end(name):
+def test_every_stage_that_writes_memory_compares_it(name):
     stages = selftest_of(CORES[name]).stages
-    assert sum(len(stage.memory) for stage in stages) >= 6
+    blind = {stage.command.name for stage in stages if not stage.memory}
+    assert blind <= {"FORGET", "LOAD", "LOAD_ADAPTERS", "LOAD_DELTAS"}
+    assert stages[-1].memory
     assert {stage.command for stage in stages} == set(CORES[name].registers.commands)
 
 
