@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.example.package import example_of
+from fabtune.boards.example import zotrain as zotrain_example
+from fabtune.boards.example.digits import digits_for
+from fabtune.boards.example.package import example_files, example_of
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.golden.cores.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain import ZotrainSpec
@@ -38,12 +40,13 @@ def package(spec, *targets):
     return core_package(spec, BOARDS["kv260"], targets)
 
 
-def written(name, folder):
-    """Write a package to a folder; what its example prints."""
-    for path, content in package(CORES[name], "linux", "baremetal").items():
+def written(name, folder, example=None):
+    """Write a package to a folder, perhaps with another example than its own; what the example prints."""
+    example = example or example_of(CORES[name])
+    for path, content in (package(CORES[name], "linux", "baremetal") | example_files(example, "linux")).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return f"example: {example_of(CORES[name]).line}\n"
+    return f"example: {example.line}\n"
 
 
 def compiled(name, folder):
@@ -99,7 +102,7 @@ def test_the_job_is_the_same_on_every_machine(name, before, after, crc32):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", ["instantft", pytest.param("zotrain", marks=pytest.mark.slow)])
 def test_the_example_prints_what_golden_says(name, tmp_path):
     line = written(name, tmp_path)
     compiled(name, tmp_path)
@@ -107,6 +110,16 @@ def test_the_example_prints_what_golden_says(name, tmp_path):
     example = example_of(CORES[name])
     assert example.after > 2 * example.before > example.tested // 5  # it has learnt, from more than chance
     assert f"\n    {line}" in (tmp_path / "README.md").read_text()
+
+
+@needs_compiler
+def test_a_shorter_example_of_zotrain_prints_what_golden_says(monkeypatch, tmp_path):
+    monkeypatch.setitem(zotrain_example.STEPS_AND_RATES, "digits", (30, 4e-3))
+    example = zotrain_example.example(CORES["zotrain"], digits_for("digits"))
+    line = written("zotrain", tmp_path, example)
+    compiled("zotrain", tmp_path)
+    assert play("zotrain", tmp_path) == (0, line)
+    assert example.after > example.before
 
 
 @needs_compiler
