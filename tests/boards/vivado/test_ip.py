@@ -29,13 +29,15 @@ CORES = {
     "zotrain": ZotrainSpec(**SMALL),
 }
 TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
+ON_THE_CHIP = InstantftSpec(**ADAPTERS, cache="chip")
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
 
 
 @cache
 def package(name, board="kv260"):
     """Files of a core for a board."""
-    return core_package(CORES[name], BOARDS[board], ["vivado"], mhz=187.5)
+    spec = ON_THE_CHIP if name == "instantft on the chip" else CORES[name]
+    return core_package(spec, BOARDS[board], ["vivado", "vitis"], mhz=187.5)
 
 
 @cache
@@ -63,7 +65,7 @@ def component(name):
 @pytest.mark.skipif(not TCLINT.exists(), reason="tclint is not installed: make style")
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_scripts_have_nothing_that_tclint_reports(tmp_path, board):
-    for name, content in core_package(CORES["instantft, two ports"], BOARDS[board], ["vivado", "vitis"]).items():
+    for name, content in package("instantft, two ports", board).items():
         if name.endswith((".tcl", ".xdc")):
             (tmp_path / name.replace("/", " ")).write_text(content)
     # names of a design are as long as they are
@@ -310,15 +312,12 @@ def test_vivado_packages_the_same_ip(name, inferred, run_script):
         assert any(one.startswith(f"ipx::{step}") for one in commands)
 
 
-KERNELS = {name: (CORES[name], "kv260") for name in CORES} | {
-    "instantft on the chip": (InstantftSpec(**ADAPTERS, cache="chip"), "zcu102")
-}
+KERNELS = dict.fromkeys(CORES, "kv260") | {"instantft on the chip": "zcu102"}
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, run_script):
-    spec, board = KERNELS[name]
-    files = core_package(spec, BOARDS[board], ["vitis"])
+    spec, files = CORES.get(name, ON_THE_CHIP), package(name, KERNELS[name])
     status, said, commands = run_script("vitis/package_xo.tcl", files)
     assert status == 0, said
     here = tmp_path / "emitted here" / "vitis"
@@ -368,7 +367,7 @@ def test_the_records_alone_have_the_second_port():
 
 
 def test_the_linker_of_vitis_makes_one_core():
-    configuration = core_package(CORES["zotrain"], BOARDS["zcu102"], ["vitis"])["vitis/link.cfg"]
+    configuration = package("zotrain", "zcu102")["vitis/link.cfg"]
     lines = [line for line in configuration.splitlines() if not line.startswith("#")]
     assert lines == ["[connectivity]", "nk=zotrain:1:core"]
     assert "# sp=core.M_AXI_GMEM0:HP0" in configuration
