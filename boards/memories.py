@@ -60,7 +60,7 @@ class Memory:
 
     @property
     def maps_to(self) -> str:
-        """What synthesis with Yosys maps it to, in words."""
+        """Primitives that synthesis with Yosys maps it to, in words."""
         logic = f"{self.width * self.depth} flip-flops" if self.writes else "LUTs"
         return ", ".join(f"{count} {kind}" for kind, count in self.primitives) or logic
 

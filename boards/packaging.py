@@ -66,14 +66,14 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
-    files[SETTINGS] = settings_of(spec, board, mhz, chosen)
+    files[SETTINGS] = settings_file(spec, board, mhz, chosen)
     for name in chosen:
         files |= TARGETS[name].files(spec, emitted, board, mhz)
     whole = {"README.md": _readme(spec, board, chosen, files, memories), **files}
     return {**whole, MANIFEST: manifest(whole)}
 
 
-def settings_of(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
+def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
     settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"

@@ -23,7 +23,7 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says.
+    """Contents of a utilisation report.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def command(
     """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
     from ....boards.board import board as board_of
     from ....boards.manifest import earlier_package, replaced
-    from ....boards.packaging import core_package, settings_of
+    from ....boards.packaging import core_package, settings_file
     from ....golden.cores.shell import CoreSpec
     from ...outputs import OutputFolder
 
@@ -54,7 +54,7 @@ def command(
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
-    earlier = earlier_package(folder.path, settings_of(spec, target, mhz, targets))
+    earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets))
     if targets and earlier and earlier.targets:  # what the folder is for already it stays for
         targets += earlier.targets
     files = core_package(spec, target, targets, mhz)
