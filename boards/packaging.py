@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from ..golden.axi.register_map import RegisterMap, c_header
-from ..golden.cores.instantft import InstantftSpec
-from ..golden.cores.shell import SHELL, CoreSpec
-from ..golden.cores.zotrain import ZotrainSpec
+from ..golden.cores.core import CoreSpec
+from ..golden.cores.shell import SHELL
 from ..golden.errors import UserError
 from ..hw.verilog import Emitted, emit
 from .board import Board
@@ -22,7 +21,6 @@ from .manifest import MANIFEST, SETTINGS, manifest
 from .memories import Memory, memories_of, refuse_lack
 from .pynq.description import description
 from .pynq.notebook import notebook
-from .selftest import instantft, zotrain
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
 from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
@@ -88,11 +86,10 @@ def selftest_of(spec: CoreSpec) -> SelfTest:
     UserError
         For a core that has none.
     """
-    if isinstance(spec, InstantftSpec):
-        return instantft.selftest(spec)
-    if isinstance(spec, ZotrainSpec):
-        return zotrain.selftest(spec)
-    raise UserError(f"{spec.name} has no self-test")
+    if (make := spec.part("boards", "selftest", "selftest")) is None:
+        raise UserError(f"{spec.name} has no self-test")
+    test: SelfTest = make(spec)
+    return test
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,8 +141,41 @@ class Spec(ABC):
 
     @classmethod
     def area(cls) -> str:
-        """Name the area of the spec's module: ``rng`` for `golden.rng.urng`. RTL, bench and page are found by it."""
-        return cls.__module__.rpartition(".")[0].rpartition(".")[2]
+        """Name the area of the spec's module, by which pages are found: ``rng`` of `golden.rng.urng`, ``cores``."""
+        return cls._place()[2].partition(".")[0]
+
+    @classmethod
+    def part(cls, house: str, module: str, name: str) -> Any:
+        """Find what belongs to the block in another house: RTL, bench, a core's jobs. No list says what there is.
+
+        Parameters
+        ----------
+        house : str
+            ``hw``, ``sim``, ``boards`` or ``scripts``.
+        module : str
+            Module of the block's room there: ``tb_urng`` is ``sim/rng/tb_urng.py``, or of a core
+            ``sim/cores/CORE/tb_CORE.py``. A spec whose own module is in no package ``golden`` has everything in that.
+        name : str
+            Function or class.
+
+        Returns
+        -------
+        object
+            None where there is no such module, or nothing of that name in it.
+        """
+        package, golden, room = cls._place()
+        place = f"{package}.{house}.{room}.{module}" if golden else cls.__module__
+        try:
+            return getattr(import_module(place), name, None)
+        except ModuleNotFoundError as missing:
+            if missing.name and place.startswith(missing.name):
+                return None
+            raise
+
+    @classmethod
+    def _place(cls) -> tuple[str, str, str]:
+        """Split the package of the spec's module: what is before ``golden``, that, and the room in it."""
+        return cls.__module__.rpartition(".")[0].partition(".golden.")
 
     @property
     def latency(self) -> int:

@@ -4,8 +4,9 @@ from .axi.axi_read import AxiReadSpec
 from .axi.axi_registers import AxiRegistersSpec
 from .axi.axi_write import AxiWriteSpec
 from .block import Spec
-from .cores.instantft import InstantftSpec
-from .cores.zotrain import ZotrainSpec
+from .cores.core import CoreSpec
+from .cores.instantft.instantft import InstantftSpec
+from .cores.zotrain.zotrain import ZotrainSpec
 from .lora.adapter import AdapterSpec
 from .lora.mseloss import MselossSpec
 from .nf4.nf4_dequant import Nf4DequantSpec
@@ -63,3 +64,5 @@ BLOCKS: dict[str, type[Spec]] = {
         ZotrainSpec,
     )
 }
+CORES: dict[str, type[CoreSpec]] = {name: spec for name, spec in BLOCKS.items() if issubclass(spec, CoreSpec)}
+"""Those of them that a user instantiates with a driver."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-import importlib
+import inspect
 import itertools
 import json
 import pickle
@@ -62,9 +62,10 @@ class Emitted:
 
 def component(spec: Spec) -> wiring.Component:
     """Build the RTL of a spec: the CamelCase class in the module of the same area and name."""
-    module = importlib.import_module(f".{spec.area()}.{spec.name}", __package__)
     kind = "".join(part.capitalize() for part in spec.name.split("_"))
-    built: wiring.Component = getattr(module, kind)(spec)
+    if (found := spec.part("hw", spec.name, kind)) is None:
+        raise UserError(f"{spec.name} has no RTL: there is no class {kind} in hw/{spec.area()}")
+    built: wiring.Component = found(spec)
     return built
 
 
@@ -143,7 +144,8 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
     top = _module_name(spec, top)
     hw = Path(__file__).parent
     tools = (package_version("amaranth"), package_version("pyosys"), __version__)
-    key = digest_of(type(spec), spec, top, device or Device(), source_digest(hw, hw.parent / "golden"), *tools)
+    sources = source_digest(hw, hw.parent / "golden", Path(inspect.getfile(type(spec))))
+    key = digest_of(type(spec), spec, top, device or Device(), sources, *tools)
 
     def make(entry: Path) -> None:
         entry.write_bytes(pickle.dumps(generate(spec, top, device=device)))

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..golden import processes
 from ..golden.errors import UserError
-from . import arithmetic_passes, synthesis_passes
+from . import arithmetic_passes, processes, synthesis_passes
 
 WIDEN = "widen"
 """Pass: give the operands of each operator one width, so that no reader of the Verilog extends one implicitly."""

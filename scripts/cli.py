@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
-from ..golden import processes
 from ..golden.errors import UserError
+from ..hw import processes
 
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),

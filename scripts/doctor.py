@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from ..golden import processes
+from ..hw import processes
 
 _TIMEOUT_S = 20
 _OLDEST_PYTHON = (3, 11)

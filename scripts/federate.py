@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from ..boards.cores.zotrain.federated_client import CoreClient
+from ..boards.cores.zotrain.job import ZerothOrderTrainer
 from ..boards.host.driver import Core
-from ..boards.host.federated_client import CoreClient
-from ..boards.host.zeroth_order import ZerothOrderTrainer
-from ..golden.cores.zotrain import ZotrainSpec
-from ..golden.cores.zotrain_registers import CORE
+from ..golden.cores.zotrain.registers import CORE
+from ..golden.cores.zotrain.zotrain import ZotrainSpec
 from ..golden.errors import UserError
-from ..golden.models.folding import deployed_module, described, folded
+from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
 from ..golden.rng.pezo import PezoSpec
 from ..golden.train.adapters.cost_model import cost
@@ -37,8 +37,8 @@ from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
 from ..sim.compiled.comparison import simulated_core
-from ..sim.compiled.zeroth_order_job import PORTS
-from ..sim.compiled.zeroth_order_tune import zotrain_preset
+from ..sim.cores.zotrain.job import PORTS
+from ..sim.cores.zotrain.tune import zotrain_preset
 from ..sim.simulator import compiler
 from .results import refuse_outputs
 from .start import Start, advance, progress_bars

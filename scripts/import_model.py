@@ -11,20 +11,21 @@ import numpy as np
 
 from ..boards.board import BOARDS, Board
 from ..boards.estimate.estimate import estimate_spec
-from ..golden.cores.fit import CORES, CoreFit, fits
+from ..golden.cores.fit import CoreFit
 from ..golden.datasets.npz import inputs_of
 from ..golden.errors import UserError
 from ..golden.fixed import Q4_12, Q8_16
 from ..golden.models.checkpoint import load_into
-from ..golden.models.folding import described, folded
+from ..golden.models.importers.folding import described, folded
+from ..golden.models.importers.onnx_file import is_onnx
+from ..golden.models.importers.user_model import user_network
 from ..golden.models.layers import MaxPool, Shape, Weighted, by
 from ..golden.models.module import NetworkModule, module_of
 from ..golden.models.network import Network
-from ..golden.models.onnx_file import is_onnx
 from ..golden.models.presets import NETWORKS
 from ..golden.models.stages import Stage
 from ..golden.models.text import text_of
-from ..golden.models.user_model import user_network
+from ..golden.registry import CORES
 from ..golden.train.dynamic_range import StageRange, dynamic_range
 
 BRAM36_BITS = 36 * 1024
@@ -62,7 +63,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
     dict
         ``network``, ``text``, ``input``, ``stages``, ``parameters``, ``macs``, ``formats``, ``cores`` and ``advice``.
     """
-    known = [f"{kind.name}:{preset}" for kind in CORES for preset in kind.presets]
+    known = [f"{kind.name}:{preset}" for kind in CORES.values() for preset in kind.presets]
     if unknown := set(request.estimate).difference(known):
         raise UserError(f"--estimate {min(unknown)}: there is no such core; there are: {', '.join(known)}")
     samples = inputs_of(request.samples) if request.samples else None
@@ -72,7 +73,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     parameters = folded(network, module)
     clipped, ranges = dynamic_range(network, module, parameters, samples)
     byte_inputs = len(network.input_shape) == 3 if samples is None else samples.inputs.dtype == np.uint8
-    cores = [_core(network, fit, f"{fit.core}:{fit.preset}" in request.estimate) for fit in fits(network, byte_inputs)]
+    fits = [fit for kind in CORES.values() for fit in kind.fits(network, byte_inputs)]
+    cores = [_core(network, fit, f"{fit.core}:{fit.preset}" in request.estimate) for fit in fits]
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     stages = [
         _stage(number, module.titles[at], stage, span)

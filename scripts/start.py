@@ -17,11 +17,11 @@ from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
 from ..golden.models.checkpoint import load_into
-from ..golden.models.folding import check_finite
+from ..golden.models.importers.folding import check_finite
+from ..golden.models.importers.user_model import user_network
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
-from ..golden.models.user_model import user_network
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, pretrained
 

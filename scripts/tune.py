@@ -17,7 +17,7 @@ from ..golden.train.adapters.defaults import adapter_defaults
 from ..golden.train.adapters.tune import Epoch, Result, Settings, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
 from ..sim.compiled.comparison import DEFAULT_CORE
-from ..sim.compiled.tune import spec_for, tune_rtl
+from ..sim.cores.instantft.tune import spec_for, tune_rtl
 from ..sim.simulator import compiler
 from .results import core_line, refuse_outputs, save_tuned, spoilt
 from .start import Start, advance, core_bar, progress_bars

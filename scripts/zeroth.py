@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from ..golden.cores.zotrain import ZotrainSpec
+from ..golden.cores.zotrain.zotrain import ZotrainSpec
 from ..golden.errors import UserError
 from ..golden.train.adapters.methods import METHODS as ADAPTER_METHODS
 from ..golden.train.pretrain import pretraining_defaults
@@ -27,7 +27,7 @@ from ..golden.train.zo.network_objective import NetworkObjective
 from ..golden.train.zo.schedule import Schedule
 from ..golden.zo.split import Split
 from ..sim.compiled.comparison import DEFAULT_CORE
-from ..sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
+from ..sim.cores.zotrain.tune import train_rtl, zotrain_for
 from ..sim.simulator import compiler
 from .results import core_line, refuse_outputs, save_tuned, spoilt
 from .start import Start, core_bar, progress_bars

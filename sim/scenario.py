@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
-
 import numpy as np
 
 from ..golden.block import Spec, Words
+from ..golden.errors import UserError
 from .phase import Phase
 from .stimulus import two_jobs
-
-
-def bench_module(spec: Spec) -> ModuleType:
-    """Import the bench module of a spec, by its area and name."""
-    return import_module(f"{__package__}.{spec.area()}.tb_{spec.name}")
 
 
 def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
@@ -35,14 +28,21 @@ def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
         From the module's ``scenario(spec, rng, words)``; where it has only a ``stimulus``, two jobs with that
         (`two_jobs`).
     """
-    module = bench_module(spec)
-    if hasattr(module, "scenario"):
-        phases: list[Phase] = module.scenario(spec, rng, words)
+    if own := spec.part("sim", f"tb_{spec.name}", "scenario"):
+        phases: list[Phase] = own(spec, rng, words)
         return phases
-    return two_jobs(spec, rng, words, module.stimulus)
+    return two_jobs(spec, rng, words, stimulus)
 
 
 def stimulus(spec: Spec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Make random input of a block by its module's ``stimulus(spec, rng, words)``."""
-    given: dict[str, Words] = bench_module(spec).stimulus(spec, rng, words)
+    """Make random input of a block by its module's ``stimulus(spec, rng, words)``.
+
+    Raises
+    ------
+    UserError
+        For a block without a bench.
+    """
+    if (own := spec.part("sim", f"tb_{spec.name}", "stimulus")) is None:
+        raise UserError(f"{spec.name} has no bench: there is no tb_{spec.name}.py with a scenario or a stimulus")
+    given: dict[str, Words] = own(spec, rng, words)
     return given

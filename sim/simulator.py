@@ -21,10 +21,10 @@ from xml.etree import ElementTree
 from cocotb_tools import config
 from find_libpython import find_libpython
 
-from ..golden import processes
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from ..golden.files import whole
+from ..hw import processes
 from ..hw.verilog import Emitted
 
 SIMULATORS = ("verilator", "icarus")

@@ -1,7 +1,7 @@
 """Small cores that many tests share, so that each is generated and compiled once."""
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 OPTIONS = {

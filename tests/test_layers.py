@@ -16,7 +16,7 @@ HOUSES = {
 }
 """Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
 
-BASE = {"block", "cache", "errors", "files", "fixed", "packets", "processes", "settings"}
+BASE = {"block", "cache", "errors", "files", "fixed", "packets", "settings"}
 """Modules of golden that every area may import: a block's contract, settings as text, numbers, errors, cache, files."""
 MODELS = {"models", "datasets"}
 AREAS = {

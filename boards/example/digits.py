@@ -20,9 +20,9 @@ from ...golden.lora.last_layer import added, last_layer_sizes, untuned_layer
 from ...golden.models.layers import Linear
 from ...golden.models.network import Network, deployed
 from ...golden.models.presets import NETWORKS
-from ...golden.nn.forward import StageIntegers, run
-from ...golden.nn.products import product_of
-from ...golden.nn.random_parameters import random_parameters
+from ...golden.nn.arithmetic.forward import StageIntegers, run
+from ...golden.nn.arithmetic.products import product_of
+from ...golden.nn.arithmetic.random_parameters import random_parameters
 
 KNOWN = ("digits", "lenet5-mnist")
 """Preset networks that the example is for: its rates were tried with these."""

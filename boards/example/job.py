@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ...golden.axi.regions import JobMemory
-from ...golden.cores.shell import CoreSpec
+from ...golden.cores.core import CoreSpec
 
 
 @dataclass
@@ -22,9 +23,8 @@ class Example:
         Images, and classes and words of an image's logits.
     settings : dict of str to int
         Values of registers, by name.
-
-    Attributes
-    ----------
+    program : Path
+        C source of the core's commands, what ``boards/driver/example.h`` declares.
     memory : JobMemory
         Regions, from offset 0 on; ``labels`` has a byte for each image that is tested.
     """
@@ -36,6 +36,7 @@ class Example:
     classes: int
     stride: int
     settings: dict[str, int]
+    program: Path
     memory: JobMemory = field(default_factory=JobMemory)
 
     @property

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.shell import CoreSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.core import CoreSpec
+from ...golden.cores.network_core import NetworkCoreSpec
 from ..selftest.c_source import assembler_source
-from . import instantft, zotrain
 from .c_source import header
 from .digits import KNOWN, digits_for
 from .job import Example
@@ -21,18 +19,21 @@ _DRIVER = Path(__file__).parents[1] / "driver"
 
 @cache
 def example_of(spec: CoreSpec) -> Example | None:
-    """Make the example of a core; None for one with another network than those in `KNOWN`."""
-    if isinstance(spec, InstantftSpec) and spec.network in KNOWN:
-        return instantft.example(spec, digits_for(spec.network))
-    if isinstance(spec, ZotrainSpec) and spec.network in KNOWN:
-        return zotrain.example(spec, digits_for(spec.network))
-    return None
+    """Make the example of a core; None for one that has none, or has another network than those in `KNOWN`."""
+    make = spec.part("boards", "example", "example")
+    if make is None or not isinstance(spec, NetworkCoreSpec) or spec.network not in KNOWN:
+        return None
+    example: Example = make(spec, digits_for(spec.network))
+    return example
 
 
 def example_files(example: Example, system: str) -> dict[str, str | bytes]:
     """Make the example's folder for one of `SYSTEMS`: contents by file name."""
-    names = ("example.h", "example.c", f"example_{example.spec.name}.c", f"example_{system}.c")
-    files: dict[str, str | bytes] = {f"example/{name}": (_DRIVER / name).read_text(encoding="utf-8") for name in names}
+    sources = {name: _DRIVER / name for name in ("example.h", "example.c", f"example_{system}.c")}
+    sources[f"example_{example.spec.name}.c"] = example.program
+    files: dict[str, str | bytes] = {
+        f"example/{name}": path.read_text(encoding="utf-8") for name, path in sources.items()
+    }
     files |= {"example/digits.h": header(example), "example/digits.bin": example.memory.image.tobytes()}
     if system == "baremetal":
         files["example/digits_image.S"] = assembler_source("digits", example.memory)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ...golden.axi.regions import Bytes, JobMemory, Region
-from ...golden.cores.shell import CoreSpec
+from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ..host.driver import Core, CoreError
 

@@ -10,8 +10,8 @@ import numpy as np
 from torch import nn
 
 from ...golden.block import Spec
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.datasets.dataset import Task
 from ...golden.errors import UserError
 from ...golden.models.network import Network, deployed

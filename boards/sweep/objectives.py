@@ -14,8 +14,8 @@ import numpy as np
 from ...golden.axi.bus import BEAT
 from ...golden.block import Spec
 from ...golden.cache import cached, digest_of, package_version, source_digest
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.datasets.dataset import Task
 from ...golden.settings import settings_of
 from ...golden.train.adapters.methods import Cache, method_of

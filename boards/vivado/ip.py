@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ...golden.axi.register_map import SIGNATURE, RegisterMap
-from ...golden.cores.shell import CoreSpec
+from ...golden.cores.core import CoreSpec
 from ...golden.settings import settings_of
 from ...hw.verilog import Emitted
 from ..board import Board

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...golden.axi.register_map import SIGNATURE, WORD, Access, Register
-from ...golden.cores.shell import CoreSpec
+from ...golden.cores.core import CoreSpec
 from ...hw.axi.bus import ADDRESS_PINS
 from ...hw.verilog import Emitted
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fabtune.golden.models.exported import network_of
+from fabtune.golden.models.importers.exported import network_of
 from fabtune.golden.models.network import deployed
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 
 
 class Residual(nn.Module):

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.models.exported import network_of
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.models.importers.exported import network_of
 from fabtune.hw.verilog import emit
 
 torch.manual_seed(0)

@@ -1,19 +1,15 @@
-"""Registers, errors and signature that all cores have in common, around those that a core declares."""
+"""Registers, commands and errors of a core: the shell's, which all cores have, around those that a core declares."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
-from ..axi.bus import ADDRESS_BITS
-from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, RegisterMap, c_header, markdown
-from ..axi.systemrdl import systemrdl
-from ..block import BusSpec
+from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, RegisterMap
 from ..errors import UserError
 
 LAYOUT_VERSION = 2
@@ -242,60 +238,3 @@ def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_vers
     data = {"layout": layout_version, "parameters": parameters, "registers": registers.canonical()}
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoreSpec(BusSpec):
-    """Parameters that all cores share.
-
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address on the memory ports, 33 to 62. The pins have 64; those above are 0.
-    monitor : bool
-        The core has pins that show each update of its parameters, for a simulation or a logic analyser.
-    """
-
-    registers: ClassVar[CoreRegisters]
-    """Registers, commands and errors."""
-
-    address: int = ADDRESS_BITS
-    monitor: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 33 <= self.address <= 62:
-            raise UserError(f"address = {self.address} is not in 33 to 62")
-
-    @property
-    def wires(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Other pins: the interrupt and, where it has one, the monitor."""
-        return ("interrupt", *(f"monitor_{name}" for name in ("valid", "beat", "data", "done") if self.monitor))
-
-    @property
-    def address_buses(self) -> dict[str, str]:
-        """Prefix of the pins through which the core reaches an image in memory, by the name of its `Address`."""
-        return {item.name: "m_axi_gmem0" for item in self.registers.addresses}
-
-    @property
-    @abstractmethod
-    def signature(self) -> int:
-        """Value of the register of this name: a digest of all that host and core must agree on."""
-
-    def signed(self, **replaced: Any) -> int:
-        """Signature of the parameters, some of which may be `replaced` by a form that does not depend on the spelling.
-
-        Pins that change nothing for a host do not count.
-        """
-        parameters = asdict(self) | replaced
-        del parameters["monitor"]
-        return signature_of(parameters, self.registers.map)
-
-    def documents(self) -> dict[str, str]:
-        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
-        found = self.registers.map
-        return {
-            f"{found.name}.h": c_header(found),
-            f"{found.name}.rdl": systemrdl(found, self.signature),
-            "registers.md": markdown(found),
-        }

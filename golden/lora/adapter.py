@@ -18,10 +18,10 @@ from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..models.layers import Linear
 from ..models.network import Network
+from ..nn.arithmetic.loss import Loss
+from ..nn.arithmetic.products import product_of
 from ..nn.celoss import LABEL
 from ..nn.layer_block import VALUES, check_beats
-from ..nn.loss import Loss
-from ..nn.products import product_of
 from ..nn.softmax import SoftmaxTables
 from ..packets import last_flags
 from ..rng.urng import BIT

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
-from ..nn.forward import PRODUCT_FRACTION
-from ..nn.products import Product
+from ..nn.arithmetic.forward import PRODUCT_FRACTION
+from ..nn.arithmetic.products import Product
 
 BATCH_GRADIENT = Format(11, 16)
 """Format of a gradient summed over a batch: 27 bits, a DSP's wide operand."""

@@ -10,7 +10,7 @@ from ..axi.bus import BEAT
 from ..axi.regions import Bytes
 from ..fixed import Integers
 from ..nf4.codec import RecordLayout
-from ..nn.images import column_rows, parameter_bytes
+from ..nn.array.images import column_rows, parameter_bytes
 from .adapters import Adapters
 from .forward_cache import ForwardCache
 from .mapping import SCALES, ZERO_CODE, AdapterMapping, Word

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from ..errors import UserError
 from ..fixed import Integers, Narrower
 from ..models.network import Network
-from ..nn.forward import StageIntegers, run
-from ..nn.loss import Loss, labels_of
-from ..nn.products import Product, product_of
+from ..nn.arithmetic.forward import StageIntegers, run
+from ..nn.arithmetic.loss import Loss, labels_of
+from ..nn.arithmetic.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from .adapters import MAXIMUM_RATE, Adapters
 from .epoch_loss import LARGEST_SUM, correct_samples, sample_losses

@@ -17,8 +17,8 @@ import numpy as np
 from ..axi.bus import BEAT
 from ..errors import UserError
 from ..models.network import Network
-from ..nn.loss import Loss, labels_of
-from ..nn.mapping import Mapping
+from ..nn.arithmetic.loss import Loss, labels_of
+from ..nn.array.mapping import Mapping
 from .adapters import AdapterSizes
 from .last_layer import Tuned, last_layer_sizes
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ..axi.bus import BEAT
 from ..axi.regions import Region
 from ..fixed import Integers
-from ..nn.forward import StageIntegers
-from ..nn.images import frozen_image, samples_image
+from ..nn.arithmetic.forward import StageIntegers
+from ..nn.array.images import frozen_image, samples_image
 from .adapters import Adapters
 from .images import adapters_image, order_image
 from .mapping import AdapterMapping

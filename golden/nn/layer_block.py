@@ -17,11 +17,11 @@ from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..models.layers import Layer, Pair, Relu, Sides
 from ..models.stages import Stage, stages_of
-from . import latency
-from .forward import StageIntegers, forward
-from .images import frozen_image, weight_positions
-from .mapping import Mapping
-from .products import product_of
+from .arithmetic.forward import StageIntegers, forward
+from .arithmetic.products import product_of
+from .array import latency
+from .array.images import frozen_image, weight_positions
+from .array.mapping import Mapping
 
 VALUES = 8
 """Number of parameters in a beat."""

@@ -15,8 +15,8 @@ from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Format, Integers, accumulator_width, narrow
 from ..rng.urng import BIT
-from .forward import PRODUCT_FRACTION
-from .latency import across_latency, within_latency
+from .arithmetic.forward import PRODUCT_FRACTION
+from .array.latency import across_latency, within_latency
 
 
 @dataclass(frozen=True, kw_only=True)

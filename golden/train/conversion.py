@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from ..datasets.dataset import Samples
 from ..fixed import Q4_12, Q8_16, Format, Integers, q8_16_of_bytes
-from ..models.folding import Parameters
-from ..nn.forward import StageIntegers
+from ..models.importers.folding import Parameters
+from ..nn.arithmetic.forward import StageIntegers
 
 
 class Converter:

@@ -9,11 +9,11 @@ import torch
 
 from ..datasets.dataset import Samples
 from ..fixed import Narrower
-from ..models.folding import Parameters
+from ..models.importers.folding import Parameters
 from ..models.module import NetworkModule
 from ..models.network import Network
-from ..nn.forward import forward
-from ..nn.products import product_of
+from ..nn.arithmetic.forward import forward
+from ..nn.arithmetic.products import product_of
 from .conversion import Converter
 
 _AT_ONCE = 50

@@ -23,9 +23,9 @@ import numpy as np
 from ..errors import UserError
 from ..fixed import Q4_12, Integers, Narrower
 from ..models.stages import after_cut
-from ..nn.forward import StageIntegers, run
-from ..nn.loss import Loss, labels_of
-from ..nn.products import Product, product_of
+from ..nn.arithmetic.forward import StageIntegers, run
+from ..nn.arithmetic.loss import Loss, labels_of
+from ..nn.arithmetic.products import Product, product_of
 from ..nn.softmax import SoftmaxTables
 from ..rng.perturbation import POSITIONS, PerturbationSource
 from .coefficient import COEFFICIENT, LARGEST_BATCH, LARGEST_SHIFT, RATE, coefficient_of

@@ -19,9 +19,9 @@ import numpy as np
 
 from ..errors import UserError
 from ..fixed import Integers
-from ..nn.forward import StageIntegers
-from ..nn.images import weight_positions
-from ..nn.mapping import Mapping
+from ..nn.arithmetic.forward import StageIntegers
+from ..nn.array.images import weight_positions
+from ..nn.array.mapping import Mapping
 
 ROWS = 512
 """Rows of a block RAM at its widest: deltas of so many words take no more of them than those of one."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ..axi.bus import BEAT
 from ..axi.regions import Bytes, Region
 from ..fixed import Integers
-from ..nn.forward import StageIntegers
-from ..nn.images import frozen_image, samples_image
+from ..nn.arithmetic.forward import StageIntegers
+from ..nn.array.images import frozen_image, samples_image
 from ..rng.generators import Generator
 from .job import ZerothOrderStep
 from .mapping import PerturbationMapping

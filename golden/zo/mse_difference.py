@@ -15,7 +15,7 @@ import numpy as np
 from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q8_16, Format, Integers, narrow
-from ..nn.loss import LARGEST_OUTPUTS
+from ..nn.arithmetic.loss import LARGEST_OUTPUTS
 from ..packets import packets_of
 from ..rng.urng import BIT
 from .loss_difference import DIFFERENCE

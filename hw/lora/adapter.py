@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 from ...golden.lora.adapter import AdapterSpec
 from ..nn.mac import MacArray
 from ..ports import elements, members
-from .backward_engine import BackwardEngine
+from .backward.backward_engine import BackwardEngine
 from .engine_interfaces import VALUES
 
 

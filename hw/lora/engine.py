@@ -10,11 +10,11 @@ from ...golden.rng.urng import UrngSpec
 from ..nn.forward_engine import ForwardEngine
 from ..nn.interfaces import BEATS, LOGIT, SampleInput
 from ..nn.mac import MacArray
-from .backward_engine import BackwardEngine
+from .backward.backward_engine import BackwardEngine
+from .backward.epoch_loss import GradientWatch
 from .engine_interfaces import AdapterUpdates, BatchRun
-from .epoch_loss import GradientWatch
+from .job.record_packer import RecordPacker
 from .job_interfaces import AdapterRead, BatchWrite, LabelWrite, ParameterKind, ParameterWrite
-from .record_packer import RecordPacker
 
 
 class AdapterEngine(wiring.Component):

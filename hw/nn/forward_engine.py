@@ -2,9 +2,9 @@
 
 It knows no adapters, no records and no host. To run inference with it:
 
-1. Send the beats of `golden.nn.images.frozen_image` through `load`, once; `loaded` follows the last one.
+1. Send the beats of `golden.nn.array.images.frozen_image` through `load`, once; `loaded` follows the last one.
 2. For each sample, while ``sample.room`` is 1: set ``sample.start`` for a cycle, then send the beats of
-   `golden.nn.images.samples_image` through ``sample.beats`` until ``sample.done``. It is computed as soon as the
+   `golden.nn.array.images.samples_image` through ``sample.beats`` until ``sample.done``. It is computed as soon as the
    one before is; meanwhile the next one may come in.
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """
@@ -14,8 +14,8 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q4_12
-from ...golden.nn import latency
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.array import latency
+from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import saturate
 from .interfaces import BEATS, PARAMETER, CutRows, Offsets, Passes, SampleInput, StageOutputs
@@ -34,7 +34,7 @@ class ForwardEngine(wiring.Component):
     """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
 
     A word goes through the array in every cycle in which a stage runs. From a stage's last word to the next one's first
-    it takes `golden.nn.latency.drain_cycles` and a few states; see there.
+    it takes `golden.nn.array.latency.drain_cycles` and a few states; see there.
 
     Parameters
     ----------

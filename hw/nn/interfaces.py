@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import BEAT
 from ...golden.fixed import Q4_12, Q8_16
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.array.mapping import Mapping
 
 ACTIVATION = signed(Q8_16.width)
 """An activation in Q8.16."""
@@ -66,11 +66,11 @@ class ArrayPort(wiring.Signature):
     operands : In, as x
         The operand registers: `x` one cycle later.
     valid : In, 1
-        `y` has sums across the lanes, `golden.nn.latency.across_latency` cycles after their last word.
+        `y` has sums across the lanes, `golden.nn.array.latency.across_latency` cycles after their last word.
     y : In, array of columns Q8.16
         Rounded sums across the lanes.
     complete : In, 1
-        `sums` has sums within the multipliers, `golden.nn.latency.within_latency` cycles after their last word.
+        `sums` has sums within the multipliers, `golden.nn.array.latency.within_latency` cycles after their last word.
     sums : In, array of lanes * columns integers, 28 bits behind the point
         Exact sums within the multipliers; they stay until the next word.
     """

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.nn.array.mapping import Mapping
 from ...golden.nn.layer_block import LayerBlockSpec
-from ...golden.nn.mapping import Mapping
 from ..ports import elements, members
 from .forward_engine import ForwardEngine
 from .interfaces import ACTIVATION, BEATS
@@ -23,7 +23,7 @@ class LayerBlock(wiring.Component):
     Attributes
     ----------
     load : In stream of eight Q4.12
-        The image of the parameters, `golden.nn.images.frozen_image`, a beat a word. Ready between samples.
+        The image of the parameters, `golden.nn.array.images.frozen_image`, a beat a word. Ready between samples.
     i : In stream of Q8.16
         Samples, channel by channel, row by row; ready once the parameters are there and while a buffer is free.
     o : Out stream of Q8.16

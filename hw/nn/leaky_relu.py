@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q8_16
 from ...golden.models.stages import SLOPE_FRACTION
-from ...golden.nn import latency
+from ...golden.nn.array import latency
 from ..primitives.pipeline import delayed
 from ..primitives.rounding import RoundSaturate
 from .interfaces import ACTIVATION

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from ...golden.nn.mapping import Mapping
-from ...golden.nn.stage_mapping import StageMapping
+from ...golden.nn.array.mapping import Mapping
+from ...golden.nn.array.stage_mapping import StageMapping
 from .interfaces import activation_address
 
 

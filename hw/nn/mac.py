@@ -5,8 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q4_12, Q8_16, accumulator_width
-from ...golden.nn import latency
-from ...golden.nn.forward import PRODUCT_FRACTION
+from ...golden.nn.arithmetic.forward import PRODUCT_FRACTION
+from ...golden.nn.array import latency
 from ...golden.nn.mac import MacSpec
 from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree

@@ -7,8 +7,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q8_16
-from ...golden.nn import latency
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.array import latency
+from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import delayed
 from ..primitives.reciprocal import ReciprocalDivider
 from .interfaces import ACTIVATION, PoolControl, activation_address

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.array.mapping import Mapping
 
 
 class SampleBuffers(wiring.Component):

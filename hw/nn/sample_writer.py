@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.activation_layout import sample_is_map
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.array.activation_layout import sample_is_map
+from ...golden.nn.array.mapping import Mapping
 from .interfaces import ACTIVATION, BEAT_BITS, BEATS, ActivationWrite
 
 BYTES_PER_BEAT = 16

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q8_16
-from ...golden.nn.mapping import Mapping
+from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import delayed
 from .interfaces import ACTIVATION, PoolControl, activation_address
 from .loops import Loops
@@ -24,7 +24,8 @@ class Sequencer(wiring.Component):
     ----------
     mapping : Mapping
     drain : int
-        Cycles to count down behind a stage's last word: `golden.nn.latency.drain_cycles`, and those of further parts.
+        Cycles to count down after a stage's last word: `golden.nn.array.latency.drain_cycles`, and those of parts
+        that follow.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Division by a constant: one multiplication by a reciprocal, rounded half to even. The RTL of `golden.nn.average`."""
+"""Division by a constant: a multiplication by its reciprocal, rounded half to even, as `nn.arithmetic.average`."""
 
 import itertools
 
@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.nn.average import MULTIPLIER_PART, NUMERATOR_PART, Reciprocal
+from ...golden.nn.arithmetic.average import MULTIPLIER_PART, NUMERATOR_PART, Reciprocal
 from .adder_tree import adder_tree
 from .pipeline import delayed
 

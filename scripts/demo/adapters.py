@@ -8,15 +8,15 @@ from typing import Any
 from rich.progress import Progress
 from torch import nn
 
-from ...golden.cores.instantft import InstantftSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
 from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
 from ...golden.train.adapters.tune import Result, Settings, tune
 from ...sim.compiled.comparison import MEGAHERTZ
-from ...sim.compiled.job import JobComparison
-from ...sim.compiled.tune import spec_for, tune_rtl
+from ...sim.cores.instantft.job import JobComparison
+from ...sim.cores.instantft.tune import spec_for, tune_rtl
 from ..start import core_bar
 
 SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))

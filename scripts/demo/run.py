@@ -21,7 +21,7 @@ from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.zo.tile import TileSpec
 from ...hw.verilog import emit
 from ...sim.compiled.comparison import compiled_core
-from ...sim.compiled.zeroth_order_job import PORTS
+from ...sim.cores.zotrain.job import PORTS
 from ...sim.simulator import require
 from ..outputs import OutputFolder
 from ..start import Bars

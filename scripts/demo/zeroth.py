@@ -9,7 +9,7 @@ from itertools import accumulate
 from rich.progress import Progress
 from torch import nn
 
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.datasets.dataset import Task
 from ...golden.datasets.tasks import task_of
 from ...golden.models.network import Network
@@ -19,8 +19,8 @@ from ...golden.train.zo.defaults import CORE_EPS, zo_defaults
 from ...golden.train.zo.finetune import ZoResult, ZoSettings
 from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.schedule import Schedule
-from ...sim.compiled.zeroth_order_job import ZerothOrderComparison
-from ...sim.compiled.zeroth_order_tune import train_rtl, zotrain_for
+from ...sim.cores.zotrain.job import ZerothOrderComparison
+from ...sim.cores.zotrain.tune import train_rtl, zotrain_for
 from ...sim.verify import Verdict, verify
 from ..start import core_bar
 

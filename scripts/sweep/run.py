@@ -17,7 +17,7 @@ from ...boards.sweep.design import Design, Start, check, design_of
 from ...boards.sweep.objectives import evaluate
 from ...boards.sweep.space import GENERATORS, Space, read
 from ...boards.sweep.study import Evaluated, Study
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.errors import UserError
 from ...golden.train.adapters.tune import Settings
 from ...golden.train.pretrain import pretraining_defaults

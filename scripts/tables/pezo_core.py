@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ...boards.estimate.estimate import estimate_spec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.datasets.tasks import task_of
-from ...golden.models.folding import folded
+from ...golden.models.importers.folding import folded
 from ...golden.models.presets import preset
 from ...golden.rng.gaussian_array import GaussianArraySpec
 from ...golden.rng.perturbation import POSITIONS
@@ -19,7 +19,7 @@ from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.train.zo.defaults import zo_defaults
 from ...golden.train.zo.integer import IntegerZerothOrder
 from ...golden.train.zo.schedule import Schedule
-from ...sim.compiled.step_cycles import step_cycles
+from ...sim.cores.zotrain.step_cycles import step_cycles
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from ...golden import processes
+from ...hw import processes
 from .options import Options
 
 _Key = TypeVar("_Key")

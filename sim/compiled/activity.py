@@ -10,25 +10,25 @@ from pathlib import Path
 
 import numpy as np
 
+from ...boards.cores.instantft.job import FineTuner
+from ...boards.cores.zotrain.job import ZerothOrderTrainer
 from ...boards.host.driver import Core
-from ...boards.host.job import FineTuner
-from ...boards.host.zeroth_order import ZerothOrderTrainer
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
-from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.registers import CORE as TRAINING_CORE
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.errors import UserError
 from ...golden.lora.adapters import Adapters
-from ...golden.nn.random_parameters import random_parameters, random_samples
+from ...golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ...golden.rng.pezo import PezoSpec
 from ...golden.zo.coefficient import LARGEST_BATCH
 from ...golden.zo.memory_layout import StepOrder
 from ...hw.verilog import Emitted, emit
+from ..cores.instantft.job import TuningJob
+from ..cores.zotrain.job import PORTS, TrainingJob
 from .build import build
 from .device import SimulatedDevice
-from .job import TuningJob
 from .saif import Saif
 from .session import Dram
-from .zeroth_order_job import PORTS, TrainingJob
 
 TRAINING_BATCH = 16
 """Samples of a step of `zotrain`, by default."""

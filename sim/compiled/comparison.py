@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.shell import CoreSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.core import CoreSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.fixed import Integers, q8_16_of_bytes
 from ...hw.verilog import emit
 from .build import build

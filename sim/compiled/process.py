@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...golden import processes
 from ...golden.errors import UserError
+from ...hw import processes
 
 _GRACE = 5.0
 """Seconds in which a process that has closed its output ends."""

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...golden import processes
 from ...golden.errors import UserError
+from ...hw import processes
 
 
 def run_abc(folder: Path, commands: Iterable[str], seconds: float | None = None) -> str:

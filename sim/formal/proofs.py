@@ -26,6 +26,7 @@ from .checker import Checker
 from .prover import Proof, prove
 
 _PREFIX = "formal_"
+_SIM = Path(__file__).parent.parent
 
 
 def proved_names() -> list[str]:
@@ -44,7 +45,8 @@ def formal_module(name: str) -> ModuleType:
     """
     for path in _modules():
         if path.stem == f"{_PREFIX}{name}":
-            return import_module(f"...{path.parent.name}.{path.stem}", __name__)
+            place = path.relative_to(_SIM).with_suffix("").parts
+            return import_module(f"...{'.'.join(place)}", __name__)
     raise UserError(f"no proof of {name!r}: choose from {', '.join(proved_names())}")
 
 
@@ -81,4 +83,4 @@ def prove_block(
 
 
 def _modules() -> Iterator[Path]:
-    return Path(__file__).parent.parent.glob(f"*/{_PREFIX}*.py")
+    return _SIM.rglob(f"{_PREFIX}*.py")

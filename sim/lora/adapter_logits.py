@@ -10,9 +10,9 @@ from operator import and_
 from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ...golden.lora.adapter import AdapterSpec
-from ...golden.nn import latency
-from ...hw.lora.backward_sequencer import FETCH
-from ...hw.lora.logit_head import LABEL_READ, MULTIPLY, READ, SUM
+from ...golden.nn.array import latency
+from ...hw.lora.backward.backward_sequencer import FETCH
+from ...hw.lora.backward.logit_head import LABEL_READ, MULTIPLY, READ, SUM
 from ...hw.primitives.pipeline import delayed
 from ...hw.primitives.rounding import RoundSaturate
 from ..formal.checker import Checker

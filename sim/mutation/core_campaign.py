@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...golden.cache import digest_of, source_digest
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ..compiled.build import build
 from ..compiled.comparison import observable
 from ..simulator import compiler

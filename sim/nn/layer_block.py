@@ -8,7 +8,7 @@ import numpy as np
 from amaranth.hdl import Mux, Signal
 
 from ...golden.fixed import Q4_12, Integers
-from ...golden.nn.forward import StageIntegers
+from ...golden.nn.arithmetic.forward import StageIntegers
 from ...golden.nn.layer_block import LayerBlockSpec
 from ..formal.checker import Checker
 from ..formal.inside import parts_of

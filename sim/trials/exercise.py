@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.errors import UserError
 from ..compiled.device import SimulatedDevice
 from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial

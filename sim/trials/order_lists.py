@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from ...golden.axi.bus import BEAT
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import Command as TuningCommand
-from ...golden.cores.instantft_registers import Error as TuningError
-from ...golden.cores.zotrain import ZotrainSpec
-from ...golden.cores.zotrain_registers import Command as TrainingCommand
-from ...golden.cores.zotrain_registers import Error as TrainingError
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.instantft.registers import Command as TuningCommand
+from ...golden.cores.instantft.registers import Error as TuningError
+from ...golden.cores.zotrain.registers import Command as TrainingCommand
+from ...golden.cores.zotrain.registers import Error as TrainingError
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ..compiled.session import LARGEST_MEMORY, Session
 from .refusals import LIMIT, usual_settings, write_settings

@@ -11,12 +11,11 @@ from amaranth.utils import exact_log2
 
 from ...golden.axi.axi_registers import enabled_bits
 from ...golden.axi.bus import BEAT
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.instantft_registers import Command as TuningCommand
-from ...golden.cores.refusals import refusal_of
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.instantft.registers import Command as TuningCommand
 from ...golden.cores.shell import CoreRegisters
-from ...golden.cores.zotrain import ZotrainSpec
-from ...golden.cores.zotrain_registers import Command as TrainingCommand
+from ...golden.cores.zotrain.registers import Command as TrainingCommand
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
@@ -96,7 +95,7 @@ def _finding(
         return f"{one.register} is {read:#x}"
     if status & 3 != 2 or bool(status & 4) != bool(code):
         return f"status {status:#x}"
-    if expected := refusal_of(spec, one.command, one.settings):
+    if expected := spec.refusal(one.command, one.settings):
         wanted = expected.error.name, expected.value
         return "" if found == wanted else f"{found}, not {wanted}"
     forgot = spec.name == "instantft" and one.command == TuningCommand.FORGET and found == ("", 0)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...golden.axi.axi_registers import Model
 from ...golden.axi.register_map import WORD
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
 _ROUNDS = 2

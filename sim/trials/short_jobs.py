@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...boards.cores.instantft.job import FineTuner
+from ...boards.cores.zotrain.job import ZerothOrderTrainer
 from ...boards.host.driver import Core
-from ...boards.host.job import FineTuner
-from ...boards.host.zeroth_order import ZerothOrderTrainer
-from ...golden.cores.instantft import InstantftSpec
-from ...golden.cores.zotrain import ZotrainSpec
-from ...golden.cores.zotrain_registers import CORE as TRAINING_CORE
+from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.zotrain.registers import CORE as TRAINING_CORE
+from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.fixed import Q4_12, Q8_16, Integers
 from ...golden.lora.adapters import Adapters
 from ...golden.lora.images import adapters_image
 from ...golden.models.network import Network
-from ...golden.nn.forward import StageIntegers
-from ...golden.nn.random_parameters import random_parameters
+from ...golden.nn.arithmetic.forward import StageIntegers
+from ...golden.nn.arithmetic.random_parameters import random_parameters
 from ...golden.rng.perturbation import POSITIONS
 from ...golden.zo.coefficient import LARGEST_BATCH, RATE
 from ...golden.zo.deltas import DELTA
@@ -27,10 +27,10 @@ from ...golden.zo.scalars import LARGEST
 from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES, WHOLE, Split
 from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
-from ..compiled.job import TuningJob
-from ..compiled.zeroth_order_job import TrainingJob, counts_of, same, wrong_counts
-from . import ties
-from .thresholds import threshold_parameters, threshold_scales
+from ..cores.instantft import ties
+from ..cores.instantft.job import TuningJob
+from ..cores.instantft.thresholds import threshold_parameters, threshold_scales
+from ..cores.zotrain.job import TrainingJob, counts_of, same, wrong_counts
 
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""

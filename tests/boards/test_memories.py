@@ -17,8 +17,8 @@ from fabtune.boards.estimate.contents import contents_in_files
 from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.memories import memories_of, refuse_lack
 from fabtune.boards.packaging import core_package
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build

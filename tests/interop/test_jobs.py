@@ -16,7 +16,7 @@ from fabtune.golden.fixed import Q4_12, q8_16_of_bytes
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, record_layout
 from fabtune.golden.lora.job import Job
-from fabtune.golden.nn.forward import StageIntegers
+from fabtune.golden.nn.arithmetic.forward import StageIntegers
 from fabtune.golden.zo.deltas import PerturbationTable
 from fabtune.golden.zo.job import ZerothOrderJob, rates_of
 from fabtune.hw.verilog import emit

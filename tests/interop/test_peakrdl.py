@@ -9,8 +9,8 @@ from peakrdl_html import HTMLExporter
 from peakrdl_ipxact import IPXACTExporter
 from register_model import elaborated
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 
 DIGEST = "(?:_[A-Z0-9_]*_[0-9A-F]{8})?"
 """Digest that PeakRDL puts behind the name of a type that is not used again, as a regular expression."""

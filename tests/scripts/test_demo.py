@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from fabtune.boards.estimate.estimate import estimate_emitted
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.datasets.tasks import task_of
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset

@@ -8,8 +8,8 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
 

@@ -15,7 +15,7 @@ from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
 from fabtune.scripts.tables.trials import run_trials
 from fabtune.scripts.tables.zeroth import Way, _trial
-from fabtune.sim.compiled.step_cycles import StepCycles
+from fabtune.sim.cores.zotrain.step_cycles import StepCycles
 
 
 def short(model, steps):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fabtune.boards.host.zeroth_order import ZerothOrderTrainer
+from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
 from fabtune.golden.models.checkpoint import load_saved
 
 pytestmark = pytest.mark.usefixtures("sentences")

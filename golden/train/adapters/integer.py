@@ -14,9 +14,9 @@ from ...lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ...lora.job import Job
 from ...lora.last_layer import added, last_layer_sizes, untuned_layer
 from ...lora.update_noise import UpdateNoise
-from ...models.folding import Parameters
+from ...models.importers.folding import Parameters
 from ...models.network import Network
-from ...nn.loss import Loss
+from ...nn.arithmetic.loss import Loss
 from ...rng.urng import UrngSpec
 from ..conversion import Converter
 from . import methods

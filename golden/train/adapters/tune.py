@@ -18,7 +18,7 @@ from ...lora.adapters import rate_of
 from ...lora.early_stop import EarlyStop
 from ...lora.epoch_loss import LARGEST_SUM, LOSS
 from ...lora.update_noise import NOISE_NUMBER_BITS
-from ...models.folding import deployed_module, described, folded
+from ...models.importers.folding import deployed_module, described, folded
 from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
 from .. import metrics

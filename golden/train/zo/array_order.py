@@ -15,8 +15,8 @@ from ...fixed import Q4_12, Format, Integers
 from ...models.batch_norm import StageParameters
 from ...models.network import Network, deployed
 from ...models.text import network_from, text_of
-from ...nn.forward import StageIntegers
-from ...nn.mapping import Mapping
+from ...nn.arithmetic.forward import StageIntegers
+from ...nn.array.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.job import ZerothOrderJob
 from ...zo.mapping import PerturbationMapping

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16, Integers
-from ...models.folding import Parameters
+from ...models.importers.folding import Parameters
 from ...models.network import Network
-from ...nn.loss import Loss
-from ...nn.mapping import Mapping
+from ...nn.arithmetic.loss import Loss
+from ...nn.array.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.deltas import PerturbationTable
 from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of

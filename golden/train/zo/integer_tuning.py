@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...datasets.dataset import Task
 from ...errors import UserError
 from ...fixed import Q4_12
-from ...models.folding import deployed_module, described, folded
+from ...models.importers.folding import deployed_module, described, folded
 from ...models.layers import BatchNorm, Weighted
 from ...models.network import Network, deployed
 from ...zo.coefficient import LARGEST_BATCH

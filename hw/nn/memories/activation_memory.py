@@ -9,8 +9,8 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.nn import latency
-from ....golden.nn.mapping import Mapping
+from ....golden.nn.array import latency
+from ....golden.nn.array.mapping import Mapping
 from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
@@ -31,7 +31,7 @@ class ActivationMemory(wiring.Component):
     odd : Out, 1
         The word is still to be rotated by one lane.
     write : In, `ActivationWrite`
-        A write a cycle; reads see it `golden.nn.latency.ACTIVATION_WRITE` cycles later.
+        A write a cycle; reads see it `golden.nn.array.latency.ACTIVATION_WRITE` cycles later.
     """
 
     LATENCY = latency.ACTIVATION_READ

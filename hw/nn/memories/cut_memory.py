@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.nn.mapping import Mapping
+from ....golden.nn.array.mapping import Mapping
 from ...device import ram_style
 from ..interfaces import CutRow, CutRows
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.nn.mapping import Mapping
+from ....golden.nn.array.mapping import Mapping
 from ..interfaces import ACTIVATION, StageOutputs
 
 _SMALL = 32

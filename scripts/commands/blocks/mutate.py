@@ -73,8 +73,8 @@ def command(
 
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """
-    from ....golden.cores.instantft import InstantftSpec
-    from ....golden.cores.zotrain import ZotrainSpec
+    from ....golden.cores.instantft.instantft import InstantftSpec
+    from ....golden.cores.zotrain.zotrain import ZotrainSpec
     from ....golden.registry import BLOCKS
     from ....sim.formal.proofs import proved_names
     from ....sim.mutation.campaign import Campaign, Settings

@@ -46,7 +46,7 @@ def command(
     from ....boards.board import board as board_of
     from ....boards.manifest import earlier_package, replaced
     from ....boards.packaging import core_package, settings_file
-    from ....golden.cores.shell import CoreSpec
+    from ....golden.cores.core import CoreSpec
     from ...outputs import OutputFolder
 
     target, spec = board_of(board), spec_of(block, settings, preset)

@@ -54,8 +54,8 @@ def command(
     """
     from ....boards.vivado.power import power_script
     from ....boards.vivado.project import period_ns
-    from ....golden.cores.instantft import InstantftSpec
-    from ....golden.cores.zotrain import ZotrainSpec
+    from ....golden.cores.instantft.instantft import InstantftSpec
+    from ....golden.cores.zotrain.zotrain import ZotrainSpec
     from ....sim.compiled.activity import ActivityJob, activity, baseline
     from ....sim.compiled.saif import ROOT
     from ....sim.simulator import compiler

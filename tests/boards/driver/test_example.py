@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.example import zotrain as zotrain_example
+from fabtune.boards.cores.zotrain import example as zotrain_example
 from fabtune.boards.example.digits import digits_for
 from fabtune.boards.example.package import example_files, example_of
 from fabtune.boards.packaging import core_package, selftest_of
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.settings import build
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice

@@ -19,13 +19,13 @@ from fabtune.boards.estimate.estimate import (
 )
 from fabtune.boards.estimate.netlist import Bit, Cell, Netlist
 from fabtune.boards.estimate.paths import TimingPath
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.hw.nn.interfaces import CutRows
 from fabtune.hw.verilog import emit
-from fabtune.hw.zo.delta_rows import DeltaRows
+from fabtune.hw.zo.deltas.delta_rows import DeltaRows
 
 KEYS = ["lut", "ff", "bram36", "uram", "dsp"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.boards.host.driver import Allocated, Core, CoreError, Finished
 from fabtune.golden.axi.regions import Region
-from fabtune.golden.cores.instantft_registers import CORE, REGISTERS, Command, Error
+from fabtune.golden.cores.instantft.registers import CORE, REGISTERS, Command, Error
 from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting
 from fabtune.golden.errors import UserError
 

@@ -14,7 +14,7 @@ from fabtune.golden.datasets.drift import Drift
 from fabtune.golden.errors import UserError
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.rng.urng import UrngSpec
 from fabtune.golden.train.adapters.tune import Settings, tune
 from fabtune.golden.train.zo.finetune import ZoSettings

@@ -15,8 +15,8 @@ from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package
 from fabtune.boards.vivado.ip import REGISTERS_AT
 from fabtune.boards.vivado.ipxact import SPIRIT
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydantic warns of the library's field names

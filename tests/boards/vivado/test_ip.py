@@ -14,8 +14,8 @@ from lxml import etree
 from fabtune.boards.board import BOARDS
 from fabtune.boards.packaging import core_package
 from fabtune.boards.vivado.ipxact import SPIRIT, vlnv
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.hw.verilog import emit
 

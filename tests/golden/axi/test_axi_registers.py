@@ -1,7 +1,7 @@
 """The registers' model by hand."""
 
 from fabtune.golden.axi.axi_registers import OKAY, SLVERR, Model
-from fabtune.golden.cores.instantft_registers import REGISTERS
+from fabtune.golden.cores.instantft.registers import REGISTERS
 
 
 def test_by_hand():

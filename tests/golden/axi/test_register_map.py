@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap, c_header, markdown
-from fabtune.golden.cores.instantft_registers import REGISTERS, Command, Error
+from fabtune.golden.cores.instantft.registers import REGISTERS, Command, Error
 
 PUBLISHED = """
 00 command W          04 status R           08 interrupt_enable RW  0C interrupt W1C  10 error_address R

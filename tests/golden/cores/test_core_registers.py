@@ -12,11 +12,11 @@ import pytest
 
 from fabtune.golden.axi.register_map import RegisterField, RegisterMap, markdown
 from fabtune.golden.cores import shell
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.instantft_registers import CORE
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.instantft.registers import CORE
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
 from fabtune.golden.errors import UserError
-from fabtune.golden.nn.loss import Loss
+from fabtune.golden.nn.arithmetic.loss import Loss
 
 
 class Command(IntEnum):
@@ -147,7 +147,8 @@ def test_a_preset_and_its_description_are_the_same_core():
 
 
 def test_the_signature_is_the_same_in_every_process():
-    code = "from fabtune.golden.cores.instantft import InstantftSpec as S; print(S(rank=2).signature, S().signature)"
+    imported = "from fabtune.golden.cores.instantft.instantft import InstantftSpec as S"
+    code = f"{imported}; print(S(rank=2).signature, S().signature)"
     own = f"{InstantftSpec(rank=2).signature} {InstantftSpec().signature}\n"
     for seed in ("1", "2"):
         done = subprocess.run(

@@ -8,8 +8,8 @@ from fabtune.golden.fixed import Narrower
 from fabtune.golden.lora.adapter import AdapterBatch, AdapterSpec
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.job import Job
-from fabtune.golden.nn.forward import StageIntegers, forward
-from fabtune.golden.nn.products import product_of
+from fabtune.golden.nn.arithmetic.forward import StageIntegers, forward
+from fabtune.golden.nn.arithmetic.products import product_of
 
 SPEC = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16)
 PAIRED = AdapterSpec(inputs=(20, 37), classes=5, batch=6, lanes=16, rank=3, columns=8)

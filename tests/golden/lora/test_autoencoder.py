@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16
 from fabtune.golden.lora.adapters import RATE_FRACTION, Adapters, AdapterSizes, rate_of
@@ -12,7 +12,7 @@ from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec
 from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.mseloss import rate_scale
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 
 OUTPUTS, BATCH, RANK = 40, 20, 3
 NETWORK = network_from(f"{OUTPUTS} fc8 relu fc{OUTPUTS}")

@@ -13,7 +13,7 @@ from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.last_layer import last_layer_sizes, untuned_layer
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 
 NETWORK = deployed(network_from("9 fc7 relu fc5"))
 

@@ -15,7 +15,7 @@ from fabtune.golden.lora.update_noise import UpdateNoise
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.presets import preset
-from fabtune.golden.nn.forward import StageIntegers
+from fabtune.golden.nn.arithmetic.forward import StageIntegers
 from fabtune.golden.rng.urng import UrngSpec
 
 NETWORK = Network("n", (1, 5, 5), (Convolution(2, 2), Relu(), MaxPool(2), Flatten(), Linear(4), Relu(), Linear(3)))

@@ -10,7 +10,7 @@ from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.last_layer import added, last_layer_sizes, untuned_layer
 from fabtune.golden.models.network import deployed
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.nn.softmax import SoftmaxTables
 
 NETWORK = deployed(network_from("9 fc7 relu fc5"))

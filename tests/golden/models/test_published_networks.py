@@ -8,11 +8,11 @@ from torch import nn
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
-from fabtune.golden.models.exported import imported
-from fabtune.golden.models.folding import folded
+from fabtune.golden.models.importers.exported import imported
+from fabtune.golden.models.importers.folding import folded
 from fabtune.golden.models.layers import Depthwise, MaxPool
-from fabtune.golden.nn.forward import run
-from fabtune.golden.nn.products import PRODUCTS
+from fabtune.golden.nn.arithmetic.forward import run
+from fabtune.golden.nn.arithmetic.products import PRODUCTS
 from fabtune.golden.train.conversion import Converter
 
 

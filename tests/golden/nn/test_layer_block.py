@@ -7,10 +7,10 @@ from torch.nn import functional
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, narrow
+from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.conv import ConvSpec
 from fabtune.golden.nn.depthwise import DepthwiseSpec
 from fabtune.golden.nn.fc import FcSpec
-from fabtune.golden.nn.forward import PRODUCT_FRACTION
 from fabtune.sim.nn.layer_block import random_parameters
 from fabtune.sim.stimulus import random_activations
 

@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.fixed import q8_16_of_bytes
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 
 
 @pytest.fixture(scope="session")

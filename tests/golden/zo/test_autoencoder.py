@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.zo.deltas import PerturbationTable
 from fabtune.golden.zo.job import DIFFERENCE_FRACTION, ZerothOrderJob, rates_of

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.forward import StageIntegers, forward
-from fabtune.golden.nn.mapping import Mapping
-from fabtune.golden.nn.products import product_of
+from fabtune.golden.nn.arithmetic.forward import StageIntegers, forward
+from fabtune.golden.nn.arithmetic.products import product_of
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.rng.gaussian_array import GaussianArraySpec
 from fabtune.golden.rng.perturbation import draw_perturbation
 from fabtune.golden.rng.pezo import PezoSpec

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.cores.zotrain import ZotrainSpec
-from fabtune.golden.cores.zotrain_registers import CORE, REGISTERS
-from fabtune.golden.nn.forward import StageIntegers
-from fabtune.golden.nn.images import frozen_image, samples_image
+from fabtune.golden.cores.zotrain.registers import CORE, REGISTERS
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.nn.arithmetic.forward import StageIntegers
+from fabtune.golden.nn.array.images import frozen_image, samples_image
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.job import ZerothOrderStep

@@ -8,9 +8,9 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Narrower, narrow
 from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.forward import forward
-from fabtune.golden.nn.mapping import Mapping
-from fabtune.golden.nn.products import product_of
+from fabtune.golden.nn.arithmetic.forward import forward
+from fabtune.golden.nn.arithmetic.products import product_of
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.golden.rng.gaussian_array import GaussianArraySpec
 from fabtune.golden.rng.perturbation import draw_perturbation

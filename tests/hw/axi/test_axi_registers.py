@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.axi.axi_registers import AxiRegistersSpec
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
-from fabtune.golden.cores.instantft_registers import REGISTERS, Command
+from fabtune.golden.cores.instantft.registers import REGISTERS, Command
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
 OKAY, SLVERR = 0, 2

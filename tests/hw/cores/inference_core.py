@@ -19,8 +19,8 @@ from fabtune.golden.block import BusSpec
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.images import frozen_image, samples_image
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.images import frozen_image, samples_image
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.axi.bus import Lite
 from fabtune.hw.cores.logit_writer import LogitWriter
 from fabtune.hw.cores.memory_system import MemorySystem, buses

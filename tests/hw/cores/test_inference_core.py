@@ -11,9 +11,9 @@ import pytest
 
 from fabtune.boards.host.driver import Core, CoreError
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
-from fabtune.golden.nn.forward import forward
-from fabtune.golden.nn.products import product_of
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.forward import forward
+from fabtune.golden.nn.arithmetic.products import product_of
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.hw.verilog import generate
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice

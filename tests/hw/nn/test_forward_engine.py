@@ -6,10 +6,10 @@ import pytest
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
-from fabtune.golden.nn.forward import StageIntegers, run
-from fabtune.golden.nn.images import frozen_image, samples_image
-from fabtune.golden.nn.mapping import Mapping
-from fabtune.golden.nn.products import product_of
+from fabtune.golden.nn.arithmetic.forward import StageIntegers, run
+from fabtune.golden.nn.arithmetic.products import product_of
+from fabtune.golden.nn.array.images import frozen_image, samples_image
+from fabtune.golden.nn.array.mapping import Mapping
 
 from .inference import infer
 

@@ -5,11 +5,11 @@ import pytest
 
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.forward import run
-from fabtune.golden.nn.images import frozen_image, samples_image
-from fabtune.golden.nn.mapping import Mapping
-from fabtune.golden.nn.products import product_of
-from fabtune.golden.nn.random_parameters import random_parameters
+from fabtune.golden.nn.arithmetic.forward import run
+from fabtune.golden.nn.arithmetic.products import product_of
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
+from fabtune.golden.nn.array.images import frozen_image, samples_image
+from fabtune.golden.nn.array.mapping import Mapping
 
 from .inference import infer
 

@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.layers import Linear
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.layer_block import BeatPacker
 
 

@@ -7,8 +7,8 @@ from amaranth.sim import Simulator
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.layers import Convolution, MaxPool, Relu
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn import latency
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array import latency
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.pooling import Pooling
 
 LATENCY = latency.POOLING

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_buffers import SampleBuffers
 
 SMALL = Mapping("small", stages_of("small", (12,), (Linear(4),)))

@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Signal
 
 from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn.images import samples_image
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.images import samples_image
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_writer import SampleWriter, activation_of_byte
 
 

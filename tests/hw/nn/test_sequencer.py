@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sequencer import Sequencer
 
 NETWORK = Network("own", (2, 7, 6), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(3, 2), Flatten(), Linear(3)))

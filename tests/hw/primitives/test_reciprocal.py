@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from fabtune.golden.nn.average import Reciprocal, average
+from fabtune.golden.nn.arithmetic.average import Reciprocal, average
 from fabtune.hw.primitives.reciprocal import ReciprocalDivider
 
 LOW, HIGH = -(1 << 23), (1 << 23) - 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fabtune.golden.axi.axi_registers import AxiRegistersSpec
-from fabtune.golden.cores.instantft_registers import REGISTERS
+from fabtune.golden.cores.instantft.registers import REGISTERS
 from fabtune.sim.axi.tb_axi_registers import scenario
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import vcd.reader
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.settings import build as spec_from
 from fabtune.hw.verilog import emit
@@ -17,7 +17,7 @@ from fabtune.sim.compiled.activity import ActivityJob, activity, baseline, parts
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.saif import ROOT, Saif
 from fabtune.sim.compiled.session import Dram, Session
-from fabtune.sim.compiled.zeroth_order_job import TrainingJob
+from fabtune.sim.cores.zotrain.job import TrainingJob
 from fabtune.sim.simulator import find
 
 VERILOG = Path(__file__).with_name("memcopy.v").read_text()

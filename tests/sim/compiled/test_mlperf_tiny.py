@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.zotrain import ZotrainSpec
-from fabtune.golden.models.exported import network_of
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.models.importers.exported import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fabtune.boards.host.driver import Core, Finished
-from fabtune.golden.cores.instantft_registers import CORE, REGISTERS, Command
+from fabtune.golden.cores.instantft.registers import CORE, REGISTERS, Command
 from fabtune.sim.cores.recorded_host import RecordedHost
 from fabtune.sim.phase import Step
 

@@ -7,7 +7,7 @@ from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
 from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.registry import BLOCKS
-from fabtune.hw.lora.backward_sequencer import BackwardSequencer
+from fabtune.hw.lora.backward.backward_sequencer import BackwardSequencer
 from fabtune.hw.primitives.pipeline import delayed
 from fabtune.hw.zo.perturb import Perturb, _extended
 from fabtune.sim.formal.checker import Checker
@@ -100,7 +100,7 @@ def test_a_sample_whose_last_logit_is_not_marked_is_seen(monkeypatch):
     def unmarked(m, value, cycles, name):
         return delayed(m, value & ~value if name == "logit_final" else value, cycles, name)
 
-    monkeypatch.setattr("fabtune.hw.lora.logit_head.delayed", unmarked)
+    monkeypatch.setattr("fabtune.hw.lora.backward.logit_head.delayed", unmarked)
     checker = checker_of("adapter")
     checker.lemmas.clear()
     (proof,) = prove(checker, formal_module("adapter").CUT, ("lines_followed",))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fabtune.golden.axi.axi_write import AxiWriteSpec
-from fabtune.golden.cores.instantft import InstantftSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.errors import UserError
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.comparison import observable
@@ -37,7 +37,7 @@ def chosen(made: Netlist, count: int, seed: int, component: str) -> list[Fault]:
     wire = next(one.wire for one in found if "hw/axi/axi_read.py" in one.files and address.fullmatch(one.wire))
     return [
         first("hw/nn/mac.py", kind="$mul", port="Y", bit=12, mode="inv"),
-        first("hw/cores/zotrain.py", kind="$gt", port="Y", mode="const0"),
+        first("hw/cores/zotrain/zotrain.py", kind="$gt", port="Y", mode="const0"),
         first("hw/axi/axi_read.py", kind="$sdffe", port="Q", mode="inv", wire=wire),
     ]
 
@@ -55,7 +55,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [one.by for one in results] == ["job", "refusals", "refusals"]
     assert sorted(one.number for one in told) == [0, 1, 2]
     parts = scores_by_component(results)
-    assert list(parts) == ["hw/axi/axi_read.py", "hw/cores/zotrain.py", "hw/nn/mac.py"]
+    assert list(parts) == ["hw/axi/axi_read.py", "hw/cores/zotrain/zotrain.py", "hw/nn/mac.py"]
     # what is known is not found out again
     again = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
     monkeypatch.setattr(module, "build", None)
@@ -82,7 +82,7 @@ def test_a_batch_waits_for_four_records() -> None:
     network = "1x6x6 conv16k3p1 relu pool2 conv16k2 relu flatten fc10"
     spec = observable(InstantftSpec(network=network, lanes=16, batch=4, cache_entries=64))
     made = netlist(spec)
-    found = list_faults(made, 1_000_000, 0, "hw/lora/batch_scheduler.py")
+    found = list_faults(made, 1_000_000, 0, "hw/lora/job/batch_scheduler.py")
     wanted = {"kind": "$sub", "port": "Y", "bit": 2, "mode": "const0"}
     faults = [one for one in found if all(getattr(one, name) == value for name, value in wanted.items())]
     program = build(mutants(made, faults).verilog, spec.name, spec.ports, faults=True)

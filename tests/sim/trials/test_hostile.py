@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import CoreError
-from fabtune.golden.cores.instantft import InstantftSpec
-from fabtune.golden.cores.instantft_registers import Command, Error
-from fabtune.golden.cores.zotrain import ZotrainSpec
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.instantft.registers import Command, Error
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error

@@ -5,8 +5,8 @@ import pytest
 
 from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn import latency
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array import latency
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.memories.activation_memory import ActivationMemory
 
 PLAIN = Mapping("plain", stages_of("plain", (60,), (Linear(8),)), lanes=16, columns=4)

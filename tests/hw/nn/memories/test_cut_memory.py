@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.models.text import network_from
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.memories.cut_memory import CutMemory
 
 MAPPING = Mapping.of(network_from("1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"), 16, 4)

@@ -8,7 +8,7 @@ import pytest
 from fabtune.golden.fixed import Q8_16
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.stages import stages_of
-from fabtune.golden.nn.mapping import Mapping
+from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.memories.output_memory import OutputReader
 
 LAYERS = (Convolution(5, 2), Relu(), MaxPool(2), Convolution(3, 2), Relu(), Flatten(), Linear(4))

@@ -1,0 +1,1 @@
+"""`instantft` on a board: jobs, self-test, example."""

@@ -1,0 +1,1 @@
+"""`zotrain` on a board: jobs, self-test, example."""

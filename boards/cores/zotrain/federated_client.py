@@ -1,0 +1,120 @@
+"""Client of a federation on the zeroth-order core: from its records to the bytes of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....golden.datasets.dataset import Samples
+from ....golden.errors import UserError
+from ....golden.nn.arithmetic.forward import StageIntegers
+from ....golden.train.conversion import Converter
+from ....golden.train.federated.client import ClientTask
+from ....golden.train.federated.configuration import FederatedConfig
+from ....golden.train.federated.message import Message
+from ....golden.train.federated.model import Totals
+from ....golden.train.zo.integer_tuning import eps_shift_of, loss_of
+from ....golden.zo.deltas import PerturbationTable
+from ....golden.zo.job import ZerothOrderJob, rates_of
+from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.scalars import Scalars
+from .job import ZerothOrderTrainer
+
+
+class CoreClient:
+    """Client whose steps a core runs; see `golden.train.federated.client.FederatedClient`.
+
+    The core rounds its coefficients to scalars itself, so that its deltas are those of its message. The server's sum is
+    loaded as the core's deltas.
+
+    Parameters
+    ----------
+    trainer : ZerothOrderTrainer
+        A core of the config's order, with memory for its cut.
+    frozen : sequence of StageIntegers
+        Pre-trained weights and biases, Q4.12.
+    config : FederatedConfig
+        With an order.
+    samples : Samples
+        Samples of the client; their number is its share in the average.
+
+    Attributes
+    ----------
+    losses : list of float
+        Mean of the losses of each step of the last round.
+    evaluations : list of int
+        Samples evaluated so far by the first and by the second part.
+
+    Raises
+    ------
+    UserError
+        If core, config and samples do not fit together.
+    """
+
+    def __init__(
+        self, trainer: ZerothOrderTrainer, frozen: Sequence[StageIntegers], config: FederatedConfig, samples: Samples
+    ) -> None:
+        spec, split, order = trainer.spec, config.split, config.order
+        if order is None or (order.lanes, order.columns) != (spec.lanes, spec.columns):
+            raise UserError(f"a core of {spec.lanes} x {spec.columns} in a federation whose order is {order}")
+        if config.source.spec != spec.source:
+            raise UserError("the core's generator is not the federation's")
+        batch = min(config.batch, len(samples))
+        spec.check_split(split, batch)
+        table = PerturbationTable(spec.source)
+        self._eps_shift = eps_shift_of(config.eps)
+        rates, self._shift = rates_of([config.rate], [batch], table, self._eps_shift, split.slopes)
+        self._rate = rates[0]
+        self._inputs: NDArray[np.integer] = (
+            samples.inputs.astype(np.uint8) if spec.byte_inputs else Converter().samples(samples)
+        )
+        self.config, self.samples, self.trainer = config, samples, trainer
+        # the deltas as sums of both parts, and back
+        self._sums = ZerothOrderJob(spec.mapping, frozen, spec.source, self._shift, split=split, loss=spec.loss)
+        self.losses: list[float] = []
+        self.evaluations = [0, 0]
+        trainer.load(frozen)
+
+    def synchronise(self, total: Totals) -> None:
+        """Set the weights to the server's: its sums since the start become the core's deltas."""
+        parts = [one.numpy().astype(np.int64) for one in total]
+        self._sums.total = np.stack(parts) if self.config.split.cut else parts[1]
+        self.trainer.load_deltas(self._sums.rows)
+
+    def integers(self) -> Tensor:
+        """Copy the weights, read from the core: (count,) of int32."""
+        rows = self.trainer.deltas()
+        found = []
+        for part in self._sums.parts:
+            spread = rows[part.mapping.rows][:, np.arange(part.mapping.width) % rows.shape[1]]
+            found.append(((part.words << 16) + spread).reshape(-1))
+        return torch.from_numpy(np.concatenate(found).astype(np.int32))
+
+    def train(self, task: ClientTask) -> Message:
+        """Run the steps of a round on the core with one command, and return the message for the server.
+
+        Raises
+        ------
+        UserError
+            If the core clipped a coefficient: its deltas are not those of the message then.
+        """
+        config, split, labels = self.config, self.config.split, self.samples.labels.astype(np.int64)
+        batches = list(config.batches(task.round, task.client, len(labels)))
+        steps = [StepOrder(indices, labels[indices], self._rate) for indices in batches]
+        position = task.position % self.trainer.spec.source.period
+        settings = position, self._eps_shift, self._shift, split, True
+        trained = self.trainer.train(self._inputs, steps, *settings)
+        if clipped := trained.finished.counts["coefficients_clipped"]:
+            raise UserError(f"the core clipped {clipped} coefficients: lower the rate")
+        slopes = split.steps(trained.slopes)
+        self.losses = [float(np.mean([loss_of(slope) for slope in step])) for step in slopes]
+        evaluated = 2 * sum(len(indices) for indices in batches)
+        self.evaluations[0] += evaluated * split.first * (split.cut > 0)
+        self.evaluations[1] += evaluated * split.slopes
+        scalars = tuple(Scalars.of([slope.coefficient for slope in step]) for step in slopes)
+        share = len(self.samples)
+        return Message(task.round, task.client, task.position, share, config.first, config.second, scalars)

@@ -1,0 +1,163 @@
+"""The contract of a core: what drivers, packages, trials and the command line ask of any core, and nothing else.
+
+A core's parts in other houses are found by `Spec.part`, in its room of each. A function of a part takes the spec first.
+
+| house | module | name | what it gives | where there is none |
+|---|---|---|---|---|
+| `hw` | `CORE` | the class, CamelCase | RTL | the core cannot be emitted |
+| `sim` | `tb_CORE` | `scenario` | phases of the bench | it cannot be verified |
+| `boards` | `selftest` | `selftest` | a small job with its results | it cannot be packaged |
+| `boards` | `example` | `example` | a program that tunes | a package without one |
+| `boards` | `sweep` | `design`, `cycles`, `dram_bytes` | points of a sweep, and their cost | it cannot be swept |
+| `sim` | `trials` | `TRIALS` | short jobs and order lists | it cannot be mutated as a whole |
+| `sim` | `activity` | `ACTIVITY` | a job whose toggles are counted | it has no activity |
+| `sim` | `tune` | `tuned` | tuning on the compiled core | no method runs on it |
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from ..axi.bus import ADDRESS_BITS, BEAT
+from ..axi.register_map import c_header, markdown
+from ..axi.systemrdl import systemrdl
+from ..block import BusSpec
+from ..errors import UserError
+from .shell import CoreRegisters, signature_of
+
+if TYPE_CHECKING:
+    from ..models.network import Network
+    from .fit import CoreFit
+
+
+class Refusal(NamedTuple):
+    """Reason of a refusal.
+
+    Parameters
+    ----------
+    error : IntEnum
+        Code in `status`.
+    value : int
+        Offending value, in `error_address`.
+    """
+
+    error: IntEnum
+    value: int
+
+
+SettingValues = Mapping[str, int]
+"""Values of all of a core's settings, by name."""
+Reasons = Iterator[tuple[bool, Refusal]]
+"""Reasons in the order in which the core checks them, each with whether it applies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreSpec(BusSpec):
+    """Parameters that all cores share, and the contract of a core.
+
+    Parameters
+    ----------
+    address : int
+        Bits of a byte address on the memory ports, 33 to 62. The pins have 64; those above are 0.
+    monitor : bool
+        The core has pins that show each update of its parameters, for a simulation or a logic analyser.
+    """
+
+    registers: ClassVar[CoreRegisters]
+    """Registers, commands and errors."""
+
+    address: int = ADDRESS_BITS
+    monitor: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 33 <= self.address <= 62:
+            raise UserError(f"address = {self.address} is not in 33 to 62")
+
+    @property
+    def wires(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Other pins: the interrupt and, where it has one, the monitor."""
+        return ("interrupt", *(f"monitor_{name}" for name in ("valid", "beat", "data", "done") if self.monitor))
+
+    @property
+    def memory_ports(self) -> int:
+        """AXI4 ports to the memory outside."""
+        return len({prefix for prefix in self.buses.values() if prefix.startswith("m_axi")})
+
+    @property
+    def address_buses(self) -> dict[str, str]:
+        """Prefix of the pins through which the core reaches an image in memory, by the name of its `Address`."""
+        return {item.name: "m_axi_gmem0" for item in self.registers.addresses}
+
+    @property
+    @abstractmethod
+    def signature(self) -> int:
+        """Value of the register of this name: a digest of all that host and core must agree on."""
+
+    def signed(self, **replaced: Any) -> int:
+        """Signature of the parameters, some of which may be `replaced` by a form that does not depend on the spelling.
+
+        Pins that change nothing for a host do not count.
+        """
+        parameters = asdict(self) | replaced
+        del parameters["monitor"]
+        return signature_of(parameters, self.registers.map)
+
+    def documents(self) -> dict[str, str]:
+        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
+        found = self.registers.map
+        return {
+            f"{found.name}.h": c_header(found),
+            f"{found.name}.rdl": systemrdl(found, self.signature),
+            "registers.md": markdown(found),
+        }
+
+    def refusal(self, command: int, settings: SettingValues) -> Refusal | None:
+        """Say why the core refuses a command with these settings; None where the command begins.
+
+        Of several reasons the first counts, in this order: the command, addresses in the order of their registers, then
+        those of `reasons`.
+
+        Parameters
+        ----------
+        command : int
+        settings : SettingValues
+        """
+        both = (self._common_reasons, self.reasons)
+        return next((refusal for some in both for applies, refusal in some(command, settings) if applies), None)
+
+    def reasons(self, command: int, settings: SettingValues) -> Reasons:
+        """List the core's own reasons to refuse a command: lengths first, then the other settings.
+
+        Parameters
+        ----------
+        command : int
+            Any number.
+        settings : SettingValues
+        """
+        yield from ()
+
+    def _common_reasons(self, command: int, settings: SettingValues) -> Reasons:
+        """List reasons of any core: an unknown command, and the addresses that a command uses."""
+        commands, errors = self.registers.commands, self.registers.errors
+        yield command not in set(commands), Refusal(errors["BAD_COMMAND"], command)
+        for address in self.registers.addresses:
+            value = settings[address.name]
+            wrong = value % BEAT != 0 or value >> self.address != 0
+            yield command in address.commands and wrong, Refusal(errors["BAD_ADDRESS"], value)
+
+    @classmethod
+    def fits(cls, network: Network, byte_inputs: bool) -> list[CoreFit]:
+        """Put a network on each preset of the core: its figures, or why it does not fit.
+
+        Parameters
+        ----------
+        network : Network
+        byte_inputs : bool
+            A sample's values are bytes that stand for 0 to 1.
+        """
+        return []

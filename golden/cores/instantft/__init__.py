@@ -1,0 +1,1 @@
+"""InstantFT: spec and registers."""

@@ -1,0 +1,211 @@
+"""`instantft`: whole fine-tuning jobs in the fabric. The integers are those of `golden.lora.job.Job`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from ...axi.bus import BEAT, BEAT_COUNT_BITS
+from ...errors import UserError
+from ...lora.adapters import MAXIMUM_RATE
+from ...lora.mapping import AdapterMapping
+from ...lora.memory_layout import JobLayout
+from ...lora.update_noise import UpdateNoise
+from ...nn.arithmetic.loss import Loss
+from ...nn.array.mapping import Mapping
+from ..core import Reasons, Refusal, SettingValues
+from ..network_core import NetworkCoreSpec
+from ..shell import CoreRegisters
+from .registers import CORE, REGISTERS, STOPPING_CORE, VALIDATING_CORE, Command, Error
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstantftSpec(NetworkCoreSpec):
+    """Parameters of `instantft`.
+
+    Parameters
+    ----------
+    network : str
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+    rank : int
+        Rank of the adapters, at most `columns`.
+    last_only : bool
+        One adapter, beside the last layer; otherwise one from every stage's input.
+    tunes : str
+        ``adapters``; or ``layer``, the last layer's own weights and biases, or ``biases``, its biases alone, in which
+        case the rank is of how many classes the array takes the weights at once.
+    byte_inputs : bool
+        Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    lanes, columns : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    stochastic : bool
+        Updates are rounded with random numbers, which begin anew with each load of adapters; else to nearest.
+    rates : bool
+        Each batch may have a learning rate of its own, in the order list.
+    early_stop : bool
+        The core sums the loss of each epoch, and a tuning may end with one whose loss is small enough.
+    validation : bool
+        With `early_stop`: each epoch may be followed by samples that are not learnt from, whose loss ends the tuning.
+    batch : int
+        Most samples of a batch, 2 to 256.
+    cache_entries : int
+        Most samples in the cache, 1 to 2**20; without a cache, most samples to tune with.
+    ports : int
+        AXI4 ports to the memory outside, 1 or 2: with 2 the cache has the second one for itself.
+    cache : str
+        Place of the forward cache: ``dram``, outside; ``chip``, in URAM, for NF4 records only and emptied by an
+        inference; or ``none``: each sample of each batch runs through the frozen network.
+    loss : str
+        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `last_only`.
+
+    Raises
+    ------
+    UserError
+        For a value out of range, a second port that nothing would use, or parameters that do not fit on the chip.
+    """
+
+    name: ClassVar[str] = "instantft"
+    summary: ClassVar[str] = "a network with adapters that fine-tunes itself, behind AXI"
+
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "tiny": {"lanes": 16, "columns": 4},
+        "small": {"columns": 4},
+        "fast": {"columns": 8, "ports": 2},
+        "chip": {"columns": 8, "cache": "chip", "cache_entries": 1024},
+    }
+
+    network: str = "lenet5-mnist"
+    rank: int = 4
+    last_only: bool = False
+    tunes: Literal["adapters", "layer", "biases"] = "adapters"
+    byte_inputs: bool = True
+    lanes: int = 32
+    columns: int = 4
+    stochastic: bool = False
+    rates: bool = False
+    early_stop: bool = False
+    validation: bool = False
+    batch: int = 20
+    cache_entries: int = 16384
+    ports: int = 1
+    cache: Literal["dram", "chip", "none"] = "dram"
+    loss: Loss = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 <= self.batch <= 256:
+            raise UserError(f"batch = {self.batch} is not in 2 to 256")
+        if not 1 <= self.cache_entries <= 1 << 20:
+            raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
+        if self.ports not in (1, 2):
+            raise UserError(f"ports = {self.ports}: give 1 or 2")
+        if self.last_only and self.tunes != "adapters":
+            raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
+        if self.early_stop and self.loss == "mse":
+            raise UserError("early_stop with loss = mse: what ends a job is the cross entropy of labels")
+        if self.validation and not self.early_stop:
+            raise UserError("validation without early_stop: give early_stop=true, which sums the losses")
+        if self.cache == "chip" and self.ports == 2:
+            raise UserError("ports = 2: with the cache on the chip nothing would use the second one; give ports = 1")
+        mapping = self.mapping
+        most = (1 << BEAT_COUNT_BITS) - 1
+        if max(mapping.forward.frozen_beats, mapping.adapter_beats) > most:
+            raise UserError(f"{self.network} has parameters of more than a megabyte: they do not fit on the chip")
+        for what, beats in (("a sample", mapping.forward.sample_beats), ("a record in Q8.16", mapping.raw_beats)):
+            if beats > most:
+                raise UserError(f"{what} of {self.network} takes {beats} beats of {BEAT} bytes: at most {most}")
+
+    @cached_property
+    def mapping(self) -> AdapterMapping:
+        """Mapping of network and adapters on the array."""
+        network = self.described
+        first = len(network.stages) - 1 if self.last_only else 0
+        return AdapterMapping.of(
+            network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes, self.loss
+        )
+
+    @cached_property
+    def noise(self) -> UpdateNoise | None:
+        """Random numbers of the updates, where they are rounded with some."""
+        return UpdateNoise.by_image(self.mapping) if self.stochastic else None
+
+    @property
+    def registers(self) -> CoreRegisters:  # type: ignore[override]
+        """Registers, commands and errors."""
+        return VALIDATING_CORE if self.validation else STOPPING_CORE if self.early_stop else CORE
+
+    @property
+    def buses(self) -> dict[str, str]:  # type: ignore[override]
+        """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
+        ports = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(self.ports) for half in ("reader", "writer")}
+        return {"control": "s_axi_control", **ports}
+
+    @property
+    def address_buses(self) -> dict[str, str]:
+        """The records have the second port for themselves; those on the chip have no address."""
+        found = super().address_buses
+        if self.ports == 2:
+            found["cache"] = "m_axi_gmem1"
+        if self.cache == "chip":
+            del found["cache"]
+        return found
+
+    @property
+    def cache_ram_beats(self) -> int:
+        """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
+        if self.cache != "chip":
+            return 0
+        return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
+
+    @property
+    def cached_samples(self) -> int:
+        """Most samples in the cache, 0 without one."""
+        return 0 if self.cache == "none" else self.cache_entries
+
+    @property
+    def raw_modes(self) -> tuple[bool, ...]:
+        """Values of `mode.raw` that a tuning takes, the default first: records in NF4, in Q8.16, or either."""
+        return {"dram": (False, True), "chip": (False,), "none": (True,)}[self.cache]
+
+    @property
+    def modes(self) -> int:
+        """Bits of `mode` that a job may have."""
+        allowed = {"raw": True, "write_logits": True, "rates": self.rates, "stop": self.early_stop}
+        return sum(CORE.map["mode"].field(name).mask for name, there in allowed.items() if there)
+
+    @property
+    def layout(self) -> JobLayout:
+        """Regions of device memory that a job uses."""
+        return JobLayout(self.mapping, self.batch, self.cache)
+
+    @cached_property
+    def labels(self) -> int:
+        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        return self.mapping.labels
+
+    @property
+    def forward(self) -> Mapping:
+        """Network on the array."""
+        return self.mapping.forward
+
+    @property
+    def largest_batch(self) -> int:
+        """Most samples of a batch."""
+        return self.batch
+
+    def reasons(self, command: int, settings: SettingValues) -> Reasons:
+        """List the core's own reasons to refuse a command."""
+        if command not in (Command.TUNE, Command.INFER):
+            return
+        tune = command == Command.TUNE
+        epochs, entries = settings["epochs"], settings["cache_entries"]
+        batch, rate, mode = settings["batch"], settings["rate"], settings["mode"]
+        yield epochs == 0 or settings["samples_per_epoch"] == 0, Refusal(Error.ZERO_LENGTH, epochs)
+        yield tune and entries == 0, Refusal(Error.ZERO_LENGTH, entries)
+        yield tune and entries > self.cache_entries, Refusal(Error.BAD_CACHE_ENTRIES, entries)
+        yield not 1 <= batch <= self.batch, Refusal(Error.BAD_BATCH, batch)
+        own_rates = self.rates and mode & REGISTERS["mode"].field("rates").mask
+        yield tune and not own_rates and not 1 <= rate <= MAXIMUM_RATE, Refusal(Error.BAD_RATE, rate)
+        yield mode & ~self.modes != 0, Refusal(Error.BAD_MODE, mode)
+        yield tune and bool(mode & 1) not in self.raw_modes, Refusal(Error.BAD_MODE, mode)

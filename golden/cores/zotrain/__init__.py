@@ -1,0 +1,1 @@
+"""Zeroth-order training of whole networks: spec and registers."""

@@ -1,0 +1,267 @@
+"""`zotrain`: zeroth-order training of a whole network in the fabric, as `golden.zo.job.ZerothOrderJob` computes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from ...axi.bus import BEAT, BEAT_COUNT_BITS
+from ...errors import UserError
+from ...fixed import Q8_16
+from ...models.network import Network
+from ...nn.arithmetic.loss import Loss, labels_of
+from ...nn.array.mapping import Mapping
+from ...rng.gaussian_array import GaussianArraySpec
+from ...rng.generators import Generator
+from ...rng.pezo import PezoSpec
+from ...zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
+from ...zo.deltas import DELTA
+from ...zo.job import EPS_SHIFTS
+from ...zo.mapping import PerturbationMapping
+from ...zo.memory_layout import ZerothOrderLayout
+from ...zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
+from ..core import Reasons, Refusal, SettingValues
+from ..network_core import NetworkCoreSpec
+from ..shell import CoreRegisters
+from .registers import CORE, Command, Error
+
+LEAST_NUMBERS = 31
+"""Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
+MOST_CUT_ROWS = 1 << 16
+MOST_PARAMETER_BYTES = 1 << 22
+ULTRA_ROWS = 4096
+"""Rows of ultra RAM."""
+LEAST_ULTRA_ROWS = ULTRA_ROWS // 2
+"""Rows from which on a memory at the cut of its own is ultra RAM."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZotrainSpec(NetworkCoreSpec):
+    """Parameters of `zotrain`.
+
+    Parameters
+    ----------
+    network : str
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
+    byte_inputs : bool
+        Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    lanes, columns : int
+        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle.
+    generator : PezoSpec
+        Generator of the perturbations, with replay; a pool has at least 32 numbers a cycle.
+    gaussian : str
+        ``tree``, ``select`` or ``sum``: instead of `generator` a `GaussianArraySpec` of that form, with a number for
+        each parameter of a perturbation's word. A baseline, for comparison only.
+    deltas : str
+        Memory of the deltas: ``block`` RAM, with all numbers of a word in a cycle, or ``ultra``, with a quarter of
+        them in a cycle and as few multipliers.
+    cut_rows : int
+        Rows of the memory in which outputs of a network's first part are kept, where both parts have perturbations of
+        their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network.
+    fold : bool
+        Words share rows of deltas and offsets, as the generator's numbers return: as many rows as it has cycles, for a
+        network of any number of words. Not with `cut_rows`.
+    loss : str
+        ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error; the latter not with `cut_rows`.
+
+    Raises
+    ------
+    UserError
+        For a value out of range, a generator with too few numbers a cycle or without replay, settings of a generator
+        that is not used, or parameters that do not fit on the chip.
+    """
+
+    name: ClassVar[str] = "zotrain"
+    registers: ClassVar[CoreRegisters] = CORE
+    summary: ClassVar[str] = "a network that trains all its weights by zeroth order, behind AXI"
+    buses: ClassVar[dict[str, str]] = {
+        "control": "s_axi_control",
+        "reader0": "m_axi_gmem0",
+        "writer0": "m_axi_gmem0",
+    }
+
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "tiny": {"network": "digits", "lanes": 16, "columns": 4, "cut_rows": 1280},
+        "small": {"columns": 4, "cut_rows": 4096},
+        "fast": {"columns": 8, "deltas": "ultra", "cut_rows": 2048},
+        "large": {"network": "1x28x28 flatten fc784 relu fc512 relu fc10", "fold": True},
+    }
+
+    network: str = "lenet5-mnist"
+    byte_inputs: bool = True
+    lanes: int = 32
+    columns: int = 4
+    generator: PezoSpec = field(default_factory=PezoSpec)
+    gaussian: Literal["none", "tree", "select", "sum"] = "none"
+    deltas: Literal["block", "ultra"] = "block"
+    cut_rows: int = 0
+    fold: bool = False
+    loss: Loss = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.generator.width < LEAST_NUMBERS:
+            raise UserError(
+                f"a generator of {self.generator.width} numbers a cycle: the {self.mapping.width} parameters of a word "
+                f"that share one stay tied, and accuracy collapses; take {LEAST_NUMBERS} or more (pool.p=32)"
+            )
+        if not self.generator.can_replay:
+            raise UserError("generator.replay = false: a step takes its perturbation twice, so replay is needed")
+        if self.gaussian != "none" and self.generator != PezoSpec():
+            raise UserError(f"gaussian = {self.gaussian} takes the place of generator: leave its settings out")
+        _ = self.labels  # refuses outputs that do not fit the loss
+        if not 0 <= self.cut_rows <= MOST_CUT_ROWS:
+            raise UserError(f"cut_rows = {self.cut_rows} is not in 0 to {MOST_CUT_ROWS}")
+        if self.cut_rows and len(self.mapping.forward.stages) == 1:
+            raise UserError(f"cut_rows = {self.cut_rows}: {self.network} has one stage and is not cut")
+        if self.cut_rows and self.loss == "mse":
+            raise UserError(f"cut_rows = {self.cut_rows} with loss = mse: a second part has no samples as its targets")
+        if self.fold:
+            self._check_fold()
+        if self.mapping.forward.frozen_beats * BEAT > MOST_PARAMETER_BYTES:
+            raise UserError(f"{self.network} has parameters of more than 4 megabytes: they do not fit on the chip")
+        if self.layout.delta_beats >= 1 << BEAT_COUNT_BITS:
+            raise UserError(f"{self.network} has deltas of more than a megabyte: fold them with fold=true")
+
+    def _check_fold(self) -> None:
+        """Refuse to fold deltas whose generator, parts or network do not fit."""
+        if self.gaussian != "none" or self.generator.strategy == "pool":
+            raise UserError("fold = true needs numbers that return after few cycles: a generator on the fly")
+        if self.cut_rows:
+            raise UserError(f"fold = true with cut_rows = {self.cut_rows}: a folded network is not cut")
+        mapping, times = self.mapping, self._times
+        least, most = replace(mapping, times=0).words, 1 << (2 * times.bit_length())
+        if not times <= least < most or mapping.cycles > 1 or mapping.bias_words > times:
+            raise UserError(
+                f"fold = true: {self.network} has {least} words, and numbers return after {times}: more than these, "
+                f"and fewer than {most}, can be folded"
+            )
+
+    @cached_property
+    def labels(self) -> int:
+        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        return labels_of(self.loss, self.network, self.described.stages)
+
+    @cached_property
+    def mapping(self) -> PerturbationMapping:
+        """Network on the array, and the order of its parameters in a perturbation."""
+        forward = Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs, sides=2)
+        return PerturbationMapping(forward, times=self._times if self.fold else 0)
+
+    @property
+    def _times(self) -> int:
+        """Cycles after which the generator's numbers return, but for their places."""
+        return len(self.generator.base)
+
+    @cached_property
+    def source(self) -> Generator:
+        """Generator of the perturbations that the core has: `generator`, or Gaussian ones."""
+        if self.gaussian == "none":
+            return self.generator
+        return GaussianArraySpec(n=self.mapping.width, form=self.gaussian)
+
+    @property
+    def parts(self) -> int:
+        """Cycles for the deltas of a word."""
+        return 1 if self.deltas == "block" else 4
+
+    @property
+    def cut_style(self) -> str:
+        """Kind of the memory at the cut: a deep one is ultra RAM, where there is such.
+
+        It is shared with the deltas where these are in ultra RAM, leave half of its rows, and are as wide.
+        """
+        if self.cut_rows and self.deltas == "ultra" and self._shares_rows:
+            return "shared"
+        return "ultra" if self.cut_rows >= LEAST_ULTRA_ROWS else "block"
+
+    @property
+    def _shares_rows(self) -> bool:
+        half, mapping = ULTRA_ROWS // 2, self.mapping
+        numbers = -(-self.source.width // self.parts)
+        outputs = mapping.forward.columns * (Q8_16.width + 1) + mapping.forward.activation_values.bit_length()
+        deltas = mapping.all_rows * self.parts
+        return max(deltas, self.cut_rows) <= half and outputs <= numbers * DELTA.width
+
+    def kept_samples(self, cut: int) -> int:
+        """Most samples of a step whose outputs of the stage before the cut are kept, of both sides."""
+        return min(self.cut_rows // self._rows_of_sample(cut), LARGEST_BATCH)
+
+    def _rows_of_sample(self, cut: int) -> int:
+        """Rows of the memory at the cut for a sample's outputs of the stage before it, of both sides."""
+        stage = self.mapping.forward.stages[cut - 1]
+        return 2 * stage.groups * stage.cells
+
+    def check_split(self, split: Split, batch: int) -> None:
+        """Refuse a split of a step that the core cannot run.
+
+        Parameters
+        ----------
+        split : Split
+        batch : int
+            Most samples of a step.
+
+        Raises
+        ------
+        UserError
+            If the network does not have the cut, or the core keeps outputs of fewer samples there than a step has.
+        """
+        split.check(self.mapping)
+        if split.cut and batch > (kept := self.kept_samples(split.cut)):
+            raise UserError(
+                f"cut = {split.cut}: the core's cut_rows = {self.cut_rows} keep outputs of {kept} samples, a batch of "
+                f"{batch} needs {batch * self._rows_of_sample(split.cut)}: lower the batch, or take a core with more"
+            )
+
+    @cached_property
+    def layout(self) -> ZerothOrderLayout:
+        """Regions of device memory that a job uses."""
+        return ZerothOrderLayout(self.mapping, self.source)
+
+    @property
+    def forward(self) -> Mapping:
+        """Network on the array."""
+        return self.mapping.forward
+
+    @property
+    def largest_batch(self) -> int:
+        """Most samples of a step."""
+        return LARGEST_BATCH
+
+    @property
+    def cuts(self) -> int:
+        """Values that `cut` may have: 0, and the stages before which the core can cut the network."""
+        return len(self.forward.stages) if self.cut_rows else 1
+
+    @classmethod
+    def for_network(cls, preset: dict[str, object], network: Network) -> dict[str, Any]:
+        """Settings of a preset for another network; that of an autoencoder is not cut."""
+        settings = super().for_network(preset, network)
+        if network.repeats_inputs:
+            settings.pop("cut_rows", None)
+        return settings
+
+    def reasons(self, command: int, settings: SettingValues) -> Reasons:
+        """List the core's own reasons to refuse a command."""
+        if command not in (Command.TRAIN, Command.INFER):
+            return
+        batch = settings["batch"]
+        for name in ("steps", "sample_count"):
+            yield settings[name] == 0, Refusal(Error.ZERO_LENGTH, settings[name])
+        yield not 1 <= batch <= LARGEST_BATCH, Refusal(Error.BAD_BATCH, batch)
+        if command != Command.TRAIN:
+            return
+        position, eps, shift = settings["position"], settings["eps_shift"], settings["shift"]
+        yield position >= self.source.period, Refusal(Error.BAD_POSITION, position)
+        yield eps not in EPS_SHIFTS, Refusal(Error.BAD_EPS, eps)
+        yield shift > LARGEST_SHIFT, Refusal(Error.BAD_SHIFT, shift)
+        cut, first, second = settings["cut"], settings["p1"], settings["p2"]
+        yield cut >= self.cuts, Refusal(Error.BAD_CUT, cut)
+        kept = self.kept_samples(cut) if 0 < cut < self.cuts else LARGEST_BATCH
+        yield batch > kept, Refusal(Error.BAD_BATCH, batch)
+        together = first * second > MOST_SLOPES or (cut == 0 and second != 1)
+        yield not 1 <= first <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, first)
+        yield not 1 <= second <= MOST_PERTURBATIONS or together, Refusal(Error.BAD_SPLIT, second)
+        for name, most in (("gap", MOST_GAP), ("scalars", 1)):
+            yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])

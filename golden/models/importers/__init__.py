@@ -1,0 +1,1 @@
+"""Networks from PyTorch modules, exported graphs and ONNX files."""

@@ -1,0 +1,147 @@
+"""Import of any PyTorch module, by the graph of operators that `torch.export` makes of it."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import UserError
+from ..layers import Shape
+from ..module import NetworkModule
+from ..network import Network
+from .operators import OperatorImport, is_users, shown
+
+_BATCH = 2
+"""Samples with which a module is exported: more than one, so that a view that mixes them is seen."""
+
+
+def network_of(module: nn.Module, input_shape: Shape, name: str) -> Network:
+    """Derive the description of a user's module; parameters and errors as of `imported`."""
+    return imported(module, input_shape, name)[0]
+
+
+def imported(module: nn.Module, input_shape: Shape, name: str) -> tuple[Network, NetworkModule]:
+    """Describe a user's module, and copy its weights to a module of the description.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Takes a batch of samples, gives their logits, and consists of operators that the description has layers for; as
+        it is in evaluation mode. Not modified.
+    input_shape : tuple of int
+        Shape of one sample.
+    name : str
+        Origin of the module for messages: ``model.py:build``.
+
+    Returns
+    -------
+    Network
+    NetworkModule
+        In evaluation mode, float32.
+
+    Raises
+    ------
+    UserError
+        If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
+    """
+    _check_weights(module, name)
+    _check_inputs(module, name)
+    with _evaluated(module):
+        _try(module, input_shape, name)
+        program = _export(module, input_shape, name)
+    return OperatorImport(program, input_shape, name).run()
+
+
+def _check_weights(module: nn.Module, name: str) -> None:
+    for title, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if nn.parameter.is_lazy(tensor):
+            raise UserError(f"{name}: {title} has no shape yet: run the module once on a sample first")
+        if tensor.is_meta:
+            raise UserError(f"{name}: {title} has no values (it is on the device meta)")
+        if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+            raise UserError(f"{name}: {title} is {str(tensor.dtype)[6:]}: convert the module with .float() first")
+
+
+def _check_inputs(module: nn.Module, name: str) -> None:
+    kinds = inspect.Parameter
+    needed = [
+        one.name
+        for one in inspect.signature(module.forward).parameters.values()
+        if one.default is kinds.empty and one.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+    ]
+    if len(needed) > 1:
+        raise UserError(f"{name} takes {len(needed)} inputs ({', '.join(needed)}): a network here has one")
+
+
+@contextmanager
+def _evaluated(module: nn.Module) -> Iterator[None]:
+    """Context in which a module is in evaluation mode."""
+    modes = [(one, one.training) for one in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for one, mode in modes:
+            one.training = mode
+
+
+def _example(module: nn.Module, input_shape: Shape) -> Tensor:
+    dtype = next((one.dtype for one in module.parameters()), torch.float32)
+    return torch.zeros(_BATCH, *input_shape, dtype=dtype)
+
+
+def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
+    """Run a module once: its own mistakes have plain messages here, and a place."""
+    entered: list[str] = [""]
+    hooks = [
+        one.register_forward_pre_hook(lambda *_, title=title: entered.append(title))
+        for title, one in module.named_modules()
+    ]
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = module(_example(module, input_shape))
+    except Exception as error:
+        place = _place_of_error(error) or (f"{name}, layer {entered[-1]}" if entered[-1] else name)
+        shape = " x ".join(map(str, input_shape))
+        raise UserError(f"{place}: fails on samples of {shape}: {_line(error)}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not isinstance(made, Tensor):
+        count = f"a {type(made).__name__}"
+        if isinstance(made, tuple | list | dict):
+            count = f"{len(made)} outputs" + (" by name" if isinstance(made, dict) else "")
+        raise UserError(f"{name} gives {count}: a network here has one, the logits")
+
+
+def _export(module: nn.Module, input_shape: Shape, name: str) -> torch.export.ExportedProgram:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about PyTorch's own code
+            program = torch.export.export(module, (_example(module, input_shape),), strict=False)
+            # operators in place become such that give a new tensor; all others stay as they are
+            functional: torch.export.ExportedProgram = program.run_decompositions({})
+            return functional
+    except Exception as error:
+        place = _place_of_error(error) or name
+        raise UserError(
+            f"{place}: cannot be exported, as what it does depends on the samples or is not of tensors: {_line(error)}"
+        ) from error
+
+
+def _place_of_error(error: BaseException) -> str:
+    """Line of the user's file at which an exception was raised."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return f"{shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+
+
+def _line(error: Exception) -> str:
+    """First line of an exception's message; PyTorch's messages are long."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

@@ -1,0 +1,179 @@
+"""Graph of layers as an importer finds it in a user's model, with weights, names and places; what all importers share.
+
+An importer adds layers one by one; `LayerGraph.finish` makes the description and its module of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...errors import UserError
+from ..batch_norm import NormTensors, StageParameters
+from ..layers import BatchNorm, Depthwise, Layer, Shape, Weighted
+from ..module import NetworkModule, module_of
+from ..network import Network
+from ..stages import LayerError
+
+SUPPORTED = "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, dropout"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Place of a layer in a user's model.
+
+    Parameters
+    ----------
+    title : str
+        Name of the layer in the model.
+    where : str
+        ``model.py:12``, or the name of the model and of the layer.
+    code : str
+        What stands there; may be empty.
+    """
+
+    title: str
+    where: str
+    code: str = ""
+
+    def error(self, reason: str) -> UserError:
+        """Make the error of this place."""
+        return UserError(f"{self.where}: {reason}" + (f" ({self.code})" if self.code else ""))
+
+
+@dataclass
+class GraphLayer:
+    """Layer of a user's model.
+
+    Parameters
+    ----------
+    layer : Layer
+    sources : tuple of int
+        Numbers of the layers that it reads, -1 for the sample.
+    place : Place
+    tensors : dict of str to Tensor
+        By PyTorch's names: weight, bias, running_mean, running_var; those that it has.
+    names : dict of str to str
+        Names of these tensors in the state of the model.
+    eps : float
+        Of a batch norm.
+    """
+
+    layer: Layer
+    sources: tuple[int, ...]
+    place: Place
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    eps: float = 0.0
+
+    def norm(self) -> NormTensors:
+        """Tensors of a batch norm."""
+        arrays = {name: one.detach().cpu().double().numpy() for name, one in self.tensors.items()}
+        mean, variance = arrays["running_mean"], arrays["running_var"]
+        return NormTensors(mean, variance, arrays.get("weight"), arrays.get("bias"), self.eps)
+
+
+class LayerGraph:
+    """Layers of a user's model in the order in which they run.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model for messages.
+    input_shape : tuple of int
+        Shape of one sample.
+    """
+
+    def __init__(self, name: str, input_shape: Shape) -> None:
+        self.name, self.input_shape = name, input_shape
+        self.layers: list[GraphLayer] = []
+        self._owners: dict[str, Place] = {}
+
+    def add(self, layer: GraphLayer) -> int:
+        """Add a layer, and return its number.
+
+        Raises
+        ------
+        UserError
+            If it has weights of another layer, or such as are not finite.
+        """
+        for kind, name in layer.names.items():
+            if kind in ("weight", "bias") and name in self._owners:
+                first = self._owners[name]
+                raise layer.place.error(f"{name} is shared with {first.where}: each layer needs weights of its own")
+            self._owners[name] = layer.place
+        for kind, tensor in layer.tensors.items():
+            if not torch.isfinite(tensor).all():
+                raise UserError(
+                    f"{self.name}: {layer.names.get(kind, f'{layer.place.title}.{kind}')} has NaN or infinity"
+                )
+        self.layers.append(layer)
+        return len(self.layers) - 1
+
+    def finish(self) -> tuple[Network, NetworkModule]:
+        """Make the description, and the module with the weights in float32, in evaluation mode.
+
+        A batch norm that cannot be folded becomes a depthwise convolution.
+
+        Raises
+        ------
+        UserError
+            If the layers have no hardware.
+        """
+        readers = Counter(source for layer in self.layers for source in layer.sources)
+        for layer in self.layers:
+            if isinstance(layer.layer, BatchNorm):
+                (source,) = layer.sources
+                before = self.layers[source].layer if source >= 0 else None
+                if not isinstance(before, Weighted) or readers[source] > 1:
+                    self._scale(layer)
+        network = self._network()
+        with torch.device("meta"):  # without drawing an unused initialisation
+            module = module_of(network)
+        module.to_empty(device="cpu")
+        module.titles = [layer.place.title for layer in self.layers]
+        module.tensor_names = {}
+        for number, (child, layer) in enumerate(zip(module, self.layers, strict=True)):
+            _load(child, layer)
+            module.tensor_names |= {f"{number}.{kind}": name for kind, name in layer.names.items()}
+        return network, module.eval()
+
+    def _scale(self, layer: GraphLayer) -> None:
+        """Turn a batch norm into a depthwise convolution of 1 x 1."""
+        norm = layer.norm()
+        channels = len(norm.mean)
+        ones = StageParameters(np.ones((channels, 1, 1, 1)), np.zeros(channels))
+        parameters = norm.folded(ones, layer.place.title)
+        layer.layer, layer.names = Depthwise(1), {}
+        layer.tensors = {"weight": torch.from_numpy(parameters.weight), "bias": torch.from_numpy(parameters.bias)}
+
+    def _network(self) -> Network:
+        layers, sources = tuple(one.layer for one in self.layers), tuple(one.sources for one in self.layers)
+        try:
+            return Network(self.name, self.input_shape, layers, sources)
+        except LayerError as mistake:
+            place = self.layers[mistake.number].place
+            reason = re.sub(r"layers? (\d+)", lambda found: self.layers[int(found[1])].place.title, mistake.reason)
+            raise place.error(place.title + reason) from None
+
+
+def _load(child: nn.Module, layer: GraphLayer) -> None:
+    """Copy a layer's tensors into its module."""
+    parameters: Mapping[str, Tensor | None] = {**dict(child.named_parameters()), **dict(child.named_buffers())}
+    for name, own in parameters.items():
+        given = layer.tensors.get(name)
+        if given is not None and own is not None:
+            with torch.no_grad():
+                own.copy_(given)
+        elif name in ("weight", "bias"):
+            child.register_parameter(name, None)
+    if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d):
+        child.eps = layer.eps
+        if child.num_batches_tracked is not None:
+            child.num_batches_tracked.zero_()

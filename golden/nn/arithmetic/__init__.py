@@ -1,0 +1,1 @@
+"""Integers of a network's layers: products, averages, forward pass, loss."""

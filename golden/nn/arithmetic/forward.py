@@ -1,0 +1,199 @@
+"""Integer forward pass: activations Q8.16, parameters Q4.12, exact sums, one rounding per value.
+
+In a stage: products, bias and residual are summed exactly, rounded once to Q8.16 with saturation, clipped by the
+activation, and pooled; an average has a rounding of its own, see `average`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ...fixed import Q4_12, Q8_16, Integers, Narrower, narrow
+from ...models.layers import AveragePool, Depthwise, Linear, Pair, Relu, Sides
+from ...models.stages import SLOPE_FRACTION, Stage
+from .average import average
+from .products import Product
+
+PRODUCT_FRACTION = Q8_16.fraction + Q4_12.fraction
+"""Fraction bits of an activation times a parameter, and of their sums."""
+
+
+@dataclass(frozen=True)
+class StageIntegers:
+    """Weights and biases of a stage in Q4.12, in the shapes of `Stage.weight_shape` and (`Stage.biases`,)."""
+
+    weight: Integers
+    bias: Integers
+
+
+def run(
+    stages: Sequence[Stage], parameters: Sequence[StageIntegers], inputs: Integers, product: Product, narrow: Narrower
+) -> list[Integers]:
+    """Run stages that read the sample and each other.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        All stages of a network, or its first ones.
+    parameters : sequence of StageIntegers
+        Those of each stage.
+    inputs : array of int, (n, *input_shape)
+        Q8.16.
+    product, narrow
+        Matrix product and narrowing.
+
+    Returns
+    -------
+    list of array of int64, (n, *stage.output_shape)
+        Outputs of each stage, Q8.16.
+    """
+    outputs = [inputs]
+    for stage, own in zip(stages, parameters, strict=True):
+        residual = None if stage.residual is None else outputs[stage.residual + 1]
+        outputs.append(forward(stage, own, outputs[stage.source + 1], product, narrow, residual))
+    return outputs[1:]
+
+
+def forward(
+    stage: Stage,
+    own: StageIntegers,
+    inputs: Integers,
+    product: Product,
+    narrow: Narrower,
+    residual: Integers | None = None,
+) -> Integers:
+    """Run one stage.
+
+    Parameters
+    ----------
+    stage : Stage
+    own : StageIntegers
+    inputs : array of int, (n, *stage.input_shape)
+        Q8.16.
+    product, narrow
+        Matrix product and narrowing.
+    residual : array of int, (n, *stage.computed_shape), optional
+        What the stage adds, Q8.16; where it has a residual.
+
+    Returns
+    -------
+    array of int64, (n, *stage.output_shape)
+        Q8.16.
+    """
+    pixels = computed_pixels(stage)
+    sums = _sums(stage, own, inputs, pixels, product) + (own.bias << Q8_16.fraction)
+    if stage.residual is not None:
+        assert residual is not None, "a stage with a residual is given it"
+        added = residual.reshape(len(inputs), stage.biases, *stage.computed_shape[1:] or (1, 1))
+        added = added[:, :, : pixels[0], : pixels[1]].transpose(0, 2, 3, 1)
+        sums = sums + (added.reshape(sums.shape) << Q4_12.fraction)
+    # of pixels in several windows, and of windows beyond the map, each window is computed for itself
+    apart = stage.pool is not None and (stage.pool.stride != stage.pool.size or any(stage.pool.padding))
+    if apart:
+        maps = sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
+        top, bottom, left, right = beyond_map(stage)
+        least = Q8_16.minimum << Q4_12.fraction
+        maps = np.pad(maps, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=least)
+        sums = _pool_windows(maps, stage)
+    result = narrow(sums, PRODUCT_FRACTION, Q8_16)
+    if stage.activation is not None:
+        result = _activated(result, stage.activation)
+    if len(stage.computed_shape) == 1:
+        return result
+    if not apart:
+        result = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
+        result = result if stage.pool is None else _pool_windows(result, stage)
+    return np.ascontiguousarray(result if stage.pool is None else _pooled(result, stage))
+
+
+def slope_factor(activation: Relu) -> int:
+    """Convert the slope of a leaky ReLU to an integer with `SLOPE_FRACTION` fraction bits; 0 of any other ReLU."""
+    return round(activation.slope * (1 << SLOPE_FRACTION))
+
+
+def _activated(values: Integers, activation: Relu) -> Integers:
+    """Apply a ReLU to Q8.16; what is below 0 times the slope is rounded half to even."""
+    limit = Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit)
+    slope = slope_factor(activation)
+    if not slope:
+        return np.clip(values, 0, limit)
+    below = narrow(np.minimum(values, 0) * slope, Q8_16.fraction + SLOPE_FRACTION, Q8_16)
+    return np.where(values < 0, below, np.minimum(values, limit))
+
+
+def computed_pixels(stage: Stage) -> Pair:
+    """Height and width of what is computed of each channel.
+
+    Pixels outside all windows of the pool are not computed, and so do not saturate. One in several windows is computed
+    for each of them, and counts as often.
+    """
+    if len(stage.computed_shape) == 1:
+        return 1, 1
+    if stage.pool is None:
+        return stage.computed_shape[1], stage.computed_shape[2]
+    (height, width), (top, bottom, left, right) = pooled_pixels(stage), beyond_map(stage)
+    return height - top - bottom, width - left - right
+
+
+def pooled_pixels(stage: Stage) -> Pair:
+    """Rows and columns of all windows of a stage's pool together, those beyond the map included."""
+    assert stage.pool is not None
+    _, *windows = stage.output_shape
+    down, across = (
+        (count - 1) * stride + size
+        for count, stride, size in zip(windows, stage.pool.stride, stage.pool.size, strict=True)
+    )
+    return down, across
+
+
+def beyond_map(stage: Stage) -> Sides:
+    """Rows and columns of the pool's windows beyond each side of the map: top, bottom, left, right."""
+    if stage.pool is None:
+        return 0, 0, 0, 0
+    top, _, left, _ = stage.pool.padding
+    (height, width), (rows, columns) = pooled_pixels(stage), stage.computed_shape[1:]
+    return top, max(height - top - rows, 0), left, max(width - left - columns, 0)
+
+
+def _sums(stage: Stage, own: StageIntegers, inputs: Integers, pixels: Pair, product: Product) -> Integers:
+    """Sums of products of each output: (n * pixels, biases)."""
+    if isinstance(stage.layer, Linear):
+        return product(inputs.reshape(len(inputs), -1), own.weight.T)
+    if len(stage.computed_shape) == 1:
+        return inputs.reshape(len(inputs), -1) * own.weight.reshape(-1)
+    windows = _windows(inputs, stage, pixels)
+    if not isinstance(stage.layer, Depthwise):
+        return product(windows.reshape(prod(windows.shape[:3]), -1), own.weight.reshape(stage.biases, -1).T)
+    # a product of its own for each channel
+    rows = windows.transpose(3, 0, 1, 2, 4, 5).reshape(stage.biases, prod(windows.shape[:3]), -1)
+    return product(rows, own.weight.reshape(stage.biases, -1, 1))[:, :, 0].T
+
+
+def _windows(inputs: Integers, stage: Stage, pixels: Pair) -> Integers:
+    """Inputs of each output pixel: (n, height, width, channels, kernel height, kernel width)."""
+    assert not isinstance(stage.layer, Linear)
+    top, bottom, left, right = stage.layer.padding
+    padded = np.pad(inputs, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, stage.layer.kernel, axis=(2, 3))
+    (down, across), (height, width) = stage.layer.stride, pixels
+    return windows[:, :, ::down, ::across][:, :, :height, :width].transpose(0, 2, 3, 1, 4, 5)
+
+
+def _pool_windows(maps: Integers, stage: Stage) -> Integers:
+    """Windows of the pool: (n, channels, height, width, window height, window width)."""
+    assert stage.pool is not None
+    down, across = stage.pool.stride
+    windows: Integers = np.lib.stride_tricks.sliding_window_view(maps, stage.pool.size, axis=(2, 3))
+    return windows[:, :, ::down, ::across]
+
+
+def _pooled(windows: Integers, stage: Stage) -> Integers:
+    assert stage.pool is not None
+    if isinstance(stage.pool, AveragePool):
+        return average(windows.sum(axis=(4, 5)), prod(stage.pool.size))
+    result: Integers = windows.max(axis=(4, 5))
+    return result

@@ -1,0 +1,80 @@
+"""Memory images of a mapped network: frozen parameters and samples, byte for byte as a core reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...axi.bus import BEAT
+from ...axi.regions import Bytes
+from ...fixed import Integers
+from ...models.layers import Convolution
+from ..arithmetic.forward import StageIntegers
+from .mapping import Mapping
+
+
+def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
+    """Build the image of the frozen parameters, (16 * frozen_beats,) bytes: all weights, then all biases.
+
+    A weight word is stored lane by lane, a parameter for each column; a stage is stored group by group.
+    """
+    weights, biases = np.zeros(mapping.weight_words * mapping.lanes * mapping.columns, np.int64), []
+    for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
+        weights[weight_positions(mapping, at)] = own.weight.reshape(stage.channels, -1)
+        rows = np.pad(own.bias, (0, stage.groups * mapping.columns - stage.channels)).reshape(-1, mapping.columns)
+        biases.append(column_rows(mapping, rows))
+    return parameter_bytes(np.concatenate([weights, *biases]))
+
+
+def weight_positions(mapping: Mapping, at: int) -> Integers:
+    """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one)."""
+    stage = mapping.stages[at]
+    if stage.within:
+        # each channel has a lane, in the first column
+        group, lane = np.divmod(np.arange(stage.channels), mapping.lanes)
+        words = (stage.weights + group * stage.words)[:, None] + np.arange(stage.words)
+        of_lanes: Integers = (words * mapping.lanes + lane[:, None]) * mapping.columns
+        return of_lanes
+    group, channel = np.divmod(np.arange(stage.channels), stage.parts * mapping.columns)
+    part, column = np.divmod(channel, mapping.columns)
+    word, lane = np.divmod(_positions(mapping, at), stage.sum_lanes)
+    words = (stage.weights + group * stage.words)[:, None] + word
+    lanes = (part * stage.sum_lanes)[:, None] + lane
+    found: Integers = (words * mapping.lanes + lanes) * mapping.columns + column[:, None]
+    return found
+
+
+def samples_image(mapping: Mapping, inputs: NDArray[np.integer]) -> Bytes:
+    """Build the image of samples, (n, *input_shape) bytes or Q8.16: (n, 16 * sample_beats) bytes."""
+    flat = inputs.reshape(len(inputs), -1)
+    stored = flat.astype(np.uint8) if mapping.byte_inputs else np.ascontiguousarray(flat, "<i4").view(np.uint8)
+    return np.pad(stored, ((0, 0), (0, BEAT * mapping.sample_beats - stored.shape[1])))
+
+
+def column_rows(mapping: Mapping, rows: Integers) -> Integers:
+    """Start each row of `columns` parameters on a beat of its own; flat."""
+    return np.pad(rows, ((0, 0), (0, mapping.column_beats * BEAT // 2 - mapping.columns))).reshape(-1)
+
+
+def parameter_bytes(values: Integers) -> Bytes:
+    """Store parameters in Q4.12 as bytes, two each, the lower first."""
+    return np.ascontiguousarray(values, "<i2").view(np.uint8)
+
+
+def _positions(mapping: Mapping, at: int) -> Integers:
+    """Position in a group's words of each weight of an output, in the network's own order."""
+    stage, own = mapping.network_stages[at], mapping.stages[at]
+    run, rows = own.loops[0].count * own.sum_lanes, own.loops[1].count
+    layout = mapping.layout(stage.source)
+    if isinstance(stage.layer, Convolution):
+        channels, (height, width) = stage.input_shape[0], stage.layer.kernel
+        channel, y, x = np.indices((channels, height, width)).reshape(3, -1)
+        return (x * channels + channel) * height + y if rows == 1 else y * run + x * channels + channel
+    if layout.rows == 1 and layout.column == 1:
+        return np.arange(stage.inputs)
+    # values of a map, pixel by pixel
+    channels, _, width = stage.input_shape
+    channel, y, x = np.indices(stage.input_shape).reshape(3, -1)
+    return y * (run if rows > 1 else width * channels) + x * channels + channel

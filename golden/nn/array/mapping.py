@@ -1,0 +1,427 @@
+"""Mapping of a network onto the array of multipliers: stage loops, memory regions, and where weights and biases stand.
+
+The memories are as wide as the array. A *word* is `lanes` values of one tensor, or, of parameters, `lanes` x `columns`
+values: for each of `columns` outputs the weights of those lanes. Where a convolution's windows leave much of a word
+empty, both halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs.
+
+Activations of a map are stored pixel by pixel with the channels side by side, so that the window of a convolution is a
+run of neighbours for each row of its kernel; see `activation_layout`. Each tensor has a region of its own, which is not
+used for another one before the next sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ...axi.bus import BEAT
+from ...errors import UserError
+from ...fixed import Q8_16
+from ...models.layers import AveragePool, Convolution, Depthwise, Linear
+from ...models.network import Network
+from ...models.stages import Stage
+from ..arithmetic.average import Reciprocal
+from ..arithmetic.forward import beyond_map, slope_factor
+from . import latency
+from .activation_layout import TensorLayout, row_replicas, sample_is_map, tensor_layout
+from .stage_mapping import Loop, Residual, StageMapping
+
+LEAST_SAVING = 1 / 8
+"""Share of its convolutions' cycles that sums of half the lanes must save in a network: they cost LUTs."""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A sequence of stages on the array of multipliers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network, for messages.
+    network_stages : tuple of Stage
+        One or more, without batch norm.
+    lanes : int
+        Inputs that are multiplied at once: 16 or 32.
+    columns : int
+        Outputs that are computed at once: 2, 4 or 8.
+    byte_inputs : bool
+        A sample's values are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    sides : int
+        Sets of parameters with which a sample is computed: 2 for both sides of a perturbation. Each has regions of its
+        own behind the samples, as they are computed alternately, stage by stage.
+    """
+
+    name: str
+    network_stages: tuple[Stage, ...]
+    lanes: int = 32
+    columns: int = 4
+    byte_inputs: bool = True
+    sides: int = 1
+
+    def __post_init__(self) -> None:
+        for number, stage in enumerate(self.network_stages):
+            if stage.batch_norm:
+                raise UserError(f"{self.name} has batch norm: fold it first (golden.models.network.deployed)")
+            if reason := _unmapped(self.network_stages, stage):
+                where = f"{self.name}, stage {number} ({type(stage.layer).__name__})"
+                raise UserError(f"{where} has {reason}, which the array does not map yet")
+        for what, value in (("lanes", self.lanes), ("columns", self.columns)):
+            if value & (value - 1):
+                raise UserError(f"{what} = {value} is not a power of two")
+        if not 16 <= self.lanes <= 32 or not 2 <= self.columns <= 8:
+            raise UserError(f"lanes = {self.lanes} is 16 or 32, columns = {self.columns} is 2 to 8")
+
+    @classmethod
+    def of(
+        cls, network: Network, lanes: int = 32, columns: int = 4, byte_inputs: bool = True, sides: int = 1
+    ) -> Mapping:
+        """Map all stages of a network."""
+        return cls(network.name, network.stages, lanes, columns, byte_inputs, sides)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of a sample: (channels, height, width) or (features,)."""
+        return self.network_stages[0].input_shape
+
+    @property
+    def inputs(self) -> int:
+        """Values of a sample."""
+        return self.network_stages[0].inputs
+
+    # -- sizes in the memory outside, in beats ---------------------------------------------------------------------
+
+    @property
+    def sample_beats(self) -> int:
+        """Beats of a sample."""
+        return -(-self.inputs * (1 if self.byte_inputs else 4) // BEAT)
+
+    @property
+    def word_beats(self) -> int:
+        """Beats of a word of parameters."""
+        return self.lanes * self.columns * 2 // BEAT
+
+    @property
+    def column_beats(self) -> int:
+        """Beats of `columns` parameters, such as the biases of a group."""
+        return -(-self.columns * 2 // BEAT)
+
+    @property
+    def frozen_beats(self) -> int:
+        """Beats of the frozen parameters' image: all weights, then all biases."""
+        return self.weight_words * self.word_beats + self.groups * self.column_beats
+
+    # -- memories on the chip --------------------------------------------------------------------------------------
+
+    @cached_property
+    def row_replicas(self) -> int:
+        """Number of copies of a sample's rows, stored side by side."""
+        return row_replicas(self.network_stages, self.lanes)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether a stage has a largest output."""
+        return any(_limit(stage) is not None for stage in self.network_stages)
+
+    @property
+    def has_padded_pools(self) -> bool:
+        """Whether windows of a pool go beyond the map."""
+        return any(any(beyond_map(stage)) for stage in self.network_stages)
+
+    @cached_property
+    def slopes(self) -> tuple[int, ...]:
+        """Slopes of the leaky ReLUs, see `StageMapping`."""
+        return tuple(sorted({_slope(stage) for stage in self.network_stages} - {0}))
+
+    @cached_property
+    def averages(self) -> tuple[Reciprocal, ...]:
+        """Divisions of the average pools, one for each number of values of a window."""
+        return tuple(map(Reciprocal, sorted({_averaged(stage) for stage in self.network_stages} - {0})))
+
+    @cached_property
+    def average_turns(self) -> int:
+        """Columns whose sums take turns at one division: as many as there are cycles from a pool's end to the next."""
+        cycles = [stage.average * stage.sum_words if stage.parts == 1 else 1 for stage in self.stages if stage.average]
+        return min(self.columns, 1 << min(cycles).bit_length() - 1)
+
+    @property
+    def pooling_latency(self) -> int:
+        """Cycles from a pool's last sums to its outputs.
+
+        With an average pool all stages' outputs wait for a division, with a leaky ReLU for a multiplication.
+        """
+        pooling = latency.POOLING + (latency.LEAKY if self.slopes else 0)
+        if not self.averages:
+            return pooling
+        division = max(own.latency for own in self.averages)
+        return pooling + latency.AVERAGING + self.average_turns + division
+
+    @property
+    def most_parts(self) -> int:
+        """Most parts of a sum, `StageMapping.parts`."""
+        return max(stage.parts for stage in self.stages)
+
+    @property
+    def lane_parts(self) -> int:
+        """Parts of sums of single lanes; 1 where no stage has any."""
+        return self.lanes // self.columns if self.has_within else 1
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether a stage has sums of half the lanes."""
+        return any(stage.halved for stage in self.stages)
+
+    @property
+    def has_within(self) -> bool:
+        """Whether a stage has sums of single lanes."""
+        return any(stage.within for stage in self.stages)
+
+    @property
+    def pooled_parts(self) -> tuple[int, ...]:
+        """Numbers of parts, ascending, of the stages that have a pool of several sums; (1,) where none has."""
+        return tuple(sorted({stage.parts for stage in self.stages if stage.pooled})) or (1,)
+
+    @property
+    def most_lane_terms(self) -> int:
+        """Most products of a lane's sum; 1 where no stage has any."""
+        return max(stage.sum_words if stage.within else 1 for stage in self.stages)
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether a stage adds earlier outputs."""
+        return any(stage.residual is not None for stage in self.network_stages)
+
+    @property
+    def weight_words(self) -> int:
+        """Words of the weight memory."""
+        return sum(stage.weight_groups * stage.words for stage in self.stages)
+
+    @property
+    def groups(self) -> int:
+        """Words of the bias memory: groups of output channels of all stages."""
+        return sum(stage.groups for stage in self.stages)
+
+    @property
+    def output_depth(self) -> int:
+        """Depth of the output memory: outputs of all stages that one column computes."""
+        return sum(stage.groups * stage.cells for stage in self.stages)
+
+    @property
+    def sample_values(self) -> int:
+        """Values that a sample takes in the activation memory, padding and replicas included."""
+        return self._regions[1]
+
+    @cached_property
+    def sample_buffers(self) -> int:
+        """Samples that have room in the activation memory: two, unless it would become deeper than a block RAM."""
+        rest = self._regions[-1] - self._regions[1] + (self.sides - 1) * self.side_values
+        return 2 if (2 * self.sample_values + rest) // self.lanes < 512 else 1
+
+    @property
+    def side_values(self) -> int:
+        """Values from a region of one side to that of the other one.
+
+        All stages' outputs; `lanes` more, as those of the last stage are written behind the regions, too.
+        """
+        return self._regions[-1] - self._regions[1] + self.lanes
+
+    @property
+    def cycles(self) -> int:
+        """Words that the array takes for one sample, all stages."""
+        return sum(stage.cycles for stage in self.stages)
+
+    @property
+    def activation_values(self) -> int:
+        """Values of the activation memory; a window may reach `lanes` beyond the last region."""
+        return self._base(len(self.network_stages) - 1) + (self.sides - 1) * self.side_values + self.lanes
+
+    def _base(self, tensor: int) -> int:
+        """First value of a tensor's region; behind all regions for the last stage's outputs, which no stage reads."""
+        return self._regions[tensor + 1] + (self.sample_buffers - 1) * self.sample_values * (tensor >= 0)
+
+    @cached_property
+    def _regions(self) -> tuple[int, ...]:
+        """End of the sample's region and of those of stages' outputs, with room for one sample; 0 first."""
+        ends = [0]
+        for tensor in range(-1, len(self.network_stages) - 1):
+            rows, pitch, _, _ = self.layout(tensor)
+            ends.append(ends[-1] + -(-rows * pitch // self.lanes) * self.lanes)
+        return tuple(ends)
+
+    def layout(self, tensor: int) -> TensorLayout:
+        """Layout in the activation memory of the outputs of a stage, or of the sample, -1."""
+        return tensor_layout(self.network_stages, tensor, self.lanes)
+
+    # -- stages ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def stages(self) -> tuple[StageMapping, ...]:
+        """All stages in order."""
+        mapped: list[StageMapping] = []
+        weights = biases = output = 0
+        for at, stage in enumerate(self.network_stages):
+            target, targets = self._target(at)
+            own = StageMapping(
+                self._loops(at),
+                self._first(at),
+                weights,
+                biases,
+                stage.activation is not None and not _slope(stage),
+                _limit(stage),
+                _slope(stage),
+                beyond_map(stage),
+                _averaged(stage),
+                target,
+                targets,
+                output,
+                stage.biases,
+                -(-stage.biases // self.columns),
+                self._parts(at),
+                self._sum_lanes(at),
+                self._residual(at),
+            )
+            mapped.append(own)
+            weights += own.weight_groups * own.words
+            biases += own.groups
+            output += own.groups * own.cells
+        return tuple(mapped)
+
+    def tail_lanes(self, at: int) -> int:
+        """Lanes of the last word of each run of stage number `at` that have an input, a bit for each."""
+        stage = self.stages[at]
+        if stage.within:
+            return (1 << self.lanes) - 1
+        of_sum = (1 << self.run_values(at) - (stage.loops[0].count - 1) * stage.sum_lanes) - 1
+        return sum(of_sum << first for first in range(0, self.lanes, stage.sum_lanes))
+
+    def run_values(self, at: int) -> int:
+        """Values of each run of stage number `at`: neighbours in the activation memory that take part in a sum."""
+        return self._window(at)[0]
+
+    @cached_property
+    def _halved(self) -> frozenset[int]:
+        """Numbers of the convolutions with sums of half the lanes: those that take fewer cycles so."""
+        cycles = {
+            at: tuple(self._cycles(at, parts) for parts in (1, 2))
+            for at, stage in enumerate(self.network_stages)
+            if isinstance(stage.layer, Convolution)
+        }
+        saved = {at: whole - halved for at, (whole, halved) in cycles.items() if halved < whole}
+        enough = LEAST_SAVING * sum(whole for whole, _ in cycles.values())
+        return frozenset(saved) if sum(saved.values()) >= enough else frozenset()
+
+    def _cycles(self, at: int, parts: int) -> int:
+        """Cycles of a convolution, where so many sums of a column are made at once, each of as few lanes."""
+        stage, (values, rows) = self.network_stages[at], self._window(at)
+        words = -(-values * parts // self.lanes) * rows + (stage.residual is not None)
+        sums = prod(loop.count for loop in self._turns(at)) * -(-stage.biases // (parts * self.columns))
+        return sums * max(words, parts)
+
+    def _parts(self, at: int) -> int:
+        if isinstance(self.network_stages[at].layer, Depthwise):
+            return self.lanes // self.columns
+        return 2 if at in self._halved else 1
+
+    def _sum_lanes(self, at: int) -> int:
+        return 1 if isinstance(self.network_stages[at].layer, Depthwise) else self.lanes // self._parts(at)
+
+    def _window(self, at: int) -> tuple[int, int]:
+        """Values of a run, and runs of a window, one for each row."""
+        stage = self.network_stages[at]
+        layout = self.layout(stage.source)
+        if isinstance(stage.layer, Depthwise):
+            # a word for each pixel
+            height, width = stage.layer.kernel
+            return self.lanes * width, height
+        if isinstance(stage.layer, Convolution):
+            height, width = stage.layer.kernel
+            single = stage.source < 0 and self.row_replicas > 1
+            return width * layout.column, 1 if single else height
+        # all of a tensor; of a map within zeros row by row
+        if layout.rows > 1 and layout.pitch > (values := stage.input_shape[2] * layout.column):
+            return values, stage.input_shape[1]
+        return stage.inputs, 1
+
+    def _first(self, at: int) -> int:
+        """First value of the first window: in the zeros before a map as far as the stage has padding."""
+        stage = self.network_stages[at]
+        _, pitch, column, origin = self.layout(stage.source)
+        first = self._base(stage.source) + origin
+        if not isinstance(stage.layer, Linear):
+            top, _, left, _ = stage.layer.padding
+            above, _, before, _ = beyond_map(stage)
+            down, across = stage.layer.stride
+            first -= (top + above * down) * pitch + (left + before * across) * column
+        return first
+
+    def _loops(self, at: int) -> tuple[Loop, ...]:
+        stage = self.network_stages[at]
+        values, rows = self._window(at)
+        _, pitch, column, _ = self.layout(stage.source)
+        lanes, wide = self._sum_lanes(at), self._parts(at) * self.columns
+        window = Loop(-(-values // lanes), lanes), Loop(rows, pitch)
+        group = 0
+        if isinstance(stage.layer, Depthwise):
+            window = Loop(-(-values // self.lanes), column), window[1]
+            group = wide
+        return (*window, *self._turns(at), Loop(-(-stage.biases // wide), group))
+
+    def _turns(self, at: int) -> tuple[Loop, Loop, Loop, Loop]:
+        """Loops around a sum, but the one of groups."""
+        stage = self.network_stages[at]
+        if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
+            return (Loop(1, 0),) * 4
+        _, down, across = stage.output_shape
+        _, pitch, column, _ = self.layout(stage.source)
+        # values to the next pixel that is computed, in a row and below, and pixels of a pool
+        beside, below = stage.layer.stride[1] * column, stage.layer.stride[0] * pitch
+        (height, width), (pool_down, pool_across) = (1, 1), (1, 1)
+        if stage.pool is not None:
+            (height, width), (pool_down, pool_across) = stage.pool.size, stage.pool.stride
+        pool = Loop(width, beside), Loop(height, below)
+        return (*pool, Loop(across, pool_across * beside), Loop(down, pool_down * below))
+
+    def _residual(self, at: int) -> Residual | None:
+        stage = self.network_stages[at]
+        if stage.residual is None:
+            return None
+        _, pitch, column, origin = self.layout(stage.residual)
+        across = 1 if stage.pool is None else stage.pool.stride[1]
+        down = 1 if stage.pool is None else stage.pool.stride[0]
+        strides = column, pitch, across * column, down * pitch, self._parts(at) * self.columns
+        above, _, before, _ = beyond_map(stage)
+        return Residual(self._base(stage.residual) + origin - above * pitch - before * column, strides)
+
+    def _target(self, at: int) -> tuple[int, tuple[int, int, int]]:
+        if at + 1 == len(self.network_stages):
+            return self._base(at), (0, 0, 0)
+        _, pitch, column, origin = self.layout(at)
+        return self._base(at) + origin, (column, pitch, self._parts(at) * self.columns)
+
+
+def _limit(stage: Stage) -> int | None:
+    limit = None if stage.activation is None else stage.activation.limit
+    return None if limit is None else int(Q8_16.from_float(limit))
+
+
+def _slope(stage: Stage) -> int:
+    return 0 if stage.activation is None else slope_factor(stage.activation)
+
+
+def _averaged(stage: Stage) -> int:
+    return prod(stage.pool.size) if isinstance(stage.pool, AveragePool) else 0
+
+
+def _unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
+    """Part of a stage that the array does not map, or an empty text."""
+    layer, added = stage.layer, stage.residual
+    top, bottom, left, right = beyond_map(stage)
+    if stage.pool is not None and (max(top, bottom) > stage.pool.stride[0] or max(left, right) > stage.pool.stride[1]):
+        return "a pool whose padding is larger than its stride"
+    if isinstance(layer, Depthwise) and len(stage.computed_shape) == 1 and prod(stage.input_shape[1:]) > 1:
+        return f"flattened maps {stage.input_shape} as its inputs"
+    if added is not None and len(stage.computed_shape) == 1 and (added >= 0 or sample_is_map(stages)):
+        shape = stages[added].output_shape if added >= 0 else stages[0].input_shape
+        if prod(shape[1:]) > 1:
+            return f"flattened maps {shape} as its residual"
+    return ""

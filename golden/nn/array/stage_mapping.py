@@ -1,0 +1,140 @@
+"""Stage mapping: loops, memory regions and flags of one stage on the array of multipliers, see `mapping`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from ...models.layers import Sides
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a stage: its number of turns, and the distance of a turn in the activation memory."""
+
+    count: int
+    stride: int
+
+
+class Residual(NamedTuple):
+    """Outputs in the activation memory that are added to a stage's sums.
+
+    Attributes
+    ----------
+    base : int
+        First value.
+    strides : tuple of int
+        Distance of a turn of each loop around a sum: columns and rows of the pool, columns and rows of the output,
+        groups.
+    """
+
+    base: int
+    strides: tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class StageMapping:
+    """Loops and memory regions of one stage.
+
+    Parameters
+    ----------
+    loops : tuple of Loop
+        Innermost first: runs of lanes, rows of the kernel, columns and rows of the pool, columns and rows of the
+        output, groups of output channels.
+    base : int
+        First value of its inputs in the activation memory.
+    weights, biases : int
+        First word in the weight memory, in the bias memory.
+    relu : bool
+        Negative outputs become 0.
+    limit : int or None
+        Largest output in Q8.16, of a ReLU that has one.
+    slope : int
+        Factor of negative outputs with `SLOPE_FRACTION` fraction bits, of a leaky ReLU; 0 for none.
+    beyond : tuple of int
+        Rows and columns of the pool's windows beyond the map, which do not count: top, bottom, left, right.
+    average : int
+        Values of a window whose average is an output; 0 for their largest one.
+    target : int
+        Address of the first output in the activation memory.
+    targets : tuple of int
+        Strides of an output there: to the next column, row, group of channels.
+    output : int
+        First address in the output memory.
+    channels : int
+        Output channels or features; the last group may have fewer than there are columns.
+    groups : int
+        Groups of `columns` output channels.
+    parts : int
+        Groups whose sums are complete at once, and are rounded one after the other: 1, 2 where each half of the lanes
+        has sums of its own, or lanes / columns where each lane has a channel.
+    sum_lanes : int
+        Lanes of a sum: all, half of them, or 1.
+    residual : Residual, optional
+        What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
+        of each channel.
+    """
+
+    loops: tuple[Loop, ...]
+    base: int
+    weights: int
+    biases: int
+    relu: bool
+    limit: int | None
+    slope: int
+    beyond: Sides
+    average: int
+    target: int
+    targets: tuple[int, int, int]
+    output: int
+    channels: int
+    groups: int
+    parts: int
+    sum_lanes: int
+    residual: Residual | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether each lane has a channel of its own, whose sum is made within its multiplier."""
+        return self.sum_lanes == 1
+
+    @property
+    def halved(self) -> bool:
+        """Whether each half of the lanes has a sum of its own."""
+        return self.parts > 1 and not self.within
+
+    @property
+    def pooled(self) -> bool:
+        """Whether an output is made of several sums."""
+        return self.loops[2].count * self.loops[3].count > 1
+
+    @property
+    def cells(self) -> int:
+        """Output positions of a channel."""
+        return self.loops[4].count * self.loops[5].count
+
+    @property
+    def weight_groups(self) -> int:
+        """Groups of output channels with words of weights: of `parts` x `columns` channels."""
+        return self.loops[6].count
+
+    @property
+    def words(self) -> int:
+        """Weight words of one group."""
+        return self.loops[0].count * self.loops[1].count
+
+    @property
+    def sum_words(self) -> int:
+        """Words of a sum: those of weights, and the residual."""
+        return self.words + (self.residual is not None)
+
+    @property
+    def sums(self) -> int:
+        """Sums of a sample, each of all columns, halves or lanes."""
+        return prod(loop.count for loop in self.loops[2:])
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from the first word of a sample to behind the last one: one a word, and waits for parts of sums."""
+        return (self.sums - 1) * max(self.sum_words, self.parts) + self.sum_words

@@ -1,0 +1,342 @@
+"""Adapter trainer: the engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.axi.bus import ADDRESS_BITS
+from ....golden.cores.instantft.registers import REGISTERS, Command, Error
+from ....golden.cores.shell import CoreRegisters
+from ....golden.lora.mapping import AdapterMapping
+from ....golden.rng.urng import UrngSpec
+from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
+from ...lora.backward.epoch_loss import EpochLoss
+from ...lora.engine import AdapterEngine
+from ...lora.job.batch_scheduler import BatchScheduler
+from ...lora.job.batch_unpacker import BatchUnpacker
+from ...lora.job.early_stop import EarlyStop
+from ...lora.job.parameter_transfer import ParameterTransfer
+from ...lora.job.sample_scheduler import SampleScheduler
+from ...lora.job_interfaces import PLAIN, JobOptions, JobSettings
+from ...primitives.fifo import Fifo
+from ..logit_writer import LogitWriter
+from ..memory_system import MemorySystem, buses
+from ..shell import Control
+
+READS = ("order", "new_samples", "samples", "records", "parameters")
+"""Requesters that read, the highest rank first."""
+WRITES = ("records", "logits", "parameters")
+"""Requesters that write, the highest rank first."""
+RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
+"""Bits of `mode`."""
+RECORDS_AHEAD = 4
+"""Record addresses that wait for their records."""
+
+
+class Monitor(wiring.Signature):
+    """Updates of the adapters as they are written, for a simulation or a logic analyser.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Members
+    -------
+    valid : Out(words_per_cycle)
+        Which beats of the adapters' image change in this cycle: `beat`, and the one behind it.
+    beat : Out(16)
+        The first one's number.
+    data : Out(128 * words_per_cycle)
+        Their new contents.
+    done : Out(1)
+        A batch of a tuning is complete, and so its update; one cycle.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        words = mapping.words_per_cycle
+        super().__init__({"valid": Out(words), "beat": Out(16), "data": Out(128 * words), "done": Out(1)})
+
+
+class AdapterTrainer(wiring.Component):
+    """Tunes the adapters of a frozen network and infers with them, a command of `Command` at a time.
+
+    A new sample runs through the frozen network once and is recorded, or, without a cache, in each of its batches;
+    batches whose samples are all recorded are loaded and computed. Recording, loading a batch and computing the one
+    before overlap.
+
+    Parameters
+    ----------
+    registers : CoreRegisters
+        The core's.
+    mapping : AdapterMapping
+    batch, cache_entries : int
+        Most samples of a batch, of the cache; 0 entries: there is none, and records are in Q8.16.
+    ports : int
+        AXI4 ports to the memory outside: 1 or 2; with 2 records have the second one for themselves.
+    ram_beats : int
+        Beats of the cache RAM on the chip; 0 where the cache is outside.
+    address : int
+        Bits of a byte address.
+    options : JobOptions
+        Rates of batches, an early end, validation.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which updates are rounded.
+
+    Attributes
+    ----------
+    control : In, `Control`
+        The shell. Counters: batches computed, new samples, values saturated.
+    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
+        AXI4 ports to the memory outside.
+    monitor : Out, `Monitor`
+        Updates of the adapters.
+    """
+
+    def __init__(
+        self,
+        registers: CoreRegisters,
+        mapping: AdapterMapping,
+        batch: int,
+        cache_entries: int,
+        ports: int = 1,
+        ram_beats: int = 0,
+        address: int = ADDRESS_BITS,
+        options: JobOptions = PLAIN,
+        urng: UrngSpec | None = None,
+    ) -> None:
+        self.mapping, self.most, self.ports, self.ram_beats, self.address = mapping, batch, ports, ram_beats, address
+        self.cached, self.options = cache_entries > 0, options
+        self.engine = AdapterEngine(mapping, batch, urng, options.stops)
+        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, options)
+        self.batches = BatchScheduler(mapping, batch, address, self.cached, options)
+        self.unpacker = BatchUnpacker(mapping, batch)
+        self.logits = LogitWriter(mapping.logit_beats, address)
+        self.transfer = ParameterTransfer(mapping, address)
+        self.memory = MemorySystem(
+            READS,
+            WRITES,
+            Error,
+            bulk=("records",),
+            buffered=("order", "new_samples", "samples", "records"),
+            ports=ports,
+            ram_beats=ram_beats,
+            address=address,
+        )
+        super().__init__(
+            {"control": In(Control(registers, address)), **buses(ports, address), "monitor": Out(Monitor(mapping))}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        engine, control, memory = self.engine, self.control, self.memory
+        m.submodules.engine, m.submodules.samples, m.submodules.batches = engine, self.samples, self.batches
+        m.submodules.unpacker, m.submodules.logits = self.unpacker, self.logits
+        m.submodules.transfer, m.submodules.memory = self.transfer, memory
+        m.submodules.records = records = Fifo(self.address - OFFSET_BITS, RECORDS_AHEAD)
+        raw, tune, infer = Signal(), Signal(), Signal()
+        # registered: the command is stable long before they are used
+        m.d.sync += [
+            tune.eq(control.command == Command.TUNE),
+            infer.eq(control.command == Command.INFER),
+            raw.eq(control.settings.mode[0] | infer if self.cached else 1),
+            engine.show.eq(control.settings.mode[1] | infer),
+        ]
+        m.d.comb += [
+            engine.raw.eq(raw),
+            control.counts.saturations.eq(engine.clipped),
+            control.counts.misses.eq(self.samples.missed),
+            self.monitor.valid.eq(engine.updates.write),
+            self.monitor.beat.eq(engine.updates.address),
+            self.monitor.data.eq(engine.updates.beats),
+        ]
+        if self.options.stops:
+            self._losses(m, tune)
+        self._record(m, records, self._compute(m, tune))
+        self._connect(m, records)
+        self._memory(m)
+        self._job(m, infer, raw)
+        self._commands(m)
+        return m
+
+    def _compute(self, m: Module, tune: Value) -> Value:
+        """Compute loaded batches one after the other, between new samples; whether one waits."""
+        engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
+        waiting, busy, shown = Signal(2), Signal(), Signal()
+        begin, half = Signal(), Signal()
+        m.d.comb += [
+            begin.eq((waiting != 0) & ~busy & shown & ~engine.running),
+            run.start.eq(begin),
+            run.half.eq(half),
+            self.control.counts.batches.eq(run.done),
+            self.monitor.done.eq(run.done & tune),
+        ]
+        over = (waiting == 0) & shown & self.memory.settled & self.batches.idle
+        m.d.sync += [self.batches.free.eq(waiting != 2), self.samples.over.eq(over), shown.eq(self.logits.empty)]
+        count = Signal.like(loaded.count)
+        m.d.sync += [waiting.eq(waiting + loaded.valid - run.done), count.eq(self._of_half(m, half, "count"))]
+        m.d.comb += [run.count.eq(count), run.rate.eq(self._rate(m, half)), run.learn.eq(tune)]
+        if self.options.validates:
+            m.d.comb += run.learn.eq(tune & self._of_half(m, half, "learn"))
+        with m.If(begin):
+            m.d.sync += busy.eq(1)
+        with m.If(run.done):
+            m.d.sync += [busy.eq(0), half.eq(~half)]
+        with m.If(self.control.start):
+            m.d.sync += half.eq(0)
+        return waiting != 0
+
+    def _of_half(self, m: Module, half: Value, name: str) -> Value:
+        """Member `name` of the batch that was loaded into a half."""
+        loaded = self.batches.loaded
+        given = getattr(loaded, name)
+        kept = [Signal.like(given, name=f"{name}{number}") for number in range(2)]
+        with m.If(loaded.valid):
+            for number, own in enumerate(kept):
+                with m.If(loaded.half == number):
+                    m.d.sync += own.eq(given)
+        return Mux(half, *reversed(kept))
+
+    def _rate(self, m: Module, half: Value) -> Value:
+        """Learning rate of the batch in a half: the setting, or the batch's own."""
+        settings = self.control.settings
+        if not self.options.rates:
+            return Value.cast(settings.rate)
+        rate = Signal.like(self.batches.loaded.rate)
+        m.d.sync += rate.eq(Mux(settings.mode[RATES], self._of_half(m, half, "rate"), settings.rate))
+        return rate
+
+    def _losses(self, m: Module, tune: Value) -> None:
+        """Sum the loss of each epoch of a tuning, and of its validation."""
+        control, settings, watch = self.control, self.control.settings, self.engine.gradient
+        m.submodules.losses = losses = EpochLoss(validates=self.options.validates)
+        m.submodules.early_stop = stop = EarlyStop(self.options.validates)
+        m.d.comb += [
+            losses.start.eq(control.start),
+            losses.samples.eq(settings.samples_per_epoch),
+            stop.loss.eq(losses.loss),
+            stop.limit.eq(settings.stop_loss),
+            losses.gradients.valid.eq(watch.valid & tune),
+            losses.gradients.gradient.eq(watch.gradient),
+            losses.gradients.last.eq(watch.last),
+            control.counts.epoch_loss.eq(losses.step),
+            self.samples.low.eq(stop.low),
+        ]
+        if self.options.validates:
+            m.d.comb += [
+                losses.validation_samples.eq(settings.validation_samples),
+                stop.start.eq(control.start),
+                stop.complete.eq(losses.complete),
+                stop.patience.eq(settings.patience),
+                control.counts.validation_loss.eq(losses.validation_step),
+                control.counts.correct.eq(losses.correct_step),
+            ]
+
+    def _record(self, m: Module, records: Fifo, waiting: Value) -> None:
+        """Run new samples through the frozen network, unless a batch waits; while one runs the next one is read."""
+        engine, new = self.engine, self.samples.new_sample
+        m.d.comb += [
+            engine.hold.eq(waiting),
+            engine.sample.start.eq(new.start),
+            records.i.valid.eq(new.start),
+            records.i.payload.eq(beat_number(new.record)),
+        ]
+        m.d.sync += [
+            new.ready.eq(engine.sample.room & records.i.ready),
+            new.done.eq(engine.sample.done),
+            self.batches.recorded.eq(engine.record_done),
+        ]
+
+    def _connect(self, m: Module, records: Fifo) -> None:
+        """The engine's memories and results; a record's write command goes out with its first beat."""
+        engine = self.engine
+        wiring.connect(m, self.samples.batch, self.batches.batch)
+        wiring.connect(m, self.batches.load, self.unpacker.load)
+        wiring.connect(m, engine.logits, self.logits.i)
+        wiring.connect(m, self.unpacker.rows, engine.rows)
+        wiring.connect(m, self.batches.label, engine.labels)
+        wiring.connect(m, self.transfer.parameters, engine.parameters)
+        wiring.connect(m, self.transfer.adapters, engine.saved)
+        # until a record's first beat is there, others may write
+        port, announced = self.memory.records_write, Signal()
+        m.d.comb += [
+            port.command.valid.eq(records.o.valid & engine.record.valid & ~announced),
+            port.command.payload.address.eq(byte_address(records.o.payload)),
+            port.command.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
+            records.o.ready.eq(port.command.valid & port.command.ready),
+            self.batches.settled.eq(self.memory.settled),
+        ]
+        with m.If(port.command.valid & port.command.ready):
+            m.d.sync += announced.eq(1)
+        with m.If(engine.record_done):
+            m.d.sync += announced.eq(0)
+        wiring.connect(m, engine.record, port.beats)
+
+    def _memory(self, m: Module) -> None:
+        """Connect the requesters and the buses."""
+        memory, control = self.memory, self.control
+        for bus in buses(self.ports, self.address):
+            wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
+        wiring.connect(m, self.samples.order_read, memory.order_read)
+        wiring.connect(m, self.transfer.read, memory.parameters_read)
+        wiring.connect(m, self.transfer.write, memory.parameters_write)
+        wiring.connect(m, self.logits.write, memory.logits_write)
+        reads = (
+            (self.samples.sample_command, memory.new_samples_read, self.engine.sample.beats),
+            (self.batches.sample_command, memory.samples_read, self.unpacker.samples),
+            (self.batches.record_command, memory.records_read, self.unpacker.records),
+        )
+        for command, port, beats in reads:
+            wiring.connect(m, command, port.command)
+            wiring.connect(m, port.beats, beats)
+        m.d.comb += [memory.stop.eq(control.abort), control.quiet.eq(memory.quiet)]
+        m.d.comb += [
+            control.fault.failed.eq(memory.fault.failed | self.samples.fault.failed),
+            control.fault.error.eq(Mux(memory.fault.failed, memory.fault.error, self.samples.fault.error)),
+            control.fault.address.eq(Mux(memory.fault.failed, memory.fault.address, self.samples.fault.address)),
+        ]
+
+    def _job(self, m: Module, infer: Value, raw: Value) -> None:
+        """Give the job to the schedulers."""
+        control, settings = self.control, self.control.settings
+        job = JobSettings(self.most, self.address, self.options).create()
+        if self.options.stops:
+            m.d.comb += job.stop.eq(settings.mode[STOP] & ~infer)
+        if self.options.rates:
+            m.d.comb += job.rates.eq(settings.mode[RATES] & ~infer)
+        if self.options.validates:
+            m.d.comb += job.validation_samples.eq(Mux(infer, 0, settings.validation_samples))
+        m.d.comb += [
+            job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
+            job.infer.eq(infer),
+            job.raw.eq(raw),
+            job.cache.eq(0 if self.ram_beats else settings.cache),
+            job.batch.eq(settings.batch),
+        ]
+        for name in ("samples", "order", "cache_entries", "samples_per_epoch", "epochs"):
+            m.d.comb += getattr(job, name).eq(getattr(settings, name))
+        wiring.connect(m, job, self.samples.job, self.batches.job)
+
+    def _commands(self, m: Module) -> None:
+        """Start each command where it belongs, and see its end."""
+        control, settings, samples, transfer = self.control, self.control.settings, self.samples, self.transfer
+        begins = {
+            Command.FORGET: samples.forget,
+            Command.LOAD: transfer.load_frozen,
+            Command.LOAD_ADAPTERS: transfer.load_adapters,
+            Command.SAVE_ADAPTERS: transfer.save_adapters,
+        }
+        m.d.comb += [begin.eq(control.start & (control.command == command)) for command, begin in begins.items()]
+        m.d.comb += [
+            self.logits.start.eq(control.start),
+            self.logits.address.eq(settings.logits),
+            transfer.address.eq(Mux(control.command == Command.LOAD, settings.parameters, settings.adapters)),
+            control.ready.eq(samples.ready),
+        ]
+        forgetting, moved = Signal(), Signal()
+        with m.If(samples.forget):
+            m.d.sync += forgetting.eq(1)
+        with m.If(transfer.done):
+            m.d.sync += moved.eq(1)
+        with m.If(control.finished):
+            m.d.sync += [forgetting.eq(0), moved.eq(0)]
+        m.d.comb += control.finished.eq(samples.ended | (forgetting & samples.ready) | (moved & self.memory.settled))

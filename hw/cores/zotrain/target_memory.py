@@ -1,0 +1,100 @@
+"""Target memory: an autoencoder's samples, beat by beat as they come in, and then value by value as its targets."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.nn.array.mapping import Mapping
+from ...nn.interfaces import ACTIVATION, BEAT_BITS
+from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
+
+
+class TargetMemory(wiring.Component):
+    """Keep the samples that are in the forward engine, and give each of them once for each side, in order.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        Its samples, their buffers in the engine, and its sides.
+
+    Attributes
+    ----------
+    start : In, 1
+        A sample begins to come in; only where `room` is 1. One cycle.
+    room : Out, 1
+        There is room for a sample.
+    write : In, 1
+        `beat` is the next beat of the samples.
+    beat : In, 128
+    o : Out stream of Q8.16
+        Values of each complete sample, as often as there are sides; one a cycle but for the first after a pause.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        # those in the engine, and the one whose outputs are read
+        self.samples = mapping.sample_buffers + 1
+        super().__init__(
+            {
+                "start": In(1),
+                "room": Out(1),
+                "write": In(1),
+                "beat": In(BEAT_BITS),
+                "o": Out(stream.Signature(ACTIVATION)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        mapping, beats = self.mapping, self.mapping.sample_beats
+        depth = self.samples * beats
+        m.submodules.beats = store = memory.Memory(shape=BEAT_BITS, depth=depth, init=[])
+        into, port = store.write_port(), store.read_port()
+        coming, written = Signal(range(beats)), into.addr
+        m.d.comb += [into.en.eq(self.write), into.data.eq(self.beat)]
+        last_written = coming == beats - 1
+        with m.If(self.write):
+            m.d.sync += [coming.eq(Mux(last_written, 0, coming + 1)), written.eq(_after(written, depth))]
+
+        # samples that are kept, and those of them that are complete
+        held, complete = Signal(range(self.samples + 1)), Signal(range(self.samples + 1))
+        load, final, over = Signal(), Signal(), Signal()
+        m.d.comb += [self.room.eq(held != self.samples), over.eq(load & final)]
+        m.d.sync += [
+            held.eq(held + self.start - over),
+            complete.eq(complete + (self.write & last_written) - over),
+        ]
+
+        # the next beat: its place in the memory and in the sample, the sample's first, and which side it is for
+        place, number, first, side = port.addr, Signal(range(beats)), Signal.like(port.addr), Signal()
+        fetched, ended = Signal(), number == beats - 1
+        m.d.comb += final.eq(ended & (side if mapping.sides == 2 else 1))
+        m.d.sync += fetched.eq((complete != 0) & ~load)
+        following = _after(place, depth)
+        with m.If(load):
+            m.d.sync += [number.eq(Mux(ended, 0, number + 1)), place.eq(following)]
+            with m.If(ended):
+                m.d.sync += side.eq(~side)
+                with m.If(final):
+                    m.d.sync += first.eq(following)
+                with m.Else():
+                    m.d.sync += place.eq(first)
+
+        # the beat whose values are given
+        per_beat = BYTES_PER_BEAT if mapping.byte_inputs else WORDS_PER_BEAT
+        beat, part, tail = Signal(BEAT_BITS), Signal(range(per_beat)), Signal()
+        last_part = part == Mux(tail, (mapping.inputs - 1) % per_beat, per_beat - 1)
+        value = activation_of_byte(beat[:8]) if mapping.byte_inputs else beat[: ACTIVATION.width]
+        m.d.comb += [
+            self.o.payload.eq(value),
+            load.eq(fetched & (complete != 0) & (~self.o.valid | (self.o.ready & last_part))),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [beat.eq(beat >> BEAT_BITS // per_beat), part.eq(part + 1), self.o.valid.eq(~last_part)]
+        with m.If(load):
+            m.d.sync += [beat.eq(port.data), part.eq(0), tail.eq(ended), self.o.valid.eq(1)]
+        return m
+
+
+def _after(place: Signal, depth: int) -> Value:
+    return Mux(place == depth - 1, 0, place + 1)

@@ -1,0 +1,1 @@
+"""Gradients of adapters and the classification head, and the update."""

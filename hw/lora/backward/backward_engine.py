@@ -1,0 +1,208 @@
+"""Backward engine: the adapters' forward pass, gradients and update on a batch in the batch memory.
+
+It needs an array of multipliers, its own or a forward engine's, and nothing else of the frozen network.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.lora.mapping import AdapterMapping
+from ....golden.rng.urng import UrngSpec
+from ...device import ram_style
+from ...nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
+from ...nn.mac import MacArray
+from ...nn.memories.weight_memory import WeightMemory
+from ...primitives.pipeline import delayed
+from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
+from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
+from .backward_sequencer import FETCH, BackwardSequencer
+from .epoch_loss import GradientWatch
+from .logit_head import LogitHead
+
+
+class BackwardEngine(wiring.Component):
+    """Batch memory, adapters A and B, backward sequencer with its updaters, and logit head.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+    array : MacArray
+        The array that will be at the port `array`.
+    halves : int
+        Batches that the batch memory holds: 2 where one is loaded while the other is computed, else 1.
+    style : str
+        Kind of memory of the batch memory: ``ultra`` or ``block``.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded; they begin anew with each load of parameters.
+    watched : bool
+        Gradients with respect to logits are shown.
+
+    Attributes
+    ----------
+    array : Out, `ArrayPort`
+        The array, free from ``batch.start`` to ``batch.done``.
+    load : In, `AdapterWrite`
+        Parameters, between batches.
+    saved : In, `AdapterRead`
+        The adapters' image, between batches.
+    rows : In, `BatchWrite`
+        Writes to the batch memory, except to the half that is computed.
+    labels : In, `LabelWrite`
+        Labels of either half.
+    batch : In, `BatchRun`
+        The batch to compute.
+    show : In, 1
+        Give the batch's logits; stays the same during a batch.
+    logits : Out stream of logits
+        Logits as they come. A batch waits for them.
+    updates : Out, `AdapterUpdates`
+        Beats of the adapters' image as they are updated: all of A, then all of B.
+    gradient : Out, `GradientWatch`, where it is shown
+        Gradients with respect to logits.
+    clipped : Out, range
+        Logits, gradients and parameters that were clipped in the cycle before.
+    """
+
+    def __init__(
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        array: MacArray,
+        halves: int = 2,
+        style: str = "ultra",
+        urng: UrngSpec | None = None,
+        watched: bool = False,
+    ) -> None:
+        self.mapping, self.depth, self.style = mapping, halves * batch * mapping.sample_rows, style
+        self.sequencer = BackwardSequencer(mapping, batch, array.within_width, urng)
+        self.head = LogitHead(mapping, batch, array.within_width, watched)
+        clipped = len(self.sequencer.clipped), len(self.head.clipped)
+        super().__init__(
+            {
+                "array": Out(array.interface),
+                "load": In(AdapterWrite(mapping)),
+                "saved": In(AdapterRead(mapping)),
+                "rows": In(BatchWrite(mapping, batch)),
+                "labels": In(LabelWrite(batch)),
+                "batch": In(BatchRun(batch)),
+                "show": In(1),
+                "logits": Out(LOGIT),
+                "updates": Out(AdapterUpdates(mapping)),
+                **({"gradient": Out(GradientWatch())} if watched else {}),
+                "clipped": Out(max(clipped) + 1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        sequencer, head = self.sequencer, self.head
+        m.submodules.sequencer, m.submodules.head = sequencer, head
+        wiring.connect(m, wiring.flipped(self.batch), sequencer.batch)
+        wiring.connect(m, wiring.flipped(self.labels), head.labels)
+        wiring.connect(m, head.logits, wiring.flipped(self.logits))
+        wiring.connect(m, sequencer.updates, wiring.flipped(self.updates))
+        m.d.comb += [
+            head.start.eq(self.batch.start),
+            head.half.eq(self.batch.half),
+            head.show.eq(self.show),
+            head.gradients.address.eq(sequencer.hidden),
+            sequencer.finished.eq(head.finished),
+            sequencer.complete.eq(self.array.complete),
+            sequencer.sums.eq(self.array.sums),
+            self.clipped.eq(head.clipped + sequencer.clipped),
+        ]
+        if head.watched:
+            wiring.connect(m, head.gradient, wiring.flipped(self.gradient))
+        if sequencer.urng:
+            m.d.comb += sequencer.restart.eq(self.load.a.any() | self.load.b)
+        self._operands(m, self._parameters(m), self._fetch(m, ram_style(platform, self.style)))
+        return m
+
+    def _parameters(self, m: Module) -> WeightMemory:
+        """A and B: written by `load` or an update, read by the sequencer or, between batches, by `saved`."""
+        mapping, load, saved = self.mapping, self.load, self.saved
+        sequencer, head, updates = self.sequencer, self.head, self.sequencer.updates
+        m.submodules.a = a = WeightMemory(mapping.adapter_rows, mapping.lanes, mapping.columns, mapping.words_per_cycle)
+        busy = Signal()
+        with m.If(self.batch.start):
+            m.d.sync += busy.eq(1)
+        with m.Elif(self.batch.done):
+            m.d.sync += busy.eq(0)
+        loads = load.a.any()
+        of_a = updates.address < mapping.a_beats
+        row_bits = exact_log2(mapping.forward.word_beats)
+        b_beats = Mux(load.b, load.beats, updates.beats.as_value())
+        m.d.comb += [
+            a.write.eq(Mux(loads, load.a, Mux(of_a, updates.write, 0))),
+            a.index.eq(Mux(loads, load.address, updates.address)),
+            a.beats.eq(Mux(loads, load.beats, updates.beats.as_value())),
+            a.address.eq(Mux(busy | self.batch.start, sequencer.row, saved.address[row_bits:])),
+            sequencer.parameters.eq(a.word),
+            head.b_write.enable.eq(load.b | (updates.write[0] & ~of_a)),
+            head.b_write.address.eq(Mux(load.b, load.address, updates.address - mapping.a_beats)),
+            head.b_write.value.eq(b_beats[: len(Value.cast(head.b_write.value))]),
+            head.b_read.address.eq(Mux(busy, sequencer.b.address, saved.address - mapping.a_beats)),
+            sequencer.b.value.eq(head.b_read.value),
+            sequencer.b.gradient.eq(head.b_read.gradient),
+        ]
+        part = delayed(m, saved.address[:row_bits], 1, "part")
+        whole = delayed(m, saved.address < mapping.a_beats, 1, "whole")
+        beat = a.word.as_value().word_select(part, BEAT_BITS)
+        m.d.sync += saved.beat.eq(Mux(whole, beat, head.b_read.value.as_value()))
+        return a
+
+    def _operands(self, m: Module, a: WeightMemory, row: list[Value]) -> None:
+        """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""
+        mapping, array, sequencer, head = self.mapping, self.array, self.sequencer, self.head
+        within = delayed(m, sequencer.within, FETCH, "within")
+        gradient = head.gradients.value.as_value().replicate(len(array.w) // mapping.ranks)
+        m.d.comb += [
+            *(into.eq(value) for into, value in zip(array.x, row, strict=True)),
+            array.w.eq(Mux(within, gradient, a.word.as_value())),
+            array.within.eq(within),
+            head.forward.hidden_valid.eq(array.valid),
+            *(into.eq(value) for into, value in zip(head.forward.hidden, array.y, strict=False)),
+            # base logits are seen in the operand registers
+            head.forward.base_valid.eq(delayed(m, sequencer.base, FETCH + 1, "base")),
+            *(into.eq(value) for into, value in zip(head.forward.base, array.operands, strict=False)),
+        ]
+        for name in ("enable", "first", "last"):
+            m.d.comb += getattr(array, name).eq(delayed(m, getattr(sequencer, name), FETCH, name))
+
+    def _fetch(self, m: Module, style: str) -> list[Value]:
+        """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
+
+        Of a constant row the first value is 1, whatever the memory has there. While the sequencer waits for gradients,
+        it is the head's row of targets.
+        """
+        mapping, address = self.mapping, self.sequencer.address
+        targets = self.head.targets if mapping.loss == "mse" else None
+        if targets is not None:
+            m.d.comb += targets.free.eq(self.sequencer.waits)
+            address = Mux(targets.free, targets.address, address)
+        values: list[Value] = []
+        for number in range(mapping.words_per_cycle):
+            shape = data.ArrayLayout(ACTIVATION, mapping.lanes)
+            part = memory.Memory(shape=shape, depth=self.depth, init=[], attrs={"ram_style": style})
+            m.submodules[f"batch{number}"] = part
+            into, fetch = part.write_port(), part.read_port()
+            first = number * mapping.lanes
+            m.d.comb += [
+                into.en.eq(self.rows.enable[number]),
+                into.addr.eq(self.rows.address),
+                into.data.eq(Cat(self.rows.words[first + lane] for lane in range(mapping.lanes))),
+                fetch.addr.eq(address),
+            ]
+            values.extend(fetch.data)
+        if targets is not None:
+            m.d.comb += [into.eq(value) for into, value in zip(targets.values, values, strict=False)]
+        if mapping.constant_rows:
+            constant = delayed(m, self.sequencer.constant, FETCH, "constant")
+            ones = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]
+            values = [Mux(constant, one, value) for one, value in zip(ones, values, strict=True)]
+        return values

@@ -1,0 +1,311 @@
+"""Backward sequencer: walks a batch forward sample by sample, then backward row by row, and drains the gradients."""
+
+import itertools
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.lora.mapping import AdapterMapping
+from ....golden.nn.array import latency
+from ....golden.rng.urng import UrngSpec
+from ...nn.interfaces import PARAMETER
+from ...ports import elements
+from ...primitives.pipeline import delayed
+from ...rng.urng import Urng
+from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
+from .update import Updater
+
+ISSUE = 1
+"""Register of a row's addresses and flags."""
+FETCH = 1
+"""Read of the batch memory, of A, of B, of the gradients at the hidden values."""
+HELD = 1
+"""Register that holds a row's gradients while they leave."""
+OPERANDS = 1
+"""Operand registers of the updaters."""
+CLIPPED = 2
+"""Registers of the counts of clipped values, behind an update's last beat."""
+
+
+class BackwardSequencer(wiring.Component):
+    """One row a cycle, which is one word of an adapter's input, or two.
+
+    Forward, a sample's rows follow each other, and with the last of an adapter its sum is complete. Backward, the
+    batch's samples of one row follow each other, so that each multiplier has the gradient of one parameter when the
+    last has passed; while the next row is on its way the gradients leave, eight a cycle for each word of a row.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+    width : int
+        Bits of a gradient's sum.
+    urng : UrngSpec, optional
+        Generator of the random numbers with which parameters are rounded, see `UpdateNoise.by_image`; without it they
+        are rounded to nearest.
+
+    Attributes
+    ----------
+    batch : In, `BatchRun`
+        The batch.
+    restart : In, 1, with random numbers
+        They begin anew; between batches.
+    finished : In, range(batch + 1)
+        Samples whose gradients at the hidden values are known.
+    waits : Out, 1, only where samples are targets
+        The gradients are waited for: `address` is not used.
+    enable, within, first, last : Out, 1
+        Flags of a row for the array, `FETCH` cycles before its operands.
+    base : Out, 1
+        The row has base logits of a sample, in the cycle of its address.
+    constant : Out, 1, where there are such rows
+        The row is a constant 1, `FETCH` cycles before its operands.
+    address : Out, range(2 * batch * sample_rows)
+        Row in the batch memory.
+    row : Out, range(adapter_rows)
+        Row of A: forward the word's, backward the one whose gradients leave.
+    hidden : Out, range(batch * adapters)
+        Gradient at the hidden values that is multiplied by the row.
+    complete : In, 1
+        `sums` has a row's gradients.
+    sums : In, array of lanes * columns integers of `width` bits
+        Gradients, stable in the cycle of `complete`.
+    parameters : In, array of lanes * columns Q4.12
+        Row `row` of A, one cycle later.
+    b : Out, `BRead`
+        Entries of B and their gradients.
+    updates : Out, `AdapterUpdates`
+        Updated beats, to be written.
+    clipped : Out, range(16 * words_per_cycle + 1)
+        Gradients and parameters that were clipped in the cycle before.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int, width: int, urng: UrngSpec | None = None) -> None:
+        self.mapping, self.most, self.urng = mapping, batch, urng
+        self.entries = mapping.classes * mapping.adapters
+        values, words = mapping.lanes * mapping.columns, mapping.words_per_cycle
+        self.slices = mapping.forward.word_beats // words
+        # the row of A follows the gradients that leave, and its parameters are there two registers later
+        self.period = self.slices + ISSUE + FETCH
+        self.updaters = [Updater(width, urng.bits if urng else 0) for _ in range(words)]
+        super().__init__(
+            {
+                "batch": In(BatchRun(batch)),
+                **({"restart": In(1)} if urng else {}),
+                "finished": In(range(batch + 1)),
+                **({"waits": Out(1)} if mapping.loss == "mse" else {}),
+                **dict.fromkeys(("enable", "within", "first", "last", "base"), Out(1)),
+                **({"constant": Out(1)} if mapping.constant_rows else {}),
+                "address": Out(range(2 * batch * mapping.sample_rows)),
+                "row": Out(range(max(mapping.adapter_rows, 2))),
+                "hidden": Out(range(batch * mapping.adapters)),
+                "complete": In(1),
+                "sums": In(data.ArrayLayout(signed(width), values)),
+                "parameters": In(data.ArrayLayout(PARAMETER, values)),
+                "b": Out(BRead(mapping, width)),
+                "updates": Out(AdapterUpdates(mapping)),
+                "clipped": Out(range(2 * VALUES * words + 1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Make the state machine; longer than most, as its states share their counters."""
+        m = Module()
+        mapping, run = self.mapping, self.batch
+        rows, begin = mapping.sample_rows, mapping.row_order[0]
+        sample, row = Signal.like(run.count), Signal(range(len(mapping.row_order)))
+        last_sample, last_row, of_logits = Signal(), Signal(), Signal()
+        # from a row's last turn here until its gradients have left; B's entries are fetched meanwhile
+        leave = ISSUE + FETCH + latency.within_latency() + HELD + self.slices - FETCH
+        settle = FETCH + OPERANDS + Updater.LATENCY + CLIPPED
+        pace, pause = Signal(range(max(self.most, leave) + 1)), Signal(range(settle))
+        origin, position = Signal.like(self.address), Signal.like(self.address)
+        hidden, entry = Signal.like(self.hidden), Signal(range(self.entries + 1))
+        # of a row's samples there are more; it has taken as long as the gradients of the one before need to leave
+        more, paced = Signal(), Signal()
+        # backward, whether the sample is the last one is known a cycle ahead
+        ending, single, nearly = Signal(), Signal(), Signal.like(run.count)
+        forward, backward, column = Signal(), Signal(), Signal()
+        final, waits = Signal.like(run.count), Signal()
+        step = self._step(row)
+        m.d.sync += [final.eq(run.count - 1), nearly.eq(final - 1), single.eq(final == 0)]
+        m.d.comb += [
+            last_sample.eq(sample == final),
+            last_row.eq(row == mapping.adapter_rows + mapping.logit_rows - 1),
+            of_logits.eq(row >= mapping.adapter_rows if mapping.logit_rows > 1 else last_row),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [sample.eq(0), row.eq(0), entry.eq(0)]
+                m.d.sync += [one.eq(Mux(run.half, self.most * rows + begin, begin)) for one in (position, origin)]
+                with m.If(run.start):
+                    m.next = "FORWARD"
+            with m.State("FORWARD"):
+                m.d.comb += forward.eq(1)
+                m.d.sync += [position.eq(position + step), row.eq(row + 1)]
+                with m.If(last_row):
+                    m.d.sync += [row.eq(0), sample.eq(sample + 1)]
+                    with m.If(last_sample):
+                        m.d.sync += sample.eq(0)
+                        m.next = "LOGITS"
+            with m.State("LOGITS"):
+                if mapping.loss == "mse":
+                    m.d.comb += waits.eq(1)
+                m.d.sync += [position.eq(origin), pace.eq(0), paced.eq(0), more.eq(1), hidden.eq(0), pause.eq(0)]
+                m.d.sync += ending.eq(single)
+                with m.If(self.finished == run.count):
+                    m.next = "BACKWARD"
+                    with m.If(~run.learn):
+                        m.d.comb += run.done.eq(1)
+                        m.next = "IDLE"
+            with m.State("BACKWARD"):
+                m.d.comb += backward.eq(more)
+                with m.If(more):
+                    m.d.sync += [
+                        sample.eq(sample + 1),
+                        position.eq(position + rows),
+                        hidden.eq(hidden + mapping.adapters),
+                    ]
+                    m.d.sync += [more.eq(~ending), ending.eq(sample == nearly)]
+                # set one cycle before the last of the period
+                m.d.sync += [pace.eq(pace + 1), paced.eq(pace >= self.period - 2)]
+                with m.If(paced & (~more | ending)):
+                    m.d.sync += [pace.eq(0), paced.eq(0), more.eq(1), ending.eq(single), sample.eq(0)]
+                    m.d.sync += [row.eq(row + 1), position.eq(origin + step), origin.eq(origin + step), hidden.eq(0)]
+                    self._next_adapter(m, row, hidden)
+                    with m.If(row == mapping.adapter_rows - 1):
+                        m.next = "LEAVE"
+            with m.State("LEAVE"):
+                # the last row's gradients leave before those of B; the state begins behind its last turn
+                m.d.sync += pace.eq(pace + 1)
+                with m.If(pace == leave - 2):
+                    m.next = "SETTLE" if mapping.shape.selects else "COLUMNS"
+                    if mapping.shape.selects:
+                        m.d.sync += pause.eq(settle - 1)
+            if not mapping.shape.selects:
+                with m.State("COLUMNS"):
+                    m.d.comb += column.eq(1)
+                    m.d.sync += [entry.eq(entry + 1), pause.eq(settle - 1)]
+                    with m.If(entry == self.entries - 1):
+                        m.next = "SETTLE"
+            with m.State("SETTLE"):
+                m.d.sync += pause.eq(pause - 1)
+                with m.If(pause == 0):
+                    m.d.comb += run.done.eq(1)
+                    m.next = "IDLE"
+
+        first, last = self._ends(m, row)
+        leaving = self._drain(m, column, entry)
+        m.d.sync += [
+            self.enable.eq((forward & ~of_logits) | backward),
+            self.within.eq(backward),
+            self.first.eq(Mux(backward, sample == 0, first)),
+            self.last.eq(Mux(backward, ending, last)),
+            self.base.eq(forward & of_logits),
+            self.address.eq(position),
+            self.hidden.eq(hidden),
+            # backward, the parameters are read for what leaves
+            self.row.eq(Mux(forward, row, leaving)),
+        ]
+        m.d.comb += self.b.address.eq(entry)
+        if mapping.constant_rows:
+            m.d.sync += self.constant.eq(self._is_constant(row))
+        if mapping.loss == "mse":
+            # the address of the last row is used a cycle later
+            m.d.sync += self.waits.eq(waits)
+        return m
+
+    def _is_constant(self, row: Signal) -> Value:
+        """Whether a row is a constant 1."""
+        return Cat(row == number for number in self.mapping.constant_rows).any()
+
+    def _step(self, row: Signal) -> Value:
+        """Distance in the batch memory from this row to the next one, that of the next sample behind the logits."""
+        order = [*self.mapping.row_order, self.mapping.sample_rows + self.mapping.row_order[0]]
+        step: Value = Const(1)
+        for number, (here, following) in enumerate(itertools.pairwise(order)):
+            if following != here + 1:
+                step = Mux(row == number, Const(following - here, signed(len(self.address) + 1)), step)
+        return step
+
+    def _ends(self, m: Module, row: Signal) -> tuple[Signal, Signal]:
+        """Whether a row is the first, the last of its adapter's input."""
+        first, last, begin = Signal(), Signal(), 0
+        for rows in self.mapping.rows_per_adapter:
+            with m.If(row == begin):
+                m.d.comb += first.eq(1)
+            begin += rows
+            with m.If(row == begin - 1):
+                m.d.comb += last.eq(1)
+        return first, last
+
+    def _next_adapter(self, m: Module, row: Signal, hidden: Signal) -> None:
+        """The adapter of the row after this one."""
+        begin = 0
+        for number, rows in enumerate(self.mapping.rows_per_adapter):
+            begin += rows
+            for_next = [one for one in range(begin - rows - 1, begin - 1) if one >= 0]
+            if number and for_next:
+                with m.If((row >= for_next[0]) & (row <= for_next[-1])):
+                    m.d.sync += hidden.eq(number)
+
+    def _drain(self, m: Module, column: Signal, entry: Signal) -> Signal:
+        """Hold a row's gradients and send them to the updaters, a beat each a cycle; or those of B, to the first.
+
+        Returns
+        -------
+        Signal
+            The row whose gradients leave, or will be next.
+        """
+        mapping, slices, words = self.mapping, self.slices, self.mapping.words_per_cycle
+        clipped = []
+        for number, updater in enumerate(self.updaters):
+            m.submodules[f"updater{number}"] = updater
+            m.d.comb += updater.rate.eq(self.batch.rate)
+            clipped.append(updater.clipped)
+        held = Signal(self.sums.shape())
+        row, part, busy = Signal(range(mapping.adapter_rows + 1)), Signal(range(slices)), Signal()
+        number = Signal(range(mapping.adapter_rows * slices + 1))
+        with m.If(self.batch.start):
+            m.d.sync += [row.eq(0), number.eq(0)]
+        with m.If(self.complete):
+            m.d.sync += [held.eq(self.sums), busy.eq(1), part.eq(0)]
+        with m.Elif(busy):
+            m.d.sync += [part.eq(part + 1), number.eq(number + 1)]
+            with m.If(part == slices - 1):
+                m.d.sync += [busy.eq(0), row.eq(row + 1)]
+        of_b, entry = delayed(m, column, FETCH, "of_b"), delayed(m, entry, FETCH, "entry")
+        address = Signal.like(self.updates.address)
+        m.d.sync += address.eq(Mux(of_b, mapping.a_beats + entry, number << exact_log2(words)))
+        m.d.comb += [
+            self.updates.address.eq(delayed(m, address, Updater.LATENCY, "address")),
+            self.updates.write.eq(Cat(updater.done for updater in self.updaters)),
+            self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
+            self.clipped.eq(sum(clipped[1:], clipped[0])),
+        ]
+        if self.urng:
+            self._draw(m, self.urng)
+        for at in range(VALUES * words):
+            updater, into = self.updaters[at // VALUES], at % VALUES
+            starts = range(at, mapping.lanes * mapping.columns, VALUES * words)
+            total = Array(held[start] for start in starts)[part]
+            value = Array(self.parameters[start] for start in starts)[part]
+            if at < VALUES:
+                b_value, b_total = (self.b.value[at], self.b.gradient[at]) if at < mapping.ranks else (0, 0)
+                total, value = Mux(of_b, b_total, total), Mux(of_b, b_value, value)
+            m.d.sync += [updater.sums[into].eq(total), updater.parameters[into].eq(value)]
+        for at, updater in enumerate(self.updaters):
+            m.d.sync += updater.valid.eq(busy if at else busy | of_b)
+        return row
+
+    def _draw(self, m: Module, urng: UrngSpec) -> None:
+        """Give the updaters random numbers, those of a position to each cycle of updates; the last one is not used."""
+        generator = Urng(urng)
+        m.submodules.urng = ResetInserter(self.restart)(generator)
+        numbers = elements(generator.o.payload.number, urng.streams()["o"].fields[0])
+        m.d.comb += generator.o.ready.eq(self.updaters[0].ask)
+        into = [value for updater in self.updaters for value in updater.noise]
+        m.d.comb += [value.eq(number) for value, number in zip(into, numbers, strict=False)]

@@ -1,0 +1,163 @@
+"""Epoch loss: the cross entropy of each sample from its gradients, by two tables, and its sum over an epoch."""
+
+from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, ValueLike, signed, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.fixed import Q4_12
+from ....golden.lora.epoch_loss import INDEX_BITS, LARGEST_SUM, LOGARITHMS, LOSS, OCTAVES
+from ...nn.interfaces import PARAMETER
+from ...primitives.pipeline import delayed
+
+SUM_BITS = LARGEST_SUM.bit_length()
+NORMALISE, READ, SUBTRACT = 1, 1, 1
+"""Registers of a probability's octave and index, of the tables' entries, of the loss."""
+
+
+class GradientWatch(wiring.Signature):
+    """Gradients with respect to logits as they are taken, a sample after the other; no handshake.
+
+    Members
+    -------
+    valid : Out(1)
+        A gradient is taken in this cycle.
+    gradient : Out, Q4.12
+        Below 0 at the label, if it is not 0 there, and nowhere else.
+    last : Out(1)
+        It is its sample's last one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"valid": Out(1), "gradient": Out(PARAMETER), "last": Out(1)})
+
+
+class EpochLoss(wiring.Component):
+    """Take a gradient a cycle; `step` comes `LATENCY` cycles behind an epoch's last one.
+
+    Parameters
+    ----------
+    largest : int
+        Largest sum, 2**n - 1: a larger one stays there.
+    validates : bool
+        Behind an epoch's samples there may be some that are not learnt from: their loss is summed, and those of them
+        that are classified correctly are counted.
+
+    Attributes
+    ----------
+    start : In(1)
+        A job begins.
+    samples : In(32)
+        Samples of an epoch, 1 or more; stable during a job.
+    gradients : In, `GradientWatch`
+        Those of a tuning.
+    step : Out(32)
+        For a cycle at the end of an epoch, its loss less that of the epoch before, modulo 2**32; else 0.
+    loss : Out(32)
+        Loss that was complete last: an epoch's, or with `validation_samples` that of an epoch's validation.
+    complete : Out(1)
+        `loss` is a new one, for one cycle: that behind its step.
+    validation_samples : In(32), with `validates`
+        Samples behind each epoch's; 0: there are none. Stable during a job.
+    validation_step, correct_step : Out(32), with `validates`
+        As `step`, of the validation's loss and of its samples whose label has the largest probability.
+    """
+
+    LATENCY = NORMALISE + READ + SUBTRACT + 2
+
+    def __init__(self, largest: int = LARGEST_SUM, validates: bool = False) -> None:
+        self.largest, self.validates = largest, validates
+        more = {"validation_samples": In(32), "validation_step": Out(SUM_BITS), "correct_step": Out(SUM_BITS)}
+        super().__init__(
+            {
+                "start": In(1),
+                "samples": In(32),
+                "gradients": In(GradientWatch()),
+                "step": Out(SUM_BITS),
+                "loss": Out(SUM_BITS),
+                "complete": Out(1),
+                **(more if validates else {}),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        loss, valid, correct = self._loss(m)
+        left, end, following = Signal(32), Signal(), Value.cast(self.samples)
+        m.d.comb += end.eq(valid & (left == 1))
+        m.d.sync += self.complete.eq(0)
+        if self.validates:
+            validating, wanted = Signal(), Signal()
+            m.d.sync += wanted.eq(self.validation_samples.any())
+            following = Mux(wanted & ~validating, self.validation_samples, self.samples)
+            with m.If(end):
+                m.d.sync += validating.eq(wanted & ~validating)
+            with m.If(self.start):
+                m.d.sync += validating.eq(0)
+            of_validation, its_end = valid & validating, end & validating
+            self._sum(m, "epoch", self.step, valid & ~validating, loss, end & ~validating, decides=~wanted)
+            self._sum(m, "validation", self.validation_step, of_validation, loss, its_end, decides=wanted)
+            self._sum(m, "correct", self.correct_step, of_validation, correct, its_end)
+        else:
+            self._sum(m, "epoch", self.step, valid, loss, end, decides=1)
+        with m.If(valid):
+            m.d.sync += left.eq(Mux(end, following, left - 1))
+        with m.If(self.start):
+            m.d.sync += left.eq(self.samples)
+        return m
+
+    def _sum(
+        self, m: Module, name: str, step: Signal, valid: Value, amount: Value, end: Value, decides: ValueLike = 0
+    ) -> None:
+        """Sum what is valid up to an end; give its difference from the sum before, and to `loss` what decides."""
+        total, last = Signal(SUM_BITS, name=f"{name}_total"), Signal(SUM_BITS, name=f"{name}_last")
+        summed, ended = Signal(SUM_BITS + 1, name=f"{name}_summed"), delayed(m, end, 1, f"{name}_ended")
+        m.d.comb += [summed.eq(total + amount), step.eq(Mux(ended, total - last, 0))]
+        with m.If(valid):
+            m.d.sync += total.eq(Mux(summed > self.largest, self.largest, summed))
+        with m.If(ended):
+            m.d.sync += [last.eq(total), total.eq(Mux(valid, amount, 0))]
+        with m.If(ended & decides):
+            m.d.sync += [self.loss.eq(total), self.complete.eq(1)]
+        with m.If(self.start):
+            m.d.sync += [total.eq(0), last.eq(0)]
+
+    def _loss(self, m: Module) -> tuple[Value, Value, Value]:
+        """Loss of a sample, whether there is one, and whether it is classified correctly."""
+        watch = self.gradients
+        m.submodules.logarithms = table = memory.Memory(
+            shape=unsigned(max(LOGARITHMS).bit_length()), depth=len(LOGARITHMS), init=LOGARITHMS
+        )
+        port = table.read_port()
+        own, seen, sample = Signal(PARAMETER), Signal(signed(Q4_12.width)), Signal()
+        m.d.comb += own.eq(Mux(watch.gradient < 0, watch.gradient, seen))
+        probability = Signal(Q4_12.fraction + 1)
+        with m.If(watch.valid):
+            m.d.sync += seen.eq(Mux(watch.last, 0, own))
+        m.d.sync += [sample.eq(watch.valid & watch.last), probability.eq(own + (1 << Q4_12.fraction))]
+        octave, index = Signal(range(len(OCTAVES))), Signal(INDEX_BITS)
+        # the highest one decides; of a probability of 0 what is set here first
+        m.d.comb += [octave.eq(Q4_12.fraction), index.eq(0)]
+        for bit in range(1, Q4_12.fraction + 1):
+            with m.If(probability[bit]):
+                below = probability[max(bit - INDEX_BITS, 0) : bit]
+                m.d.comb += [octave.eq(Q4_12.fraction - bit), index.eq(below << INDEX_BITS - len(below))]
+        whole = Signal(range(max(OCTAVES) + 1))
+        loss = Signal(LOSS.width)
+        found = Signal.like(octave)
+        m.d.sync += [found.eq(octave), whole.eq(Array(OCTAVES)[found]), loss.eq(whole - port.data)]
+        address = Signal.like(index)
+        m.d.sync += address.eq(index)
+        m.d.comb += port.addr.eq(address)
+        return loss, delayed(m, sample, NORMALISE + READ + SUBTRACT, "counted"), self._correct(m, probability)
+
+    def _correct(self, m: Module, probability: Value) -> Value:
+        """Whether the probability of a sample's label is larger than each other one, in the cycle of the loss."""
+        if not self.validates:
+            return Const(0)
+        watch, before = self.gradients, Signal.like(probability)
+        others, largest = Signal.like(probability), Signal.like(probability)
+        m.d.comb += others.eq(Mux(watch.gradient > before, watch.gradient, before))
+        with m.If(watch.valid):
+            m.d.sync += before.eq(Mux(watch.last, 0, others))
+        m.d.sync += largest.eq(others)
+        return delayed(m, probability > largest, NORMALISE + READ + SUBTRACT, "is_correct")

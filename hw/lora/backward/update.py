@@ -1,0 +1,110 @@
+"""Updater: parameters less learning rate times gradient, a beat of eight a cycle."""
+
+from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.fixed import Q4_12
+from ....golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
+from ....golden.nn.arithmetic.forward import PRODUCT_FRACTION
+from ...nn.interfaces import PARAMETER
+from ...primitives.pipeline import delayed
+from ...primitives.rounding import NoiseSaturate, RoundSaturate
+from ..engine_interfaces import RATE, VALUES
+
+OPERAND, PRODUCT, STEP = 1, 1, 1
+"""Registers of the rounded gradient, of its product with the rate, and of the difference."""
+
+
+class Updater(wiring.Component):
+    """Round the gradients, multiply them by the rate, subtract, and round the parameters; no handshake.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a gradient's sum, 28 of them behind the point.
+    noise_bits : int
+        Bits of the random numbers with which parameters are rounded; 0: they are rounded to nearest.
+
+    Attributes
+    ----------
+    valid : In, 1
+        `sums` and `parameters` are there.
+    sums : In, array of 8 integers of `width` bits, 28 bits behind the point
+        Gradients.
+    parameters : In, array of 8 Q4.12
+        Parameters before the update.
+    rate : In, `RATE` bits
+        Learning rate, 20 fraction bits; stays the same from `LATENCY` cycles before to `LATENCY` cycles after a beat.
+    done : Out, 1
+        `o` has a beat: `LATENCY` cycles after `valid`.
+    o : Out, array of 8 Q4.12
+        Parameters after the update.
+    ask : Out, 1, with random numbers
+        `noise` is taken in this cycle.
+    noise : In, array of 8 integers of `noise_bits` bits, with random numbers
+        For the beat that is `LATENCY` - `RoundSaturate.LATENCY` cycles old.
+    clipped : Out, range(17)
+        Gradients and parameters that were clipped in the cycle before.
+    """
+
+    LATENCY = RoundSaturate.LATENCY + OPERAND + PRODUCT + STEP + RoundSaturate.LATENCY
+
+    def __init__(self, width: int, noise_bits: int = 0) -> None:
+        self.width, self.noise_bits = width, noise_bits
+        beat = data.ArrayLayout(PARAMETER, VALUES)
+        random = {"ask": Out(1), "noise": In(data.ArrayLayout(unsigned(noise_bits), VALUES))}
+        super().__init__(
+            {
+                "valid": In(1),
+                "sums": In(data.ArrayLayout(signed(width), VALUES)),
+                "parameters": In(beat),
+                "rate": In(RATE),
+                "done": Out(1),
+                "o": Out(beat),
+                **(random if noise_bits else {}),
+                "clipped": Out(range(2 * VALUES + 1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        rate = Signal(signed(len(self.rate) + 1))
+        m.d.sync += rate.eq(self.rate)
+        old = delayed(m, self.parameters, RoundSaturate.LATENCY + OPERAND + PRODUCT, "old")
+        rounded = delayed(m, self.valid, RoundSaturate.LATENCY, "rounded")
+        m.d.comb += self.done.eq(delayed(m, rounded, self.LATENCY - RoundSaturate.LATENCY, "done"))
+        if self.noise_bits:
+            m.d.comb += self.ask.eq(delayed(m, rounded, OPERAND + PRODUCT + STEP, "ask"))
+        clipped_gradients, clipped = [], []
+        for at in range(VALUES):
+            m.submodules[f"gradient{at}"] = gradient = RoundSaturate(
+                self.width, PRODUCT_FRACTION - BATCH_GRADIENT.fraction, BATCH_GRADIENT
+            )
+            m.d.comb += gradient.i.eq(self.sums[at])
+            operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{at}")
+            product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{at}")
+            width = max(PARAMETER.width + NOISE_BITS, len(product)) + 1
+            stepped = Signal(signed(width), name=f"stepped{at}")
+            m.d.sync += [
+                operand.eq(gradient.o),
+                product.eq(operand * rate),
+                stepped.eq((old[at] << NOISE_BITS) - product),
+            ]
+            parameter = self._rounding(m, len(stepped), at)
+            m.submodules[f"parameter{at}"] = parameter
+            m.d.comb += [parameter.i.eq(stepped), self.o[at].eq(parameter.o)]
+            clipped_gradients.append(gradient.clipped & rounded)
+            clipped.append(parameter.clipped & self.done)
+        count = Signal.like(self.clipped)
+        m.d.comb += count.eq(sum(clipped_gradients[1:], clipped_gradients[0]) + sum(clipped[1:], clipped[0]))
+        m.d.sync += self.clipped.eq(count)
+        return m
+
+    def _rounding(self, m: Module, width: int, at: int) -> RoundSaturate | NoiseSaturate:
+        """Rounding of a parameter of so many bits."""
+        if not self.noise_bits:
+            return RoundSaturate(width, NOISE_BITS, Q4_12)
+        rounding = NoiseSaturate(width, NOISE_BITS, self.noise_bits, Q4_12)
+        m.d.comb += rounding.noise.eq(self.noise[at])
+        return rounding

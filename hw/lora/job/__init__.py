@@ -1,0 +1,1 @@
+"""Jobs of fine-tuning: batches, samples, records of the cache, parameters in and out."""

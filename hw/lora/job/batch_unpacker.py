@@ -1,0 +1,259 @@
+"""A batch's samples and records, as beats, into the batch memory's rows of Q8.16."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.fixed import Q8_16
+from ....golden.lora.mapping import SCALES, AdapterMapping, Word
+from ....golden.nf4.nf4_dequant import Nf4DequantSpec
+from ...nf4.nf4_dequant import Nf4Dequant
+from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS
+from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
+from ..job_interfaces import BatchLoad, BatchWrite
+
+
+class BatchUnpacker(wiring.Component):
+    """Writes a batch's samples and records, as values in Q8.16, into a half of the batch memory.
+
+    Samples and records may come from two memories, so that each has a thread of its own. NF4 codes are dequantised, a
+    word a cycle. All else, samples and raw records, is put together in one register of a word's size; where records
+    are raw, the threads take turns, a sample, then its record.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+
+    Attributes
+    ----------
+    load : In, `BatchLoad`
+        Begins a batch; `busy` until its last word has been written.
+    samples : In stream of 128-bit beats
+        The batch's samples, one after the other; not used where no adapter takes the network's input.
+    records : In stream of 128-bit beats
+        The batch's records; of one in NF4 first the scales, then the codes.
+    rows : Out, `BatchWrite`
+        Writes to the batch memory.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        self.mapping, self.batch = mapping, batch
+        super().__init__(
+            {
+                "load": In(BatchLoad(batch)),
+                "samples": In(BEATS),
+                "records": In(BEATS),
+                "rows": Out(BatchWrite(mapping, batch)),
+            }
+        )
+        # the word that is put together from beats, whether it is complete, and whether it is a record's
+        self._assembled = [Signal(ACTIVATION, name=f"assembled{lane}") for lane in range(mapping.lanes)]
+        self._full, self._from_record = Signal(), Signal()
+        # it may be replaced in this cycle; where records are raw, whose turn it is
+        self._room, self._record_turn = Signal(), Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        mapping = self.mapping
+        m.submodules.dequant = dequant = Nf4Dequant(Nf4DequantSpec(lanes=mapping.lanes, scales=SCALES))
+        m.d.comb += dequant.o.ready.eq(1)
+        decoded, full = dequant.o.valid, self._full
+        # an assembled word waits while decoded words are written
+        written = Signal()
+        m.d.comb += [self._room.eq(~full | ~decoded), written.eq(full & ~decoded)]
+        with m.If(written):
+            m.d.sync += full.eq(0)
+        with m.If(self.load.start):
+            m.d.sync += self._record_turn.eq(0)
+
+        sampling = self._samples(m) if mapping.takes_sample else Const(0, 1)
+        recording, in_flight = self._records(m, dequant)
+        at_record, flags = self._row(
+            m, "record", self._record_flags(), decoded | (written & self._from_record), mapping.record_row
+        )
+        row = at_record
+        own = decoded | self._from_record
+        if mapping.takes_sample:
+            sample_flags = _word_flags(mapping.sample_words, mapping.words_per_cycle)
+            at_sample, sample = self._row(m, "sample", sample_flags, written & ~self._from_record, 0)
+            row = Mux(own, at_record, at_sample)
+            flags = tuple(Mux(own, record, other) for record, other in zip(flags, sample, strict=True))
+        second, alone = flags
+        m.d.comb += self.load.busy.eq(sampling | recording | in_flight.any() | full | self.rows.enable.any())
+        m.d.sync += self.rows.enable.eq(0)
+        with m.If(decoded | full):
+            m.d.sync += self.rows.address.eq(row)
+            m.d.sync += self.rows.enable.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
+            for lane in range(mapping.lanes):
+                value = Mux(decoded, dequant.o.payload.value[lane], self._assembled[lane])
+                m.d.sync += self.rows.words[lane].eq(value)
+                if mapping.words_per_cycle == 2:
+                    m.d.sync += self.rows.words[mapping.lanes + lane].eq(Mux(alone, 0, value))
+        return m
+
+    def _record_flags(self) -> list[tuple[bool, bool, bool]]:
+        """Flags of a record's words, tensor by tensor."""
+        words = self.mapping.words_per_cycle
+        return [flags for tensor in self.mapping.batch_words for flags in _word_flags(tensor, words)]
+
+    def _samples(self, m: Module) -> Value:
+        """Assemble the words of samples; whether more of their beats are to come."""
+        load, forward = self.load, self.mapping.forward
+        per_beat = BYTES_PER_BEAT if forward.byte_inputs else WORDS_PER_BEAT
+        per_word = self.mapping.lanes // per_beat
+        left, beat, slot = Signal.like(load.count), Signal(range(forward.sample_beats)), Signal(range(max(per_word, 2)))
+        more, take, end = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.samples.ready.eq(more & self._room & ~(load.raw & self._record_turn)),
+            take.eq(self.samples.valid & self.samples.ready),
+            end.eq(beat == forward.sample_beats - 1),
+        ]
+        with m.If(load.start):
+            m.d.sync += [left.eq(load.count - 1), more.eq(1), beat.eq(0), slot.eq(0)]
+        with m.If(take):
+            self._assemble(m, slot, self.samples.payload, per_beat)
+            close = end | (slot == per_word - 1)
+            m.d.sync += [slot.eq(Mux(close, 0, slot + 1)), beat.eq(Mux(end, 0, beat + 1))]
+            m.d.sync += [self._full.eq(close), self._from_record.eq(0)]
+            with m.If(end):
+                m.d.sync += [self._record_turn.eq(1), left.eq(left - 1), more.eq(left != 0)]
+        return more
+
+    def _records(self, m: Module, dequant: Nf4Dequant) -> tuple[Value, Signal]:
+        """Decode or assemble the words of records; whether more beats are to come, and words in the dequantiser."""
+        load, mapping = self.load, self.mapping
+        words = sum(map(len, mapping.batch_words))
+        slots = mapping.lanes // WORDS_PER_BEAT
+        left, slot = Signal.like(load.count), Signal(range(slots))
+        number, word = Signal(range(max(mapping.scale_beats, 2))), Signal(range(words + 1))
+        more, take, end, coding = Signal(), Signal(), Signal(), Signal()
+        ended = Signal()
+        after_sample = self._record_turn if mapping.takes_sample else Const(1, 1)
+        m.d.comb += [
+            self.records.ready.eq(more & (~load.raw | (self._room & after_sample))),
+            take.eq(self.records.valid & self.records.ready),
+            end.eq(word == words - 1),
+        ]
+        with m.If(load.start):
+            m.d.sync += [left.eq(load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0), coding.eq(0)]
+        with m.If(take):
+            with m.If(load.raw):
+                self._assemble(m, slot, self.records.payload, WORDS_PER_BEAT)
+                close = slot == slots - 1
+                m.d.sync += [slot.eq(slot + 1), self._full.eq(close), self._from_record.eq(1)]
+                with m.If(close):
+                    m.d.comb += ended.eq(end)
+                    m.d.sync += [slot.eq(0), word.eq(Mux(end, 0, word + 1))]
+                    with m.If(end):
+                        m.d.sync += self._record_turn.eq(0)
+            with m.Elif(coding):
+                m.d.comb += ended.eq(end)
+                m.d.sync += [word.eq(Mux(end, 0, word + 1)), coding.eq(~end)]
+            with m.Else():
+                last = number == mapping.scale_beats - 1
+                m.d.sync += [number.eq(Mux(last, 0, number + 1)), coding.eq(last)]
+        with m.If(ended):
+            m.d.sync += [left.eq(left - 1), more.eq(left != 0)]
+        code = take & ~load.raw & coding
+        self._scales(m, dequant, take & ~coding, code, number, word)
+        in_flight = Signal(range(Nf4DequantSpec(lanes=mapping.lanes, scales=SCALES).latency + 2))
+        m.d.sync += in_flight.eq(in_flight + code - dequant.o.valid)
+        return more, in_flight
+
+    def _row(
+        self, m: Module, name: str, words: list[tuple[bool, bool, bool]], step: Value, skipped: int
+    ) -> tuple[Value, tuple[Value, Value]]:
+        """Row of a thread's next word; whether it is the row's second word, and whether its only one.
+
+        Parameters
+        ----------
+        name : str
+            Prefix of signals.
+        words : list of (second, alone, last)
+            Flags of all words of a sample that the thread writes.
+        step : Value
+            The word is written.
+        skipped : int
+            Rows of a sample before the thread's first one.
+        """
+        mapping, load = self.mapping, self.load
+        number, row = Signal(range(max(len(words), 2)), name=f"{name}_word"), Signal.like(self.rows.address)
+        end, second, alone, close = (Signal(name=f"{name}_{what}") for what in ("end", "second", "alone", "close"))
+        m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
+        if mapping.words_per_cycle > 1:
+            with m.Switch(number):
+                for at, flags in enumerate(words):
+                    with m.Case(at):
+                        m.d.comb += [
+                            signal.eq(flag) for signal, flag in zip((second, alone, close), flags, strict=True)
+                        ]
+        with m.If(load.start):
+            m.d.sync += [number.eq(0), row.eq(Mux(load.half, self.batch * mapping.sample_rows, 0) + skipped)]
+        with m.Elif(step):
+            filled = sum(close for *_, close in words)
+            m.d.sync += number.eq(Mux(end, 0, number + 1))
+            m.d.sync += row.eq(row + Mux(end, mapping.sample_rows - filled + 1, close))
+        return row, (second, alone)
+
+    def _assemble(self, m: Module, slot: Signal, beat: Value, values: int) -> None:
+        """Store a beat's values at their place of the assembled word; the first beat clears the rest."""
+        for lane, into in enumerate(self._assembled):
+            part = beat.word_select(lane % values, BEAT_BITS // values)
+            value = activation_of_byte(part) if values == BYTES_PER_BEAT else part[: ACTIVATION.width].as_signed()
+            with m.If(slot == lane // values):
+                m.d.sync += into.eq(value)
+            with m.Elif(slot == 0):
+                m.d.sync += into.eq(0)
+
+    def _scales(self, m: Module, dequant: Nf4Dequant, store: Value, code: Value, row: Signal, word: Signal) -> None:
+        """Give each word of codes four neighbouring scales, and each lane the number of its scale."""
+        mapping = self.mapping
+        records = [word for words in mapping.batch_words for word in words]
+        block = Signal(range(mapping.scales + 1))
+        borders = [Signal(range(mapping.lanes + 1), name=f"border{at}") for at in range(SCALES - 1)]
+        with m.Switch(word):
+            for number, one in enumerate(records):
+                ends = (*one.borders, *(mapping.lanes,) * SCALES)
+                with m.Case(number):
+                    m.d.comb += block.eq(one.block)
+                    m.d.sync += [border.eq(end) for border, end in zip(borders, ends, strict=False)]
+        turn, valid, codes = Signal(exact_log2(SCALES)), Signal(), Signal(BEAT_BITS)
+        m.d.sync += [turn.eq(block[:2]), valid.eq(code)]
+        with m.If(code):
+            m.d.sync += codes.eq(self.records.payload)
+        found = []
+        for number in range(SCALES):
+            # the last one has no block of the next turn
+            following = number < block[:2] if number < SCALES - 1 else Const(0, 1)
+            bank = memory.Memory(shape=unsigned(Q8_16.width - 1), depth=mapping.scale_beats + 1, init=[])
+            m.submodules[f"scales{number}"] = bank
+            into, port = bank.write_port(), bank.read_port()
+            m.d.comb += [
+                into.en.eq(store),
+                into.addr.eq(row),
+                into.data.eq(self.records.payload.word_select(number, 32)),
+                port.addr.eq(block[2:] + following),
+            ]
+            found.append(port.data)
+        given = dequant.i.payload
+        m.d.comb += dequant.i.valid.eq(valid)
+        for at in range(SCALES):
+            m.d.comb += given.scale[at].eq(Array(found[(at + by) % SCALES] for by in range(SCALES))[turn])
+        for lane in range(mapping.lanes):
+            m.d.comb += [
+                given.code[lane].eq(codes.word_select(lane, 4)),
+                given.select[lane].eq(sum((border <= lane for border in borders), Const(0, 1))),
+            ]
+
+
+def _word_flags(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[bool, bool, bool]]:
+    """For each word of a tensor: whether it is its row's second word, its row's only word, its row's last word."""
+    last = len(words) - 1
+    odd = [words_per_cycle == 2 and at % 2 == 1 for at in range(len(words))]
+    return [
+        (second, at == last and not second, second or at == last or words_per_cycle == 1)
+        for at, second in enumerate(odd)
+    ]

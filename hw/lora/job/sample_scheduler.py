@@ -1,0 +1,335 @@
+"""Sample scheduler: reads the order list, finds the samples that are not in the cache, and has them recorded."""
+
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.axi.bus import ADDRESS_BITS
+from ....golden.lora.mapping import AdapterMapping
+from ...axi.bursts import command
+from ...axi.memory_port import OFFSET_BITS, Fault, ReadPort, beat_number, byte_address
+from ...primitives.address_generator import AddressGenerator
+from ..engine_interfaces import RATE
+from ..job_interfaces import ENTRY, PLAIN, BatchDescriptor, JobOptions, JobSettings, NewSample
+
+WORD = 32
+"""Bits of a word of marks; a mark says whether a record is in the cache."""
+ORDER_WORD = Shape.cast(ENTRY).width
+"""Bits of a word of the order list: an entry or a rate."""
+
+
+class SampleScheduler(wiring.Component):
+    """Looks through the order list a batch ahead of `BatchScheduler`.
+
+    An entry whose record is in the cache takes six cycles; a new one also has its sample read, and waits for the
+    sample's last beat. Indices from `cache_entries` up and labels from the mapping's number of them up are faults.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch, cache_entries : int
+        Most samples of a batch, of the cache; 0 entries: there is none, and all jobs go past it, as inferences do.
+    errors : type of IntEnum
+        The core's error codes, with ``BAD_INDEX``, ``BAD_LABEL`` and ``BAD_RATE``.
+    shared : bool
+        An inference overwrites the cache, which then counts as empty.
+    address : int
+        Bits of a byte address.
+    options : JobOptions
+        A rate of 0 or of more than `RATE` bits is a fault. A job that may end with any epoch begins one when all
+        batches of the one before are done.
+
+    Attributes
+    ----------
+    job : In, `JobSettings`
+        The job; `start` only while `ready`.
+    forget : In(1)
+        Forget all records, as after reset; one cycle, only while `ready`.
+    order_read : Out, `ReadPort`
+        Reads of the order list. Its beats are always taken.
+    sample_command : Out stream of `command`
+        Read commands of new samples; their beats go elsewhere.
+    new_sample : Out, `NewSample`
+        A new sample, once its read command was accepted.
+    batch : Out, `BatchDescriptor`
+        Batches that were looked through.
+    over : In(1)
+        Nothing of the batches that were taken is left to do.
+    low : In(1), where a job may end with any epoch
+        The loss of the epoch before is low enough to end; looked at while `over`, before an epoch begins.
+    ended : Out(1)
+        The job is over; one cycle.
+    ready : Out(1)
+        A job can begin.
+    missed : Out(1)
+        A sample is new; one cycle each.
+    fault : Out, `Fault`
+        An index, a label or a rate is out of range: the value. Held until reset.
+    """
+
+    def __init__(
+        self,
+        mapping: AdapterMapping,
+        batch: int,
+        cache_entries: int,
+        errors: type[IntEnum],
+        shared: bool = False,
+        address: int = ADDRESS_BITS,
+        options: JobOptions = PLAIN,
+    ) -> None:
+        self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
+        self.errors, self.shared, self.options = errors, shared, options
+        super().__init__(
+            {
+                "job": In(JobSettings(batch, address, options)),
+                "forget": In(1),
+                "order_read": Out(ReadPort(address)),
+                "sample_command": Out(command(address)),
+                "new_sample": Out(NewSample(address)),
+                "batch": Out(BatchDescriptor(batch, options)),
+                "over": In(1),
+                **({"low": In(1)} if options.stops else {}),
+                **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
+                "fault": Out(Fault(errors, address)),
+            }
+        )
+        rows = self._mark_rows
+        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(address - OFFSET_BITS)
+        self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
+        self._number, self._half = Signal.like(self.batch.count), Signal()
+        self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
+        self._rate, self._validating = Signal(ORDER_WORD), Signal()
+        self._address = AddressGenerator(address - OFFSET_BITS)
+
+    @property
+    def _half_rows(self) -> int:
+        """Rows of four words for one batch, a power of two."""
+        return 1 << (-(-(self.most + self.options.rates) // 4) - 1).bit_length()
+
+    @property
+    def _mark_rows(self) -> int:
+        """Words of marks."""
+        return max(-(-self.cache_entries // WORD), 2)
+
+    @property
+    def _has_rate(self) -> Value:
+        """Whether a rate stands behind the batch's entries: batches that are not learnt from have none."""
+        rates = Value.cast(self.job.rates)
+        return rates & ~self._validating if self.options.validates else rates
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.address = self._address
+        # two batches: one is looked through while the other is loaded
+        m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * self._half_rows, init=[])
+        m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=self._mark_rows, init=[])
+        entry = self._entries(m, order)
+        mark, look = marks.write_port(), marks.read_port()
+        m.d.comb += [
+            look.addr.eq(self._index[5:]),
+            mark.addr.eq(self._index[5:]),
+            mark.data.eq(look.data | (Const(1, WORD) << self._index[:5])),
+            self.order_read.command.payload.address.eq(byte_address(self._order_at)),
+            self.order_read.command.payload.beats.eq(
+                (self.batch.count + (3 + self._has_rate if self.options.rates else 3)) >> 2
+            ),
+            self.new_sample.record.eq(byte_address(self._address.address)),
+            self.sample_command.payload.address.eq(byte_address(self._address.address)),
+            self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
+        ]
+        if self.options.rates:
+            m.d.comb += self.batch.rate.eq(self._rate)
+        if self.options.validates:
+            m.d.comb += self.batch.learn.eq(~self._validating)
+        with m.FSM():
+            self._idle(m, mark)
+            self._fetch(m)
+            self._look_up(m, entry, look, mark)
+            self._record_sample(m)
+            self._hand_over(m)
+        return m
+
+    def _entries(self, m: Module, order: memory.Memory) -> Value:
+        """The order memory; the entry that is looked up, a cycle after its number."""
+        store, fetch, shown = order.write_port(), order.read_port(), order.read_port()
+        bits, lane, beats = len(store.addr) - 1, Signal(2), self.order_read.beats
+        m.d.sync += lane.eq(self.batch.number)
+        m.d.comb += [
+            fetch.addr.eq(Cat((self._number >> 2)[:bits], self._half)),
+            shown.addr.eq(Cat((self.batch.number >> 2)[:bits], self.batch.side)),
+            self.batch.side.eq(~self._half),
+            self.batch.entry.eq(shown.data[lane]),
+            store.addr.eq(Cat(self._beats[:bits], self._half)),
+            store.data.eq(beats.payload),
+            store.en.eq(beats.valid),
+            beats.ready.eq(1),
+        ]
+        return Value.cast(fetch.data[self._number[:2]])
+
+    def _idle(self, m: Module, mark: memory.WritePort) -> None:
+        """Clear all marks; wait for a job."""
+        job = self.job
+        with m.State("CLEAR"):
+            m.d.comb += [mark.en.eq(1), mark.addr.eq(self._sweep), mark.data.eq(0)]
+            m.d.sync += self._sweep.eq(self._sweep + 1)
+            with m.If(self._sweep == self._mark_rows - 1):
+                m.next = "READY"
+        with m.State("READY"):
+            m.d.sync += [
+                self._left.eq(job.samples_per_epoch),
+                self._epochs.eq(job.epochs),
+                self._order_at.eq(beat_number(job.order)),
+                self._sweep.eq(0),
+            ]
+            if self.options.validates:
+                m.d.sync += self._validating.eq(0)
+            m.d.comb += self.ready.eq(1)
+            with m.If(self.forget):
+                m.next = "CLEAR"
+            with m.Elif(job.start):
+                m.next = "BATCH"
+
+    def _fetch(self, m: Module) -> None:
+        """Read a batch's entries."""
+        job, count, read = self.job, self.batch.count, self.order_read
+        with m.State("BATCH"):
+            m.d.sync += [
+                count.eq(Mux(self._left < job.batch, self._left, job.batch)),
+                self._beats.eq(0),
+                self._number.eq(0),
+            ]
+            m.next = "FETCH"
+        with m.State("FETCH"):
+            m.d.comb += read.command.valid.eq(1)
+            with m.If(read.command.ready):
+                m.next = "TAKE"
+        with m.State("TAKE"), m.If(read.beats.valid):
+            m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + 1)]
+            if self.options.rates:
+                # behind the entries, in the beat that comes last
+                m.d.sync += self._rate.eq(read.beats.payload.word_select(count[:2], ORDER_WORD))
+            with m.If(self._beats == read.command.payload.beats - 1):
+                m.next = "RATE" if self.options.rates else "SCAN"
+        if self.options.rates:
+            self._check_rate(m)
+
+    def _check_rate(self, m: Module) -> None:
+        """Check the batch's rate."""
+        rate, fault = self._rate, self.fault
+        with m.State("RATE"):
+            m.next = "SCAN"
+            with m.If(self._has_rate & ((rate == 0) | rate[RATE:].any())):
+                m.d.sync += [fault.error.eq(self.errors["BAD_RATE"]), fault.address.eq(rate)]
+                m.next = "FAILED"
+
+    def _look_up(self, m: Module, entry: Value, look: memory.ReadPort, mark: memory.WritePort) -> None:
+        """Check an entry, and whether its record is in the cache; mark it."""
+        job, address, fault, index = self.job, self._address, self.fault, self._index
+        miss, bad_index, bad_label = Signal(), Signal(), Signal()
+        with m.State("SCAN"):
+            m.next = "ENTRY"
+        with m.State("ENTRY"):
+            m.d.sync += Cat(index, self._label).eq(entry)
+            m.next = "LOOK"
+        with m.State("LOOK"):
+            # without the cache each of two batches has records of its own
+            own = self._number + Mux(self._half, self.most, 0)
+            m.d.sync += self._record.eq(Mux(job.infer, own, index) if self.cache_entries else own)
+            m.next = "JUDGE"
+        with m.State("JUDGE"):
+            m.d.sync += [
+                bad_index.eq(~job.infer & (index >= job.cache_entries)),
+                bad_label.eq(~job.infer & (self._label >= self.mapping.labels)),
+                miss.eq(job.infer | ~look.data.bit_select(index[:5], 1) if self.cache_entries else 1),
+            ]
+            m.next = "TEST"
+        with m.State("TEST"):
+            m.d.comb += [
+                address.index.eq(index),
+                address.stride.eq(self.mapping.forward.sample_beats),
+                address.base.eq(beat_number(job.samples)),
+            ]
+            with m.If(bad_index):
+                m.d.sync += [fault.error.eq(self.errors["BAD_INDEX"]), fault.address.eq(index)]
+                m.next = "FAILED"
+            with m.Elif(bad_label):
+                m.d.sync += [fault.error.eq(self.errors["BAD_LABEL"]), fault.address.eq(self._label)]
+                m.next = "FAILED"
+            with m.Elif(miss):
+                m.d.comb += [self.missed.eq(1), mark.en.eq(~job.infer), address.start.eq(1)]
+                m.next = "NEW"
+            with m.Else():
+                m.next = "NEXT"
+        with m.State("FAILED"):
+            m.d.comb += fault.failed.eq(1)
+
+    def _record_sample(self, m: Module) -> None:
+        """Have a new sample read, and tell where its record goes."""
+        job, address, new = self.job, self._address, self.new_sample
+        with m.State("NEW"), m.If(address.done & new.ready):
+            m.next = "ASK"
+        with m.State("ASK"):
+            m.d.comb += [
+                address.index.eq(self._record),
+                address.stride.eq(Mux(job.raw, self.mapping.raw_beats, self.mapping.record_beats)),
+                address.base.eq(beat_number(job.cache)),
+                self.sample_command.valid.eq(1),
+            ]
+            with m.If(self.sample_command.ready):
+                m.d.comb += address.start.eq(1)
+                m.next = "RECORD"
+        with m.State("RECORD"), m.If(address.done):
+            m.next = "ANNOUNCE"
+        with m.State("ANNOUNCE"):
+            m.d.comb += new.start.eq(1)
+            m.d.sync += self.batch.goal.eq(self.batch.goal + 1)
+            m.next = "ARRIVE"
+        with m.State("ARRIVE"), m.If(new.done):
+            m.next = "NEXT"
+
+    def _hand_over(self, m: Module) -> None:
+        """Go to the next entry; after a batch's last one hand the batch over; after the last batch wait for its end."""
+        batch, left = self.batch, self._left
+        with m.State("NEXT"):
+            m.d.sync += self._number.eq(self._number + 1)
+            m.next = "SCAN"
+            with m.If(self._number == batch.count - 1):
+                m.d.sync += [left.eq(left - batch.count), self._number.eq(0)]
+                m.next = "HAND"
+        with m.State("HAND"):
+            m.d.comb += batch.valid.eq(1)
+            with m.If(batch.ready):
+                m.d.sync += self._half.eq(~self._half)
+                m.next = "AFTER"
+        with m.State("AFTER"):
+            m.next = "BATCH"
+            with m.If(left == 0):
+                self._end_epoch(m)
+        if self.options.stops:
+            with m.State("EPOCH"), m.If(self.over):
+                m.next = "BATCH"
+                with m.If(self.low):
+                    m.next = "ENDED"
+        with m.State("ENDED"), m.If(self.over):
+            m.d.comb += self.ended.eq(1)
+            m.next = "READY"
+            if self.shared:
+                with m.If(self.job.infer):
+                    m.next = "CLEAR"
+
+    def _end_epoch(self, m: Module) -> None:
+        """Begin an epoch's validation, where it has one and is not behind it; else the next epoch, or the job's end."""
+        job, epochs, validating = self.job, self._epochs, self._validating
+        m.d.sync += [self._left.eq(job.samples_per_epoch), epochs.eq(epochs - 1)]
+        with m.If(epochs == 1):
+            m.next = "ENDED"
+        if self.options.stops:
+            with m.Elif(job.stop):
+                m.next = "EPOCH"
+        if self.options.validates:
+            m.d.sync += validating.eq(0)
+            with m.If(~validating & job.validation_samples.any()):
+                m.d.sync += [self._left.eq(job.validation_samples), validating.eq(1), epochs.eq(epochs)]
+                m.next = "BATCH"

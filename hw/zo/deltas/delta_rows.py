@@ -1,0 +1,151 @@
+"""Rows of deltas: their memory, which is loaded and saved as an image, and may have rows for another component."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.axi.bus import BEAT
+from ....golden.zo.deltas import DELTA
+from ...axi.memory_port import BEATS
+from ...device import ram_style
+from ...ports import shape
+
+PER_BEAT = BEAT // 4
+"""Deltas of a beat, 32 bits each."""
+
+
+class DeltaRows(wiring.Component):
+    """A memory for each beat of a row, so that each can be loaded by itself; a read and a write in a cycle.
+
+    Another component may share the port of the writes, with rows of its own.
+
+    Parameters
+    ----------
+    rows, width : int
+        Rows, and deltas of a row.
+    style : "block" or "ultra"
+        Kind of the memory.
+    shared : wiring.Signature, optional
+        Port for the other component, with ``write``, ``read``, ``address``, ``data`` and ``row``, see
+        `hw.nn.interfaces.CutRows`. Its rows have no more bits than those of deltas. Both have as many rows as the
+        larger of them needs, rounded up to a power of two.
+
+    Attributes
+    ----------
+    address : In, range(rows)
+    clear : In, 1
+        Read 0 instead.
+    row : Out, array of deltas
+        The row at `address`, one cycle later.
+    write : In, 1
+        Store `write_row` at `write_address`; not while an image is loaded.
+    write_address : In, range(rows)
+    write_row : In, array of deltas
+    load : In stream of beats
+        The image of all rows, again and again; always ready.
+    loaded : Out, 1
+        An image's last beat is there, for one cycle.
+    save : Out stream of beats
+        The image of all rows, once after each `begin_save`; `row` is of no use meanwhile.
+    begin_save : In, 1
+        One cycle.
+    saved : Out, 1
+        An image's last beat is taken; one cycle.
+    shared : In, only with it
+        Rows of the other component; not used in cycles in which deltas are loaded or written.
+    """
+
+    def __init__(self, rows: int, width: int, style: str = "block", shared: wiring.Signature | None = None) -> None:
+        self.rows, self.width, self.style, self.shares = rows, width, style, shared is not None
+        self.row_beats = -(-width // PER_BEAT)
+        row = data.ArrayLayout(shape(DELTA), width)
+        super().__init__(
+            {
+                "address": In(range(rows)),
+                "clear": In(1),
+                "row": Out(row),
+                "write": In(1),
+                "write_address": In(range(rows)),
+                "write_row": In(row),
+                "load": In(BEATS),
+                "loaded": Out(1),
+                "save": Out(BEATS),
+                "begin_save": In(1),
+                "saved": Out(1),
+                **({"shared": In(shared)} if shared else {}),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        rows, loading = self.rows, self.load.valid
+        load_beat, load_row = Signal(range(self.row_beats)), Signal(range(rows))
+        load_end = load_beat == self.row_beats - 1
+        m.d.comb += [self.load.ready.eq(1), self.loaded.eq(loading & load_end & (load_row == rows - 1))]
+        with m.If(loading):
+            m.d.sync += load_beat.eq(Mux(load_end, 0, load_beat + 1))
+            with m.If(load_end):
+                m.d.sync += load_row.eq(Mux(load_row == rows - 1, 0, load_row + 1))
+        saving, save_row = Signal(), Signal(range(rows))
+        address = Mux(saving, save_row, self.address)
+        store: Value = Mux(loading, load_row, self.write_address)
+        depth = rows
+        if self.shares:
+            # the first half of the memory has the deltas, the second one the other rows
+            bits = max(len(store), len(self.shared.address))
+            depth, own = 2 << bits, Signal()
+            m.d.comb += own.eq(loading | self.write)
+            address = _padded(address, bits + 1)
+            store = Cat(Mux(own, _padded(store, bits), _padded(self.shared.address, bits)), ~own)
+        beats, rows_of_other = [], []
+        style = ram_style(platform, self.style)
+        for number in range(self.row_beats):
+            count = min(PER_BEAT, self.width - number * PER_BEAT)
+            bits_of = slice(32 * PER_BEAT * number, 32 * (PER_BEAT * number + count))
+            part = memory.Memory(shape=unsigned(32 * count), depth=depth, init=[], attrs={"ram_style": style})
+            m.submodules[f"deltas{number}"] = part
+            into, port = part.write_port(), part.read_port(domain="comb")
+            write = Mux(loading, load_beat == number, self.write)
+            values = Mux(loading, self.load.payload[: 32 * count], Value.cast(self.write_row)[bits_of])
+            if self.shares:
+                write = write | (self.shared.write & ~own)
+                values = Mux(own, values, Value.cast(self.shared.data)[bits_of])
+                other = part.read_port()
+                # one port: synthesis must see that it never reads and writes in a cycle
+                m.d.comb += [other.addr.eq(store), other.en.eq(self.shared.read & ~self.shared.write & ~own)]
+                rows_of_other.append(other.data)
+            m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
+            # a register with a reset: the output latch of the memory
+            read = Signal(32 * count, name=f"read{number}")
+            m.d.sync += read.eq(port.data)
+            with m.If(self.clear):
+                m.d.sync += read.eq(0)
+            beats.append(read)
+        m.d.comb += Value.cast(self.row).eq(Cat(beats))
+        if self.shares:
+            m.d.comb += Value.cast(self.shared.row).eq(Cat(rows_of_other))
+        self._save(m, saving, save_row, beats)
+        return m
+
+    def _save(self, m: Module, saving: Signal, save_row: Signal, beats: list[Signal]) -> None:
+        """Give the beats of row after row, each row read a cycle before."""
+        ready, chosen, save_beat = Signal(), Signal(8 * BEAT), Signal(range(self.row_beats))
+        save_end, last_row = save_beat == self.row_beats - 1, save_row == self.rows - 1
+        with m.Switch(save_beat):
+            for number, beat in enumerate(beats):
+                with m.Case(number):
+                    m.d.comb += chosen.eq(beat)
+        m.d.comb += [self.save.valid.eq(saving & ready), self.save.payload.eq(chosen)]
+        with m.If(self.begin_save):
+            m.d.sync += [saving.eq(1), ready.eq(0), save_row.eq(0), save_beat.eq(0)]
+        with m.Elif(saving & ~ready):
+            m.d.sync += ready.eq(1)
+        with m.Elif(self.save.valid & self.save.ready):
+            m.d.sync += save_beat.eq(Mux(save_end, 0, save_beat + 1))
+            with m.If(save_end):
+                m.d.comb += self.saved.eq(last_row)
+                m.d.sync += [ready.eq(0), save_row.eq(save_row + 1), saving.eq(~last_row)]
+
+
+def _padded(value: Value, bits: int) -> Value:
+    return Cat(value, Const(0, bits - len(value)))

@@ -1,0 +1,199 @@
+"""Offset memory: the numbers that a perturbation adds to the parameters of each word, on both of its sides."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from ....golden.zo.mapping import PerturbationMapping
+from ...nn.interfaces import PARAMETER, Offsets
+from .perturbation_numbers import PerturbationNumbers
+
+FOLDED_READ = 3
+"""Cycles from a weight word's number to its offsets, where words share rows."""
+_SHALLOW = 128
+"""Largest depth of the biases' memory that is not worth block RAM."""
+
+
+class OffsetRow(wiring.Signature):
+    """Offsets of a part of a word of parameters, as they are made; no handshake.
+
+    Parameters
+    ----------
+    rows, parts, width : int
+        Rows of deltas, parts of each, and numbers of a part.
+
+    Attributes
+    ----------
+    valid : Out, 1
+    word : Out, range(rows)
+        Number of the row: those of the biases come first.
+    part : Out, range(parts)
+        Number of the part.
+    side : Out, 1
+        0 for the plus side, 1 for the minus side.
+    numbers : Out, array of width Q4.12
+    both : Out, 1, only with several parts
+        The row is one of the plus side, and the same part of the minus side comes in the next cycle.
+    minus : Out, array of width Q4.12, only with several parts
+        The minus side, one cycle after `both`.
+    """
+
+    def __init__(self, rows: int, parts: int, width: int) -> None:
+        numbers = data.ArrayLayout(PARAMETER, width)
+        super().__init__(
+            {
+                "valid": Out(1),
+                "word": Out(range(rows)),
+                "part": Out(range(parts)),
+                "side": Out(1),
+                "numbers": Out(numbers),
+                **({"both": Out(1), "minus": Out(numbers)} if parts > 1 else {}),
+            }
+        )
+
+
+class OffsetMemory(wiring.Component):
+    """Rows of offsets by word and side; those of the biases are spread over the groups that share a word.
+
+    Where words share rows (`PerturbationMapping.times`), word w has row w mod times, whose numbers are turned by the
+    rest of w: number j of the word is number (j + w - w mod times) mod n of the row.
+
+    Parameters
+    ----------
+    mapping : PerturbationMapping
+    numbers : PerturbationNumbers
+        How the numbers of a word are divided into parts.
+
+    Attributes
+    ----------
+    row : In, `OffsetRow`
+        Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
+        one comes as many cycles later as the word has groups, `PerturbationMapping.bias_rows`, at the earliest.
+    offsets : In, `Offsets`
+        The forward engine, from which the addresses and sides come.
+    """
+
+    def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers) -> None:
+        self.mapping, self.n, self.parts, self.width = mapping, numbers.n, numbers.parts, numbers.width
+        self.interface = Offsets(mapping.forward, self.n, mapping.cycles, FOLDED_READ if mapping.times else 1)
+        super().__init__(
+            {
+                "row": In(OffsetRow(mapping.all_rows, self.parts, self.width)),
+                "offsets": In(self.interface),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        row, bias_words, cycles = self.row, self.mapping.bias_words, self.mapping.cycles
+        of_biases = row.word < bias_words
+        within, folded = exact_log2(cycles), self.mapping.times > 0
+        address = Signal(range(self.mapping.times or self.mapping.forward.weight_words))
+        word = Signal(len(address) + within)
+        read, turn = self._folded(m) if folded else (self.offsets.weight, None)
+        # where words share rows, weights use those of the biases, too
+        m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
+        weights_row = row.valid if folded else row.valid & ~of_biases
+        before = Signal.like(address)
+        m.d.sync += before.eq(address)
+        found = []
+        for cycle in range(cycles):
+            chosen = weights_row & (word[:within] == cycle)
+            for part in range(self.parts):
+                count = min(self.width, self.n - part * self.width)
+                weights = memory.Memory(
+                    shape=unsigned(count * PARAMETER.width),
+                    depth=2 << len(address),
+                    init=[],
+                    attrs={"ram_style": "block"},
+                )
+                m.submodules[f"weights{cycle}_{part}"] = weights
+                into, port = weights.write_port(), weights.read_port()
+                own = chosen & (row.part == part)
+                write, at, values = own, Cat(address, row.side), Value.cast(row.numbers)
+                if self.parts > 1:
+                    # the minus side of a part is written as the next part of the plus side is
+                    follows = Signal(name=f"follows{cycle}_{part}")
+                    m.d.sync += follows.eq(own & row.both)
+                    write, at = own | follows, Mux(follows, Cat(before, 1), at)
+                    values = Mux(follows, Value.cast(row.minus), values)
+                m.d.comb += [
+                    into.en.eq(write),
+                    into.addr.eq(at),
+                    into.data.eq(values),
+                    port.addr.eq(Cat(read, self.offsets.side)),
+                ]
+                found.append(port.data)
+        numbers = Cat(found)
+        if turn is not None:
+            numbers = _turned([numbers.word_select(j, PARAMETER.width) for j in range(self.n)], turn)
+        m.d.comb += Value.cast(self.offsets.numbers).eq(numbers)
+        self._biases(m, row.valid & of_biases)
+        return m
+
+    def _folded(self, m: Module) -> tuple[Value, Value]:
+        """Row of a weight word, two cycles later, and how far its numbers are turned, another cycle later.
+
+        Times are 2**b - 1, so that the rest of a number is the sum of its digits in base 2**b.
+        """
+        times, words = self.mapping.times, self.mapping.words
+        bits = times.bit_length()
+        word, total, high = Signal(range(words)), Signal(bits + 1), Signal(range((words >> bits) + 1))
+        wraps, row, turn = Signal(), Signal(bits), Signal(range(self.n))
+        m.d.sync += [
+            word.eq(self.offsets.weight + self.mapping.bias_words),
+            total.eq(word[:bits] + word[bits:]),
+            high.eq(word[bits:]),
+        ]
+        m.d.comb += [wraps.eq(total[-1] | total[:bits].all()), row.eq(total[:bits] + wraps)]
+        turns = [times * quotient % self.n for quotient in range((words >> bits) + 2)]
+        with m.Switch(high + wraps):
+            for quotient, value in enumerate(turns):
+                with m.Case(quotient):
+                    m.d.sync += turn.eq(value)
+        return row, turn
+
+    def _biases(self, m: Module, store: Value) -> None:
+        """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
+        forward, row, columns = self.mapping.forward, self.row, self.mapping.forward.columns
+        group = Signal(range(forward.groups))
+        depth = 2 << len(group)
+        m.submodules.biases = biases = memory.Memory(
+            shape=data.ArrayLayout(PARAMETER, columns),
+            depth=depth,
+            init=[],
+            attrs={"ram_style": "block" if depth > _SHALLOW else "distributed"},
+        )
+        into, port = biases.write_port(), biases.read_port()
+        turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
+        left = Signal(range(self.mapping.bias_groups))
+        m.d.comb += [
+            into.en.eq(busy),
+            into.addr.eq(Cat(group, side)),
+            *(into.data[column].eq(turning[column % self.n]) for column in range(columns)),
+            port.addr.eq(Cat(self.offsets.bias, self.offsets.bias_side)),
+            self.offsets.biases.eq(port.data),
+        ]
+        with m.If(busy):
+            m.d.sync += [group.eq(group + 1), left.eq(left - 1)]
+            m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
+            with m.If(left == 0):
+                m.d.sync += busy.eq(0)
+        with m.If(store):
+            m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side)]
+            with m.Switch(row.word):
+                for number, (first, groups) in enumerate(self.mapping.bias_rows):
+                    with m.Case(number):
+                        m.d.sync += [group.eq(first), left.eq(groups - 1)]
+            for j, number in enumerate(turning):
+                part, own = divmod(j, self.width)
+                with m.If(row.part == part):
+                    m.d.sync += number.eq(row.numbers[own])
+
+
+def _turned(numbers: list[Value], turn: Value) -> Value:
+    """Numbers from number `turn` on, in a ring."""
+    for step, bit in enumerate(turn):
+        numbers = [Mux(bit, numbers[(j + (1 << step)) % len(numbers)], own) for j, own in enumerate(numbers)]
+    return Cat(numbers)

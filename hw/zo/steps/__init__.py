@@ -1,0 +1,1 @@
+"""Steps of zeroth-order training: order list, labels, slopes, records, updates."""

@@ -1,0 +1,57 @@
+"""Label memory: labels of a step's samples, for all its slopes."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.zo.coefficient import LARGEST_BATCH
+from .step_scheduler import LABEL_BITS
+
+
+class LabelMemory(wiring.Component):
+    """Take the label of each sample as it is computed first, and give the labels of all samples again and again.
+
+    Attributes
+    ----------
+    i : In stream of `LABEL_BITS` bits
+        Labels in the order of the samples; one is there when its sample is computed.
+    sample : In, 1
+        A step's next sample is computed first: its label is taken. One cycle.
+    last_sample : In, 8
+        Number of the step's samples less one; stays the same during a step.
+    o : Out stream of `LABEL_BITS` bits
+        The label of sample after sample, always valid: there three cycles after `sample`, and two after the one before
+        was taken. A pair of losses takes far longer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "i": In(stream.Signature(LABEL_BITS)),
+                "sample": In(1),
+                "last_sample": In(range(LARGEST_BATCH)),
+                "o": Out(stream.Signature(LABEL_BITS)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.labels = labels = memory.Memory(
+            shape=LABEL_BITS, depth=LARGEST_BATCH, init=[], attrs={"ram_style": "distributed"}
+        )
+        into, port = labels.write_port(), labels.read_port(domain="comb")
+        taken, given = Signal(self.last_sample.shape()), Signal(self.last_sample.shape())
+        m.d.comb += [
+            self.i.ready.eq(self.sample),
+            into.en.eq(self.sample),
+            into.addr.eq(taken),
+            into.data.eq(self.i.payload),
+            port.addr.eq(given),
+        ]
+        with m.If(self.sample):
+            m.d.sync += taken.eq(Mux(taken == self.last_sample, 0, taken + 1))
+        m.d.sync += self.o.payload.eq(port.data)
+        m.d.comb += self.o.valid.eq(1)
+        with m.If(self.o.ready):
+            m.d.sync += given.eq(Mux(given == self.last_sample, 0, given + 1))
+        return m

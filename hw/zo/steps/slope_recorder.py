@@ -1,0 +1,155 @@
+"""Slope recorder: from the logits of a step's samples to the coefficients of its slopes and their records."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ....golden.axi.bus import ADDRESS_BITS
+from ....golden.nn.arithmetic.loss import Loss
+from ....golden.zo.coefficient import COEFFICIENT, LARGEST_BATCH, RATE, SHIFT, CoefficientSpec
+from ....golden.zo.loss_difference import LossDifferenceSpec
+from ....golden.zo.mse_difference import MseDifferenceSpec
+from ...axi.memory_port import WritePort
+from ...nn.interfaces import ACTIVATION, LOGIT
+from ...ports import shape
+from ...primitives.fifo import Fifo
+from ..coefficient import Coefficient
+from ..loss_difference import LossDifference
+from ..mse_difference import MseDifference
+from .label_memory import LabelMemory
+from .record_writer import RecordWriter
+from .step_scheduler import LABEL_BITS
+
+POSITIONS_AHEAD = 2
+"""Positions that wait: a slope is computed while the losses of the one before are still to come."""
+
+
+class SlopeRecorder(wiring.Component):
+    """Loss difference of each sample, their sum over a step's samples times its rate, and the record of both.
+
+    Parameters
+    ----------
+    classes : int
+        Logits of a sample.
+    address : int
+        Bits of a byte address.
+    loss : str
+        See `golden.nn.arithmetic.loss`.
+
+    Attributes
+    ----------
+    i : In stream of `LOGIT`
+        Logits, sample by sample, the plus side and then the minus side.
+    label : In stream of `LABEL_BITS` bits, only with the cross entropy
+        Labels in the order of the samples; one is there when its sample is computed.
+    sample : In, 1, only with the cross entropy
+        A sample is computed first, see `LabelMemory`; one cycle.
+    target : In stream of Q8.16, only with the mean squared error
+        What each logit should be.
+    last_sample : In, 8
+        Samples of a step less one.
+    rate, shift : In, 16 and 6 bits
+        See `Coefficient`; these three stay the same during a step.
+    position : In stream of 32 bits
+        Position of each slope's perturbation, before its first logit.
+    o : Out stream of coefficients
+        A slope's coefficient; taken at once, when its record is.
+    clipped : Out, 1
+        With `o`: the coefficient was clipped.
+    start, address, batch, write, empty
+        Ports of the records, see `RecordWriter`.
+    """
+
+    def __init__(self, classes: int, address: int = ADDRESS_BITS, loss: Loss = "cross_entropy") -> None:
+        self._address, self._classes, self._loss = address, classes, loss
+        own = {"label": In(stream.Signature(LABEL_BITS)), "sample": In(1)}
+        super().__init__(
+            {
+                "i": In(LOGIT),
+                **(own if loss == "cross_entropy" else {"target": In(stream.Signature(ACTIVATION))}),
+                "last_sample": In(range(LARGEST_BATCH)),
+                "rate": In(shape(RATE)),
+                "shift": In(shape(SHIFT)),
+                "position": In(stream.Signature(32)),
+                "o": Out(stream.Signature(shape(COEFFICIENT), always_ready=True)),
+                "clipped": Out(1),
+                "start": In(1),
+                "address": In(address),
+                "batch": In(LARGEST_BATCH.bit_length()),
+                "write": Out(WritePort(address)),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        loss, word = self._labelled(m) if self._loss == "cross_entropy" else self._targeted(m)
+        m.submodules.coefficient = coefficient = Coefficient(CoefficientSpec())
+        m.submodules.records = records = RecordWriter(self._address)
+        m.submodules.positions = positions = Fifo(32, POSITIONS_AHEAD)
+        wiring.connect(m, wiring.flipped(self.i), loss.i)
+        wiring.connect(m, wiring.flipped(self.position), positions.i)
+        wiring.connect(m, records.write, wiring.flipped(self.write))
+        m.d.comb += [
+            records.start.eq(self.start),
+            records.address.eq(self.address),
+            records.batch.eq(self.batch),
+            self.empty.eq(records.empty),
+        ]
+        # a loss difference goes to the coefficient and into the record
+        done, last = Signal(self.last_sample.shape()), Signal()
+        moved = loss.o.valid & coefficient.i.ready & records.sample.ready
+        m.d.sync += last.eq(done == self.last_sample)
+        with m.If(moved):
+            m.d.sync += done.eq(Mux(last, 0, done + 1))
+        given = coefficient.o.payload
+        # a register: long paths begin with the coefficient's state
+        closing = Signal()
+        written = closing & records.summary.ready
+        m.d.sync += closing.eq(coefficient.o.valid & positions.o.valid & ~written)
+        m.d.comb += [
+            coefficient.i.valid.eq(loss.o.valid & records.sample.ready),
+            records.sample.valid.eq(loss.o.valid & coefficient.i.ready),
+            loss.o.ready.eq(coefficient.i.ready & records.sample.ready),
+            coefficient.i.payload.difference.eq(loss.o.payload.difference),
+            coefficient.i.payload.last.eq(last),
+            records.sample.payload.word.eq(word),
+            records.sample.payload.last.eq(last),
+            coefficient.rate.valid.eq(1),
+            coefficient.rate.payload.rate.eq(self.rate),
+            coefficient.rate.payload.shift.eq(self.shift),
+            records.summary.valid.eq(closing),
+            records.summary.payload.position.eq(positions.o.payload),
+            records.summary.payload.coefficient.eq(given.coefficient),
+            records.summary.payload.difference.eq(given.difference),
+            coefficient.o.ready.eq(written),
+            positions.o.ready.eq(written),
+            self.o.valid.eq(written),
+            self.o.payload.eq(given.coefficient),
+            self.clipped.eq(written & given.clipped),
+        ]
+        return m
+
+    def _labelled(self, m: Module) -> tuple[LossDifference, Value]:
+        """Cross entropy of labels: the losses, and a sample's word."""
+        m.submodules.loss = loss = LossDifference(LossDifferenceSpec(classes=self._classes))
+        m.submodules.labels = labels = LabelMemory()
+        wiring.connect(m, wiring.flipped(self.label), labels.i)
+        m.d.comb += [
+            labels.sample.eq(self.sample),
+            labels.last_sample.eq(self.last_sample),
+            loss.label.valid.eq(labels.o.valid),
+            loss.label.payload.label.eq(labels.o.payload),
+            labels.o.ready.eq(loss.label.ready),
+        ]
+        return loss, Cat(loss.o.payload.plus, loss.o.payload.minus)
+
+    def _targeted(self, m: Module) -> tuple[MseDifference, Value]:
+        """Mean squared error of targets: the losses, and a sample's word."""
+        m.submodules.loss = loss = MseDifference(MseDifferenceSpec(outputs=self._classes))
+        m.d.comb += [
+            loss.target.valid.eq(self.target.valid),
+            loss.target.payload.target.eq(self.target.payload),
+            self.target.ready.eq(loss.target.ready),
+        ]
+        return loss, loss.o.payload.error

@@ -1,0 +1,1 @@
+"""`instantft`: bench, rules, jobs, tuning and trials."""

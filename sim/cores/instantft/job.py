@@ -1,0 +1,197 @@
+"""Run a fine-tuning job on the compiled core and compare it with the integer job after every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....boards.cores.instantft.job import FineTuner, Tuned
+from ....boards.host.driver import Core
+from ....golden.cores.instantft.instantft import InstantftSpec
+from ....golden.fixed import Integers
+from ....golden.lora.adapters import Adapters
+from ....golden.lora.early_stop import EarlyStop
+from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
+from ....golden.lora.images import adapters_image
+from ....golden.lora.job import BatchResult, Job
+from ....golden.nn.arithmetic.forward import StageIntegers
+from ...compiled.comparison import Comparison, simulated_core, values_of
+from ...compiled.device import SimulatedDevice
+from ...compiled.session import Bytes, Dram
+
+
+@dataclass(frozen=True, eq=False)
+class TuningJob:
+    """A fine-tuning job in integers, as the integer job and the core take it.
+
+    Parameters
+    ----------
+    frozen : sequence of StageIntegers
+        Weights and biases of the frozen network, Q4.12.
+    adapters : Adapters
+        Adapters at the start, Q4.12; they are not changed.
+    inputs : array of int, (n, *input_shape)
+        Bytes or Q8.16, as the core was generated.
+    labels : array of int, (n,)
+    epochs : sequence of sequences of array of int
+        Indices of the samples of each batch of each epoch.
+    rate : int or sequence of int
+        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
+    raw : bool
+        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
+    stop_loss : int, optional
+        Largest loss of an epoch, or of its validation, that ends the job, see `golden.lora.epoch_loss`.
+    validation : array of int, optional
+        Indices of the samples that are run behind each epoch, and not learnt from.
+    patience : int
+        Losses in a row, none of them the smallest, that end the job; 0: any number.
+    """
+
+    frozen: Sequence[StageIntegers]
+    adapters: Adapters
+    inputs: NDArray[np.integer]
+    labels: Integers
+    epochs: Sequence[Sequence[Integers]]
+    rate: int | Sequence[int]
+    raw: bool = False
+    stop_loss: int | None = None
+    validation: Integers | None = None
+    patience: int = 0
+
+    @property
+    def rates(self) -> Sequence[int]:
+        """Learning rate of a sample in each batch."""
+        return [self.rate] * sum(map(len, self.epochs)) if isinstance(self.rate, int) else self.rate
+
+    def golden(self, spec: InstantftSpec) -> Job:
+        """Make the integer job, before its first batch."""
+        network = spec.described
+        codec = WordCodec(network) if self.raw else record_layout(network)
+        cache = None if spec.cache == "none" else ForwardCache(network, codec, len(self.inputs))
+        adapters = Adapters(self.adapters.shape, self.adapters.flat)
+        return Job(network, self.frozen, adapters, self.rates[0], cache, spec.noise, loss=spec.loss)
+
+    def run_golden(self, spec: InstantftSpec, job: Job) -> Iterator[BatchResult]:
+        """Run all batches on an integer job, or all up to an early stop.
+
+        After each one the job holds what the core must hold then.
+        """
+        values, rates = values_of(spec, self.inputs), iter(self.rates)
+        stop = EarlyStop(self.stop_loss, self.patience)
+        for epoch in self.epochs:
+            for batch, rate in zip(epoch, rates, strict=False):
+                yield job.batch(values[batch], self.labels[batch], batch, rate)
+            yield from self._validate(job, values)
+            loss = job.end_epoch()
+            if stop.ends(loss if self.validation is None else job.validation.loss):
+                return
+
+    def _validate(self, job: Job, values: Integers) -> Iterator[BatchResult]:
+        """Run the samples behind an epoch, in batches of their own."""
+        if self.validation is not None:
+            size = max(map(len, self.epochs[0]))
+            for batch in np.split(self.validation, range(size, len(self.validation), size)):
+                yield job.validate(values[batch], self.labels[batch], batch)
+
+    def counts(self, spec: InstantftSpec, job: Job, results: Sequence[BatchResult]) -> dict[str, int]:
+        """Counters that the core has after a job whose batches on an integer job had these results."""
+        misses = sum(one.misses for one in results)
+        counts = {"batches": len(results), "misses": misses, "saturations": job.saturations}
+        counts |= {"epoch_loss": job.epoch_loss} if spec.early_stop else {}
+        loss, correct = job.validation
+        return counts | ({"validation_loss": loss, "correct": correct} if spec.validation else {})
+
+    def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
+        """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
+        before = len(device.traced_images)
+        device.trace_image(adapters_image(tuner.spec.mapping, self.adapters))
+        ends = (self.stop_loss, self.validation, self.patience)
+        tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits, *ends)
+        return tuned, device.traced_images[before:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobComparison(Comparison):
+    """Comparison of a job on the simulated core with the integer job; mismatches are of the kinds below.
+
+    Batches with a wrong parameter, samples with a wrong logit, final adapters or counters that differ.
+
+    Parameters
+    ----------
+    batches_compared : int
+        Batches after which all adapters were compared.
+    """
+
+    batches_compared: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Figures for a report, by the keys of ``--json``."""
+        return super().facts | {"batches_compared": self.batches_compared}
+
+
+def compare_job(
+    spec: InstantftSpec,
+    job: TuningJob,
+    held_out: NDArray[np.integer],
+    dram: Dram | None = None,
+    seed: int = 0,
+    stage: Callable[[str], None] = lambda _: None,
+) -> tuple[Adapters, JobComparison]:
+    """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
+
+    Compared are all adapters after every batch, the final adapters, the number of saturated values, and the logits of
+    held-out samples with the core's adapters.
+
+    Parameters
+    ----------
+    spec : InstantftSpec
+    job : TuningJob
+    held_out : array of int, (n, *input_shape)
+        Samples for the logits, as `job.inputs`.
+    dram : Dram, optional
+        Behaviour of the core's memory.
+    seed : int
+        Seed of the memory's randomness.
+    stage : callable
+        Called with the name of each step as it begins.
+
+    Returns
+    -------
+    Adapters
+        The core's adapters at the end.
+    JobComparison
+    """
+    device = simulated_core(spec, spec.ports, dram, seed, stage)
+    tuner = FineTuner(Core(spec.registers, device, device, device.interrupt), spec, len(job.inputs), job.raw)
+    stage("simulate the job")
+    tuner.load(job.frozen)
+    tuner.load_adapters(job.adapters)
+    tuned, traced = job.tune(tuner, device)
+    found = tuner.adapters()
+    logits = tuner.logits(held_out)
+    stage("compare")
+    golden = job.golden(spec)
+    images, results = [], []
+    for batch in job.run_golden(spec, golden):
+        images.append(adapters_image(spec.mapping, golden.adapters))
+        results.append(batch)
+    expected = np.stack(images)
+    wrong = len(images) if traced.shape != expected.shape else int((traced != expected).any(axis=1).sum())
+    wrong += not np.array_equal(found.flat, golden.adapters.flat)
+    wrong += tuned.finished.counts != job.counts(spec, golden, results)
+    golden.adapters.flat[:] = found.flat
+    own = golden.logits(values_of(spec, held_out))
+    wrong += int((logits != own).any(axis=1).sum())
+    return found, JobComparison(
+        cycles=tuned.finished.cycles,
+        batches_compared=len(traced),
+        logits_compared=len(own),
+        mismatches=int(wrong),
+        simulated=device.simulated,
+        seconds=device.seconds,
+    )

@@ -1,0 +1,62 @@
+"""Jobs whose gradients lie half-way between two numbers, and whose updated parameters then do so, too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....golden.fixed import Q4_12, Q8_16
+from ....golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS, Adapters, AdapterSizes
+from ....golden.models.network import Network
+from ....golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers
+from ....golden.nn.arithmetic.random_parameters import random_parameters
+
+_RATE_BITS = 16
+RATE = 1 << _RATE_BITS
+"""Learning rate of such a job."""
+WINNER = 0
+"""Class whose probability is 1; the labels are others."""
+_GRADIENT_BITS = PRODUCT_FRACTION - BATCH_GRADIENT.fraction
+"""Bits that a gradient's sum loses."""
+_STEP_BITS = NOISE_BITS - _RATE_BITS
+"""Bits of a rounded gradient that an updated parameter loses: those behind them are 0 with this rate."""
+_SUM = (1 << _GRADIENT_BITS - 1) + (1 << _GRADIENT_BITS + _STEP_BITS - 1)
+"""Sum that is rounded down, to even, and then half a parameter's last place; and up, if it were larger by any bit."""
+_CONSTANT = (1 << _GRADIENT_BITS + _STEP_BITS) - _SUM
+"""Activation, in Q8.16, whose product with a gradient of -1 is that sum, but for multiples of a last place."""
+_GRAIN = 1 << _STEP_BITS + 1
+"""Gradients that are multiples of it, less 1, have such products, too."""
+_BIAS = Q8_16.fraction - Q4_12.fraction
+_LEAD = 15 << Q4_12.fraction - 1
+"""Bias of the winner, and less that of the others: their distance, 15, has an exponential of 0."""
+
+
+def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageIntegers]:
+    """Make frozen parameters: half of the channels are constants that give ties, others are random; one class wins.
+
+    Parameters
+    ----------
+    network : Network
+    rng : Generator
+    """
+    *others, last = random_parameters(network, rng, 1.0)
+    frozen = []
+    for one in others:
+        constant = rng.integers(2, size=one.bias.size).astype(bool)
+        kept = ~constant.reshape(-1, *[1] * (one.weight.ndim - 1))
+        frozen.append(StageIntegers(one.weight * kept, np.where(constant, _CONSTANT >> _BIAS, one.bias)))
+    bias = np.where(np.arange(last.bias.size) == WINNER, _LEAD, -_LEAD)
+    return [*frozen, StageIntegers(np.zeros_like(last.weight), bias)]
+
+
+def tie_adapters(shape: AdapterSizes, rng: np.random.Generator) -> Adapters:
+    """Draw adapters that move no logit by much: A small and even, of B the winner's less by 1 than multiples.
+
+    Parameters
+    ----------
+    shape : AdapterSizes
+    rng : Generator
+    """
+    made = Adapters(shape, 2 * rng.integers(-200, 200, shape.parameters))
+    made.b[:] = _GRAIN * rng.integers(-3, 4, made.b.shape)
+    made.b[WINNER] -= 1
+    return made

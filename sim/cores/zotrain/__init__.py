@@ -1,0 +1,1 @@
+"""`zotrain`: bench, rules, jobs, tuning and trials."""

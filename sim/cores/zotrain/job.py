@@ -1,0 +1,190 @@
+"""Run a zeroth-order job on the compiled core and compare it with the integer job after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....boards.cores.zotrain.job import Trained, ZerothOrderTrainer
+from ....boards.host.driver import Core, Finished
+from ....golden.cores.zotrain.registers import CORE
+from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.fixed import Integers
+from ....golden.nn.arithmetic.forward import StageIntegers
+from ....golden.zo.job import ZerothOrderJob, ZerothOrderStep
+from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.split import WHOLE, Split
+from ...compiled.comparison import Comparison, simulated_core, values_of
+from ...compiled.device import SimulatedDevice
+from ...compiled.session import Bytes, Dram
+
+PORTS = 1
+"""Memory ports of the core."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingJob:
+    """A zeroth-order job in integers, as the integer job and the core take it.
+
+    Parameters
+    ----------
+    frozen : sequence of StageIntegers
+        Pre-trained weights and biases, Q4.12.
+    inputs : array of int, (n, *input_shape)
+        Bytes or Q8.16, as the core was generated.
+    steps : sequence of StepOrder
+        Indices, labels and rate of each step.
+    shift, eps_shift, position : int
+        See `ZerothOrderJob`.
+    deltas : array of int, optional
+        Deltas at the start, see `ZerothOrderJob.total`; by default there are none.
+    split : Split
+        Perturbations of a step.
+    scalars : bool
+        Coefficients are rounded to the bytes of a message.
+    """
+
+    frozen: Sequence[StageIntegers]
+    inputs: NDArray[np.integer]
+    steps: Sequence[StepOrder]
+    shift: int
+    eps_shift: int = 10
+    position: int = 0
+    deltas: Integers | None = None
+    split: Split = WHOLE
+    scalars: bool = False
+
+    def golden(self, spec: ZotrainSpec) -> ZerothOrderJob:
+        """Make the integer job, before its first step."""
+        settings = self.shift, self.eps_shift, self.position, self.deltas, "blas", self.split, self.scalars, spec.loss
+        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings)
+
+    def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
+        """Run all steps on an integer job; after each one the job holds what the core must hold then."""
+        values = values_of(spec, self.inputs)
+        for step in self.steps:
+            yield job.step(values[step.indices], step.labels, step.rate)
+
+    def load(self, trainer: ZerothOrderTrainer) -> None:
+        """Load network and deltas into a core."""
+        trainer.load(self.frozen)
+        if self.deltas is not None:
+            trainer.load_deltas(self.golden(trainer.spec).rows)
+
+    def train(self, trainer: ZerothOrderTrainer, device: SimulatedDevice) -> tuple[Trained, Bytes]:
+        """Run all steps on a loaded core; return its result and the deltas' image after each step."""
+        before = len(device.traced_images)
+        device.trace_image(trainer.layout.deltas(self.golden(trainer.spec).rows).image)
+        settings = self.position, self.eps_shift, self.shift, self.split, self.scalars
+        trained = trainer.train(self.inputs, self.steps, *settings)
+        return trained, device.traced_images[before:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZerothOrderComparison(Comparison):
+    """Comparison of a job on the simulated core with the integer job; mismatches are of the kinds below.
+
+    Steps with a wrong record, steps after which a delta is wrong, final deltas or counters that differ, samples with a
+    wrong logit.
+
+    Parameters
+    ----------
+    steps_compared : int
+        Steps whose record, and after which all deltas, were compared.
+    """
+
+    steps_compared: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Figures for a report, by the keys of ``--json``."""
+        per_step = {"cycles_per_step": round(self.cycles / self.steps_compared) if self.steps_compared else None}
+        return super().facts | {"steps_compared": self.steps_compared} | per_step
+
+
+def compare_zeroth_order(
+    spec: ZotrainSpec,
+    job: TrainingJob,
+    held_out: NDArray[np.integer],
+    dram: Dram | None = None,
+    seed: int = 0,
+    stage: Callable[[str], None] = lambda _: None,
+) -> tuple[list[ZerothOrderStep], ZerothOrderComparison]:
+    """Emit, compile and simulate a core, run a job on it through the host driver, and compare.
+
+    Compared are the record of every step (position, coefficient, loss difference, words of the samples), all deltas
+    after every step, the final deltas, the counters, and the logits of held-out samples with the core's deltas.
+
+    Parameters
+    ----------
+    spec : ZotrainSpec
+    job : TrainingJob
+    held_out : array of int, (n, *input_shape)
+        Samples for the logits, as `job.inputs`.
+    dram : Dram, optional
+        Behaviour of the core's memory.
+    seed : int
+        Seed of the memory's randomness.
+    stage : callable
+        Called with the name of each step as it begins.
+
+    Returns
+    -------
+    list of ZerothOrderStep
+        The core's records, one for each slope.
+    ZerothOrderComparison
+    """
+    device = simulated_core(spec, PORTS, dram, seed, stage)
+    trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
+    stage("simulate the job")
+    job.load(trainer)
+    trained, traced = job.train(trainer, device)
+    found = trainer.deltas()
+    logits = trainer.logits(held_out)
+    stage("compare")
+    golden = job.golden(spec)
+    wrong = abs(len(traced) - len(job.steps))
+    steps = zip(job.run_golden(spec, golden), job.split.steps(trained.slopes), strict=True)
+    for number, (step, slopes) in enumerate(steps):
+        wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
+        wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)
+    wrong += not np.array_equal(found, golden.rows)
+    wrong += wrong_counts(trained.finished, counts_of(golden, len(job.steps)))
+    golden.rows = found
+    own = golden.logits(values_of(spec, held_out))
+    wrong += int((logits != own).any(axis=1).sum())
+    return trained.slopes, ZerothOrderComparison(
+        cycles=trained.finished.cycles,
+        steps_compared=len(traced),
+        logits_compared=len(own),
+        mismatches=int(wrong),
+        simulated=device.simulated,
+        seconds=device.seconds,
+    )
+
+
+def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:
+    """Whether two records agree in everything."""
+    return (one.position, one.coefficient, one.difference) == (
+        other.position,
+        other.coefficient,
+        other.difference,
+    ) and np.array_equal(one.words, other.words)
+
+
+def counts_of(golden: ZerothOrderJob, steps: int) -> dict[str, int]:
+    """Counters of a training command, as the integer job has them behind its last step."""
+    return {
+        "steps_done": steps,
+        "saturations": golden.saturations,
+        "coefficients_clipped": golden.coefficients_clipped,
+    }
+
+
+def wrong_counts(finished: Finished, expected: dict[str, int]) -> int:
+    """Number of counters of a command that are not as expected."""
+    return sum(finished.counts[name] != value for name, value in expected.items())

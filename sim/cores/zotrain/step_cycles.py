@@ -1,0 +1,60 @@
+"""Clock cycles of a step of zeroth-order training, measured on the compiled core in jobs that are compared as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.nn.arithmetic.random_parameters import random_parameters
+from ....golden.zo.memory_layout import StepOrder
+from .job import TrainingJob, compare_zeroth_order
+
+
+@dataclass(frozen=True)
+class StepCycles:
+    """Result of `step_cycles`.
+
+    Parameters
+    ----------
+    cycles : int
+        Cycles of a step.
+    mismatches : int
+        Comparisons in which core and integer job differ, in all steps that were run.
+    """
+
+    cycles: int
+    mismatches: int
+
+
+def step_cycles(
+    spec: ZotrainSpec, batch: int = 20, steps: int = 2, stage: Callable[[str], None] = lambda _: None
+) -> StepCycles:
+    """Measure the cycles of a step on random parameters and samples, on which they do not depend.
+
+    They are the difference of two jobs, of one step and of more: what a command costs before its first step, such as
+    the load of the generator's state, is left out.
+
+    Parameters
+    ----------
+    spec : ZotrainSpec
+    batch : int
+        Samples of a step.
+    steps : int
+        Steps over which the cycles are averaged.
+    stage : callable
+        Called with the name of each part of the work as it begins.
+    """
+    rng, network = np.random.default_rng(0), spec.described
+    shape = (batch, *network.input_shape)
+    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
+    frozen, labels = random_parameters(network, rng), rng.integers(0, spec.labels, batch)
+    order = StepOrder(np.arange(batch), labels, rate=40_000)
+    found = [
+        compare_zeroth_order(spec, TrainingJob(frozen, inputs, [order] * count, shift=24), inputs[:1], stage=stage)[1]
+        for count in (1, 1 + steps)
+    ]
+    more = found[1].cycles - found[0].cycles
+    return StepCycles(round(more / steps), sum(one.mismatches for one in found))

@@ -1,0 +1,203 @@
+"""Random modules of known and unknown operators: golden gives what PyTorch gives within a bound, or refuses them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Q8_16, Narrower
+from fabtune.golden.models.importers.exported import imported
+from fabtune.golden.models.importers.folding import folded
+from fabtune.golden.models.layers import AveragePool, Convolution, Depthwise
+from fabtune.golden.nn.arithmetic.forward import run
+from fabtune.golden.nn.arithmetic.products import PRODUCTS
+from fabtune.golden.train.conversion import Converter
+
+UNKNOWN = {
+    "sigmoid": torch.sigmoid,
+    "twice": lambda x: 2 * x,
+    "exponential": lambda x: functional.elu(x),
+    "turned": lambda x: x.flip(-1),
+    "largest": lambda x: x - x.amax(1, keepdim=True),
+}
+SHAPES = {
+    "conv": {"kernel": (1, 3), "stride": (1, 2), "bias": (True, False)},
+    "depthwise": {"kernel": (1, 3), "stride": (1, 2)},
+}
+
+
+class RandomModule(nn.Module):
+    """Steps that read any earlier map, then a linear layer of what has come out."""
+
+    def __init__(self, steps, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.steps, self.layers = steps, nn.ModuleList()
+        x, seen = torch.zeros(2, 2, 8, 8), []
+        for kind, back, kernel, stride, bias in steps:
+            layer = nn.Identity()
+            if kind in ("conv", "depthwise"):
+                groups = 1 if kind == "conv" else x.shape[1]
+                channels = 3 if kind == "conv" else x.shape[1]
+                layer = nn.Conv2d(x.shape[1], channels, kernel, stride, kernel // 2, groups=groups, bias=bias)
+            elif kind == "norm":
+                layer = nn.BatchNorm2d(x.shape[1])
+            self.layers.append(layer.eval())
+            x = self.step(kind, layer, x, seen, back)
+        self.head = nn.Linear(x.flatten(1).shape[1], 3)
+        for one in self.modules():
+            if isinstance(one, nn.BatchNorm2d):
+                one.running_mean.normal_(0, 0.2)
+                one.running_var.uniform_(0.5, 2)
+                nn.init.uniform_(one.weight, -1, 1)
+                nn.init.normal_(one.bias, 0, 0.2)
+
+    @staticmethod
+    def step(kind, layer, x, seen, back):
+        seen.append(x)
+        if kind in UNKNOWN:
+            return UNKNOWN[kind](x)
+        if kind == "add":
+            same = [one for one in seen[:-1] if one.shape == x.shape]
+            return x + same[back % len(same)] if same else x
+        if kind == "relu":
+            return functional.relu(x, inplace=bool(back % 2)) if back < 3 else functional.relu6(x)
+        if kind == "leaky":
+            return functional.leaky_relu(x, 0.01 + back / 8)
+        if kind == "pool" and x.shape[-1] >= 2:
+            return functional.max_pool2d(x, 2, 1 + back % 2)
+        if kind == "padded" and x.shape[-1] >= 2:
+            return functional.max_pool2d(x, 3, 1 + back % 2, 1, ceil_mode=back > 1)
+        if kind == "average" and x.shape[-1] >= 2:
+            return functional.avg_pool2d(x, 2 if back % 2 else x.shape[-1])
+        return layer(functional.dropout(x, 0.5, training=False))
+
+    def forward(self, x):
+        x, seen = x.clone(), []
+        for (kind, back, *_), layer in zip(self.steps, self.layers, strict=True):
+            x = self.step(kind, layer, x, seen, back)
+        return self.head(x.flatten(1))
+
+
+LAYERS = ("conv", "conv", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average", "dropout")
+KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
+STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
+# most begin with a convolution, as most networks do
+GRAPHS = st.tuples(st.just(("conv", 0, 3, 1, True)), st.lists(STEP, min_size=1, max_size=8)).map(
+    lambda pair: (pair[0], *pair[1])
+)
+
+
+def bound(network, parameters, integers, inputs):
+    """Largest error of golden's logits: what each rounding adds, times the weights behind it; and the floats.
+
+    A weight and a bias are at most half of 2**-12 off, a sample, a sum and an average half of 2**-16. ReLU and max-pool
+    enlarge no error; a leaky ReLU rounds once more, and its slope is at most half of 2**-16 off.
+    """
+    half_weight, half_value = 2.0**-13, 2.0**-17
+    values, errors = [inputs], [np.full_like(inputs, half_value)]
+    for stage, own, quantised in zip(network.stages, parameters, integers, strict=True):
+        weight = torch.from_numpy(np.abs(quantised.weight) * 2.0**-12)
+        x, error = (torch.from_numpy(one[stage.source + 1]) for one in (values, errors))
+        spread = torch.full_like(weight, half_weight)
+        found = apply(stage, x, torch.from_numpy(own.weight), torch.from_numpy(own.bias))
+        off = apply(stage, error, weight, torch.zeros(stage.biases)) + apply(
+            stage, x.abs(), spread, torch.full((stage.biases,), half_weight)
+        )
+        if stage.residual is not None:
+            found += torch.from_numpy(values[stage.residual + 1]).reshape(found.shape)
+            off += torch.from_numpy(errors[stage.residual + 1]).reshape(off.shape)
+        off += half_value
+        if stage.activation:
+            slope = stage.activation.slope
+            off += bool(slope) * (half_value + found.abs() * half_value)
+            found = functional.leaky_relu(found, slope).clamp(max=stage.activation.limit or np.inf)
+        if stage.pool:
+            average = isinstance(stage.pool, AveragePool)
+            pool = functional.avg_pool2d if average else functional.max_pool2d
+            top, bottom, left, right = stage.pool.padding
+            if any(stage.pool.padding):
+                found = functional.pad(found, (left, right, top, bottom), value=-np.inf)
+                off = functional.pad(off, (left, right, top, bottom))
+            found = pool(found, stage.pool.size, stage.pool.stride)
+            off = functional.max_pool2d(off, stage.pool.size, stage.pool.stride) + half_value * average
+        values.append(found.numpy())
+        errors.append(off.numpy())
+    return values[-1], errors[-1]
+
+
+def apply(stage, x, weight, bias):
+    bias = bias.double()
+    if not isinstance(stage.layer, Convolution | Depthwise):
+        return functional.linear(x.flatten(1), weight, bias)
+    top, bottom, left, right = stage.layer.padding
+    groups = stage.channels if isinstance(stage.layer, Depthwise) else 1
+    return functional.conv2d(
+        functional.pad(x, (left, right, top, bottom)), weight, bias, stage.layer.stride, groups=groups
+    )
+
+
+def check(steps, seed):
+    """True where the module was imported, False where it was refused."""
+    module = RandomModule(steps, seed).eval()
+    inputs = np.random.default_rng(seed).uniform(-1, 1, (3, 2, 8, 8))
+    with torch.no_grad():
+        expected = module.double()(torch.from_numpy(inputs)).numpy()
+    try:
+        network, own = imported(module, (2, 8, 8), "random")
+    except UserError:
+        return False
+    used = {kind for kind, *_ in steps}
+    assert not used & set(UNKNOWN), "an operator was dropped"
+    parameters = folded(network, own.double())
+    converter, narrow = Converter(), Narrower()
+    integers = converter.stages(parameters)
+    found = run(network.stages, integers, Q8_16.from_float(inputs), PRODUCTS["int64"], narrow)[-1]
+    floats, error = bound(network, parameters, integers, inputs)
+    np.testing.assert_allclose(floats, expected, rtol=1e-6, atol=1e-6)
+    if not converter.clipped and not narrow.saturations:
+        assert (np.abs(found * 2.0**-16 - expected) <= error + 1e-6).all()
+    return True
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(GRAPHS, st.integers(0, 1000))
+def test_random_modules(steps, seed):
+    check(steps, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(GRAPHS, st.integers(0, 1000))
+def test_many_random_modules(steps, seed):
+    check(steps, seed)
+
+
+def steps_of(text):
+    """Steps of words: kind, which earlier map, kernel, stride; with bias."""
+    parts = (word.split("-") for word in text.split())
+    return tuple((kind, *map(int, numbers), True) for kind, *numbers in parts)
+
+
+KNOWN = (
+    "conv-0-3-1 relu-0-1-1 conv-0-3-1 norm-0-1-1 add-1-1-1",
+    "norm-0-1-1 conv-0-3-2 relu-3-1-1 average-0-1-1",
+    "conv-0-1-1 depthwise-0-3-2 relu-1-1-1 norm-0-1-1 pool-0-1-1",
+    "conv-0-3-1 padded-3-1-1 conv-0-3-2 padded-0-1-1",
+    "conv-0-3-1 leaky-1-1-1 conv-0-3-1 leaky-0-1-1 average-1-1-1",
+)
+
+
+@pytest.mark.parametrize("steps", [*map(steps_of, KNOWN)], ids=KNOWN)
+def test_modules_that_are_imported(steps):
+    """The property is not empty: these are compared, not refused."""
+    assert check(steps, 5)
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_modules_that_are_refused(kind):
+    assert not check(steps_of(f"conv-0-3-1 {kind}-0-1-1"), 5)

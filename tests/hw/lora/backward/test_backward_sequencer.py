@@ -1,0 +1,148 @@
+"""The backward sequencer: rows forward and backward, and the updates that leave, with the array played around it."""
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from fabtune.golden.fixed import Q4_12, narrow
+from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
+from fabtune.golden.lora.mapping import AdapterMapping
+from fabtune.golden.models.layers import Linear
+from fabtune.golden.models.network import Network
+from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
+from fabtune.golden.nn.array import latency
+from fabtune.hw.lora.backward.backward_sequencer import FETCH, BackwardSequencer
+
+BATCH, WIDTH, RATE = 4, 44, 70000
+NETWORK = Network("own", (40,), (Linear(18), Linear(3)))
+WIDE = Network("wide", (40,), (Linear(18), Linear(35)))
+VARIATIONS = {
+    "base": AdapterMapping.of(NETWORK, rank=2, lanes=16, columns=2),
+    "two words at once": AdapterMapping.of(NETWORK, rank=2, lanes=16, columns=4),
+    "last": AdapterMapping.of(NETWORK, first=1, rank=2, lanes=16, columns=2),
+    "more classes than lanes": AdapterMapping.of(WIDE, rank=2, lanes=16, columns=2),
+    "more than two words": AdapterMapping.of(WIDE, rank=2, lanes=16, columns=4),
+}
+
+
+class Case:
+    """A batch with random gradients and parameters, and what the sequencer does for it."""
+
+    def __init__(self, mapping, count, half=0, learn=1, wait=9):
+        self.mapping, self.count, self.half, self.learn, self.wait = mapping, count, half, learn, wait
+        rng = np.random.default_rng(count)
+        values, entries = mapping.lanes * mapping.columns, mapping.classes * mapping.adapters
+        bound = 1 << (WIDTH - 4)
+        self.sums = rng.integers(-bound, bound, (mapping.adapter_rows, values))
+        self.parameters = rng.integers(Q4_12.minimum, Q4_12.maximum, (mapping.adapter_rows, values))
+        self.b_sums = rng.integers(-bound, bound, (entries, mapping.ranks))
+        self.b = rng.integers(Q4_12.minimum, Q4_12.maximum, (entries, mapping.ranks))
+        self.rows, self.updates, self.done = [], [], []
+        self._simulate()
+
+    def _simulate(self):
+        dut, mapping = BackwardSequencer(self.mapping, BATCH, WIDTH), self.mapping
+        flags = ("enable", "within", "first", "last", "base", "address", "hidden")
+        arriving = {}
+
+        async def bench(ctx):
+            for name in ("count", "half", "learn"):
+                ctx.set(getattr(dut.batch, name), getattr(self, name))
+            ctx.set(dut.batch.rate, RATE)
+            row = entry = completed = 0
+            forward_end = None
+            for cycle in range(3000):
+                ctx.set(dut.batch.start, cycle == 0)
+                if forward_end and cycle == forward_end + self.wait:
+                    ctx.set(dut.finished, self.count)
+                ctx.set(dut.parameters, self.parameters[min(row, mapping.adapter_rows - 1)].tolist())
+                ctx.set(dut.b.value, self.b[min(entry, len(self.b) - 1)].tolist())
+                ctx.set(dut.b.gradient, self.b_sums[min(entry, len(self.b) - 1)].tolist())
+                ctx.set(dut.complete, cycle in arriving)
+                # the sums are there in that cycle alone
+                ctx.set(dut.sums, self.sums[arriving[cycle]].tolist() if cycle in arriving else [7] * len(self.sums[0]))
+                row, entry = ctx.get(dut.row), ctx.get(dut.b.address)
+                state = {name: ctx.get(getattr(dut, name)) for name in flags}
+                if state["enable"] or state["base"]:
+                    self.rows.append(state)
+                if state["enable"] and state["within"] and state["last"]:
+                    arriving[cycle + FETCH + latency.within_latency()] = completed
+                    completed += 1
+                if state["base"]:
+                    forward_end = cycle
+                for part in range(mapping.words_per_cycle):
+                    if ctx.get(dut.updates.write) >> part & 1:
+                        beat = [ctx.get(value) for value in dut.updates.beats[8 * part : 8 * part + 8]]
+                        self.updates.append((ctx.get(dut.updates.address) + part, beat))
+                if ctx.get(dut.batch.done):
+                    self.done.append(cycle)
+                    return
+                await ctx.tick()
+
+        simulator = Simulator(dut)
+        simulator.add_clock(1e-9)
+        simulator.add_testbench(bench)
+        simulator.run()
+
+    def image(self):
+        """The adapters' image after the update, beat by beat."""
+
+        def updated(old, sums):
+            gradient = narrow(sums, PRODUCT_FRACTION, BATCH_GRADIENT)
+            return narrow((old << NOISE_BITS) - gradient * RATE, Q4_12.fraction + NOISE_BITS, Q4_12)
+
+        a = updated(self.parameters, self.sums).reshape(-1, 8)
+        b = updated(self.b, self.b_sums)
+        # columns of B without a rank take the update of nothing
+        return a.tolist() + np.pad(b, ((0, 0), (0, 8 - b.shape[1]))).tolist()
+
+
+@pytest.mark.parametrize("count", [1, BATCH])
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_rows_forward_then_backward(name, count):
+    mapping = VARIATIONS[name]
+    case = Case(mapping, count, half=1)
+    origin = BATCH * mapping.sample_rows
+    ends = np.cumsum(mapping.rows_per_adapter)
+    forward = [row for row in case.rows if not row["within"]]
+    assert [row["address"] for row in forward] == [origin + at for at in range(count * mapping.sample_rows)]
+    for at, row in enumerate(forward):
+        own = at % mapping.sample_rows
+        assert row["base"] == (own >= mapping.adapter_rows)
+        if not row["base"]:
+            assert row["first"] == (own in (0, *ends))
+            assert row["last"] == (own + 1 in ends)
+    backward = [row for row in case.rows if row["within"]]
+    expected = [
+        (
+            origin + sample * mapping.sample_rows + row,
+            sample * mapping.adapters + int(np.searchsorted(ends, row, "right")),
+        )
+        for row in range(mapping.adapter_rows)
+        for sample in range(count)
+    ]
+    assert [(row["address"], row["hidden"]) for row in backward] == expected
+    assert [row["first"] for row in backward] == [at % count == 0 for at in range(len(backward))]
+    assert [row["last"] for row in backward] == [at % count == count - 1 for at in range(len(backward))]
+
+
+@pytest.mark.parametrize("count", [1, 2, BATCH])
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_every_beat_is_updated_once(name, count):
+    case = Case(VARIATIONS[name], count)
+    addresses = [address for address, _ in case.updates]
+    assert addresses == list(range(case.mapping.adapter_beats))
+    assert [beat for _, beat in case.updates] == case.image()
+
+
+def test_without_learning_a_batch_ends_with_its_logits():
+    case = Case(VARIATIONS["base"], BATCH, learn=0)
+    assert not case.updates
+    assert not any(row["within"] for row in case.rows)
+    assert case.done
+
+
+def test_backward_waits_for_the_gradients():
+    soon, late = (Case(VARIATIONS["base"], 2, wait=wait) for wait in (9, 59))
+    assert late.done[0] == soon.done[0] + 50
+    assert late.updates == soon.updates

@@ -1,0 +1,69 @@
+"""Updater: gradients and parameters rounded and saturated as in golden, a beat a cycle, clipped numbers counted."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.fixed import Q4_12, Format, Rounding, narrow
+from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
+from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
+from fabtune.hw.lora.backward.update import Updater
+
+WIDTH, BEATS, VALUES = 44, 40, 8
+UNLIMITED = Format(40, Q4_12.fraction)
+
+
+def stimulus(scale):
+    """Sums and parameters, the first beats at both ends of their ranges and at ties."""
+    rng = np.random.default_rng(scale)
+    sums = rng.integers(-(1 << scale), 1 << scale, (BEATS, VALUES))
+    parameters = rng.integers(Q4_12.minimum, Q4_12.maximum, (BEATS, VALUES), endpoint=True)
+    half = 1 << (PRODUCT_FRACTION - BATCH_GRADIENT.fraction - 1)
+    sums[0], sums[1] = -(1 << (WIDTH - 1)), (1 << (WIDTH - 1)) - 1
+    sums[2] = half * np.array([1, 3, -1, -3, 5, 7, -5, 0])
+    parameters[0], parameters[1] = Q4_12.maximum, Q4_12.minimum
+    return sums, parameters
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+@pytest.mark.parametrize("rate", [0, 1, 300, (1 << 17) - 1])
+@pytest.mark.parametrize("scale", [20, 43])
+@pytest.mark.parametrize("noise_bits", [0, 14])
+def test_it_equals_golden(noise_bits, scale, rate, gap, simulate):
+    sums, parameters = stimulus(scale)
+    drawn = np.random.default_rng(rate).integers(0, 1 << noise_bits, sums.shape)
+    drawn[0], drawn[1], drawn[3] = (1 << noise_bits) - 1, 0, (1 << noise_bits) - 1
+    rounding = (Rounding.STOCHASTIC,) if noise_bits else (Rounding.HALF_EVEN,)
+    given = {"noise": (2 * drawn + 1) << (NOISE_BITS - noise_bits - 1)} if noise_bits else {}
+    gradients = narrow(sums, PRODUCT_FRACTION, BATCH_GRADIENT)
+    stepped = (parameters << NOISE_BITS) - gradients * rate
+    wanted = narrow(stepped, Q4_12.fraction + NOISE_BITS, Q4_12, *rounding, **given)
+    wide = Format(40, BATCH_GRADIENT.fraction)
+    clipped = np.count_nonzero(gradients != narrow(sums, PRODUCT_FRACTION, wide))
+    clipped += np.count_nonzero(wanted != narrow(stepped, Q4_12.fraction + NOISE_BITS, UNLIMITED, *rounding, **given))
+    dut, found, count = Updater(WIDTH, noise_bits), [], 0
+    left = drawn.tolist()
+
+    async def bench(ctx):
+        nonlocal count
+        ctx.set(dut.rate, rate)
+        await ctx.tick().repeat(dut.LATENCY)
+        for cycle in range(BEATS * (gap + 1) + dut.LATENCY + 2):
+            at, wait = divmod(cycle, gap + 1)
+            valid = wait == 0 and at < BEATS
+            ctx.set(dut.valid, valid)
+            if valid:
+                ctx.set(dut.sums, sums[at].tolist())
+                ctx.set(dut.parameters, parameters[at].tolist())
+            if noise_bits:
+                ctx.set(dut.noise, left[0] if left else [0] * VALUES)
+                if ctx.get(dut.ask):
+                    left.pop(0)
+            if ctx.get(dut.done):
+                found.append((cycle, list(ctx.get(dut.o))))
+            count += ctx.get(dut.clipped)
+            await ctx.tick()
+
+    simulate(dut, bench)
+    assert [values for _, values in found] == wanted.tolist()
+    assert [cycle for cycle, _ in found] == [at * (gap + 1) + Updater.LATENCY for at in range(BEATS)]
+    assert count == clipped

@@ -1,0 +1,137 @@
+"""The batch unpacker: samples and records, in NF4 and raw, into the rows of the batch memory."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.fixed import q8_16_of_bytes
+from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
+from fabtune.golden.lora.images import cache_image
+from fabtune.golden.nn.array.images import samples_image
+from fabtune.hw.lora.job.batch_unpacker import BatchUnpacker
+
+BASE = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4}
+VARIATIONS = {
+    "base": {},
+    "last": {"last_only": True},
+    "two words at once": {"rank": 2},
+    "words": {"byte_inputs": False},
+    "narrow": {"lanes": 16, "columns": 2, "rank": 2},
+    "vector": {"network": "70 fc40 relu fc9 relu fc4", "byte_inputs": False, "rank": 1},
+}
+
+
+class Case:
+    """Samples and records of a batch, as beats and as the rows that they become."""
+
+    def __init__(self, settings, raw, count, seed=3):
+        spec = InstantftSpec(**(BASE | settings))
+        self.mapping, self.raw, self.count = spec.mapping, raw, count
+        network, mapping, rng = spec.described, spec.mapping, np.random.default_rng(seed)
+        shape = (count, *network.input_shape)
+        given = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-(1 << 23), 1 << 23, shape)
+        self.inputs = (q8_16_of_bytes(given) if spec.byte_inputs else given).reshape(count, -1)
+        codec = WordCodec(network) if raw else record_layout(network)
+        cache = ForwardCache(network, codec, count)
+        cache.records[:] = codec.quantise(rng.integers(-(1 << 21), 1 << 21, (count, codec.values)))
+        self.values = codec.dequantise(cache.records)
+        self.samples = beats(samples_image(mapping.forward, given)) if mapping.first == 0 else []
+        skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
+        self.records = []
+        for record in cache_image(mapping, cache):
+            own = beats(record)
+            if raw:
+                self.records += own[skipped * mapping.lanes // 4 :]
+            else:
+                self.records += own[mapping.code_beats :] + own[skipped : mapping.code_beats]
+
+    def rows(self):
+        """Rows of the batch, (count * sample_rows, words_per_cycle, lanes)."""
+        mapping = self.mapping
+        words, lanes = mapping.words_per_cycle, mapping.lanes
+        tensors = [(self.inputs, mapping.sample_words)] if mapping.first == 0 else []
+        begins = np.cumsum([0, *(sum(word.count for word in one) for one in mapping.record_words)])
+        for begin, own in zip(begins, mapping.record_words, strict=False):
+            if own in mapping.batch_words:
+                tensors.append((self.values[:, begin:], own))
+        found = []
+        for sample in range(self.count):
+            for values, own in tensors:
+                rows = np.zeros((-(-len(own) // words), words, lanes), np.int64)
+                for at, word in enumerate(own):
+                    rows[at // words, at % words, : word.count] = values[sample, word.first : word.first + word.count]
+                found.append(rows)
+        return np.concatenate(found)
+
+
+def beats(image):
+    """Beats of an image of bytes."""
+    data = np.ascontiguousarray(image, np.uint8).tobytes()
+    return [int.from_bytes(data[at : at + 16], "little") for at in range(0, len(data), 16)]
+
+
+def unpack(play, cases, stall=0.0):
+    """Unpack batches into the halves in turn; the batch memory at the end."""
+    mapping = cases[0].mapping
+    dut, most = BatchUnpacker(mapping, BASE["batch"]), BASE["batch"]
+    depth = 2 * most * mapping.sample_rows
+    memory = np.full((depth, mapping.words_per_cycle, mapping.lanes), 1 << 40, np.int64)
+
+    def source(port, words, seed):
+        async def bench(ctx):
+            rng = np.random.default_rng(seed)
+            for word in words:
+                while rng.random() < stall:
+                    await ctx.tick()
+                ctx.set(port.payload, word)
+                ctx.set(port.valid, 1)
+                await ctx.tick().until(port.ready)
+                ctx.set(port.valid, 0)
+
+        return bench
+
+    async def store(ctx):
+        port = dut.rows
+        while True:
+            *_, enable, address, words = await ctx.tick().sample(port.enable, port.address, port.words)
+            values = np.array(list(words)).reshape(mapping.words_per_cycle, mapping.lanes)
+            for at in range(mapping.words_per_cycle):
+                if enable >> at & 1:
+                    memory[address, at] = values[at]
+
+    async def body(ctx):
+        for at, case in enumerate(cases):
+            assert not ctx.get(dut.load.busy)
+            for port, value in ((dut.load.raw, case.raw), (dut.load.count, case.count), (dut.load.half, at % 2)):
+                ctx.set(port, value)
+            ctx.set(dut.load.start, 1)
+            await ctx.tick()
+            ctx.set(dut.load.start, 0)
+            assert ctx.get(dut.load.busy)
+            await ctx.tick().until(~dut.load.busy)
+
+    samples, records = ([beat for case in cases for beat in getattr(case, name)] for name in ("samples", "records"))
+    play(dut, body, source(dut.samples, samples, 5), source(dut.records, records, 6), store)
+    return memory
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_a_batch_becomes_rows(name, raw, play):
+    case = Case(VARIATIONS[name], raw, count=3)
+    memory = unpack(play, [case])
+    expected = case.rows()
+    np.testing.assert_array_equal(memory[: len(expected)], expected)
+    assert (memory[len(expected) :] == 1 << 40).all()
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_batches_fill_the_halves_in_turn(raw, stall, play):
+    cases = [Case({}, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
+    memory = unpack(play, cases, stall)
+    half = len(memory) // 2
+    last, second, first = cases[2].rows(), cases[1].rows(), cases[0].rows()
+    np.testing.assert_array_equal(memory[: len(last)], last)
+    np.testing.assert_array_equal(memory[len(last) : len(first)], first[len(last) :])
+    np.testing.assert_array_equal(memory[half : half + len(second)], second)

@@ -1,0 +1,82 @@
+"""Step updates: the walks of a step against golden's scalars and saturated sums."""
+
+import numpy as np
+import pytest
+
+from fabtune.golden.fixed import Narrower
+from fabtune.golden.zo.coefficient import COEFFICIENT
+from fabtune.golden.zo.scalars import Scalars
+from fabtune.golden.zo.split import Split
+from fabtune.hw.zo.deltas.delta_memory import WalkRange
+from fabtune.hw.zo.steps.step_updates import StepUpdates
+
+SPLITS = [Split(), Split(first=4), Split(1, 2, 8), Split(1, 16, 4), Split(1, 1, 1)]
+
+
+def expected(coefficients, split, scalars):
+    """Range and coefficient of each walk, and how many were clipped."""
+    narrow, walks = Narrower(), []
+    given = Scalars.of(coefficients).coefficients if scalars else coefficients
+    own = [int(narrow(np.array(one), 0, COEFFICIENT)) for one in given]
+    for i in range(split.first):
+        mine = own[i * split.second : (i + 1) * split.second]
+        if split.cut:
+            walks.append((WalkRange.FIRST, int(narrow(np.array(sum(mine)), 0, COEFFICIENT))))
+        walks += [(WalkRange.SECOND if split.cut else WalkRange.ALL, one) for one in mine]
+    return walks, narrow.saturations
+
+
+def steps_of(split, rng):
+    """Coefficients of steps of different sizes, with those that are rounded up to another shift, and the largest."""
+    edges = [0, 1, 126, 127, 128, 129, 254, 255, 256, 509, 510, 511, (255 << 10) - 1, 255 << 10, 127 << 19]
+    edges += [COEFFICIENT.maximum, -COEFFICIENT.minimum - 2, (1 << 25) + (1 << 18), 3 << 20]
+    for edge in edges:
+        values = rng.integers(-edge - 1, edge + 1, split.slopes)
+        values[rng.integers(split.slopes)] = edge * rng.choice([-1, 1])
+        yield [int(one) for one in np.clip(values, COEFFICIENT.minimum, COEFFICIENT.maximum)]
+    yield [COEFFICIENT.minimum] * split.slopes
+    yield [COEFFICIENT.maximum] * split.slopes
+
+
+@pytest.mark.parametrize("scalars", [False, True])
+@pytest.mark.parametrize("split", SPLITS, ids=str)
+def test_walks_of_a_step(split, scalars, play):
+    dut, steps = StepUpdates(), list(steps_of(split, np.random.default_rng(3)))
+    clipped = 0
+
+    async def body(ctx):
+        nonlocal clipped
+        settings = {"first": split.first, "second": split.second, "cut": int(split.cut > 0), "scalars": int(scalars)}
+        for name, value in settings.items():
+            ctx.set(getattr(dut, name), value)
+        ctx.set(dut.walk.ready, 1)
+        for step in steps:
+            ctx.set(dut.coefficient.valid, 1)
+            for one in step:
+                ctx.set(dut.coefficient.payload, one)
+                await ctx.tick()
+            ctx.set(dut.coefficient.valid, 0)
+            await ctx.tick().repeat(2)
+            ctx.set(dut.start, 1)
+            await ctx.tick()
+            ctx.set(dut.start, 0)
+            walks, clips = expected(step, split, scalars)
+            found = 0
+            for number, (words, coefficient) in enumerate(walks):
+                while not ctx.get(dut.walk.valid):
+                    found += ctx.get(dut.clipped)
+                    await ctx.tick()
+                await ctx.tick().repeat(3)
+                walk = dut.walk.payload
+                assert ctx.get(walk.range) == words
+                assert ctx.get(walk.coefficient) == coefficient
+                assert ctx.get(walk.final) == (number == len(walks) - 1)
+                ctx.set(dut.moved, 1)
+                assert ctx.get(dut.done) == (number == len(walks) - 1)
+                await ctx.tick()
+                ctx.set(dut.moved, 0)
+            assert found == clips
+            clipped += clips
+
+    play(dut, body)
+    assert (clipped > 0) == (scalars or (split.cut > 0 and split.second > 1))

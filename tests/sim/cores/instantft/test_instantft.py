@@ -1,0 +1,139 @@
+"""The fine-tuning core against golden's job: registers, memory, stalls, jobs in a row, a reset in the middle."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.golden.cores.instantft.registers import REGISTERS, Command
+from fabtune.golden.errors import UserError
+from fabtune.hw.top import ports_of
+from fabtune.sim.captures.capture import read_capture
+from fabtune.sim.scenario import scenario
+from fabtune.sim.verify import verify, verify_phases
+
+from ....small_cores import NETWORK, OPTIONS, instantft
+
+SPEC = instantft()
+
+
+def test_jobs_in_a_row_are_bit_exact():
+    verdict = verify(SPEC)
+    assert verdict.failures == ()
+    assert verdict.differences == ()
+    assert verdict.passed
+    assert verdict.cycles > 30_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ports": 2},
+        {"cache": "chip", "cache_entries": 64},
+        {"network": "1x5x5 conv3k3 relu flatten fc25", "lanes": 16, "loss": "mse"},
+        {"lanes": 16, **OPTIONS},
+    ],
+)
+def test_wider_cores_are_bit_exact(settings):
+    verdict = verify(InstantftSpec(**({"network": "digits"} | settings)))
+    assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
+
+
+LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flatten fc10"
+
+
+@pytest.mark.parametrize(
+    ("memories", "refusal"),
+    [
+        ({"ports": 3}, "ports = 3: give 1 or 2"),
+        ({"cache": "disk"}, "cache = 'disk' is not one of dram, chip, none"),
+        ({"cache": "chip", "ports": 2}, "nothing would use the second one"),
+        ({"network": "64 fc8 fc64", "loss": "mse", "early_stop": True}, "the cross entropy of labels"),
+        ({"validation": True}, "validation without early_stop"),
+        ({"tunes": "layer", "last_only": True}, "last_only with tunes = layer: there are no adapters to place"),
+        ({"batch": 1}, "batch = 1"),
+        ({"cache_entries": 0}, "cache_entries = 0"),
+        (
+            {"network": LARGE_MAPS, "last_only": True},
+            "a record in Q8.16 of .* takes 76040 beats of 16 bytes: at most 65535",
+        ),
+    ],
+)
+def test_memories_that_make_no_sense_are_refused(memories, refusal):
+    with pytest.raises(UserError, match=refusal):
+        InstantftSpec(**memories)
+
+
+def test_one_wrong_bit_in_the_memory_is_found():
+    """One bit of an input differs in the memory from what golden has."""
+    phases = scenario(SPEC, np.random.default_rng(0), 1000)[:1]
+    addresses = sorted(phases[0].memory)
+    samples = phases[0].memory[addresses[2]]
+    assert samples.size == 8 * SPEC.mapping.forward.sample_beats * 16
+    samples[3 * SPEC.mapping.forward.sample_beats * 16 + 20] ^= 0x40
+    verdict = verify_phases(SPEC, phases)
+    assert verdict.failures == ()
+    assert verdict.mismatches > 3
+    assert any("adapters" in difference for difference in verdict.differences)
+
+
+def test_a_scenario_has_all_commands_and_both_caches():
+    phases = scenario(SPEC, np.random.default_rng(1), 1000)
+    commands = [step.value for phase in phases for step in phase.script if step.kind == "write" and step.at == 0]
+    assert set(commands) == set(Command)
+    assert commands.count(Command.TUNE) == 3
+    assert {name for phase in phases for name in phase.expected} == {
+        *("host", "adapters", "cache", "cache_raw"),
+        *("logits", "logits_again", "logits_infer", "logits_raw"),
+    }
+    step, least, most = phases[0].midway
+    assert phases[0].script[step].kind == "until"
+    assert phases[0].script[step - 1].value == Command.TUNE
+    assert 0 < least < most
+
+
+def test_the_script_is_the_drivers():
+    """The cycles of a command, which golden does not know, are read as the driver reads them and not compared."""
+    steps = scenario(SPEC, np.random.default_rng(0), 1000)[0].script
+    reads = [step for step in steps if step.kind == "read"]
+    ignored = {REGISTERS[name].offset for name in ("cycles_low", "cycles_high")}
+    assert {step.at for step in reads if not step.strobe} == ignored
+    assert {step.at for step in reads if step.strobe} == {
+        REGISTERS[name].offset
+        for name in (
+            "signature",
+            "status",
+            "interrupt",
+            "error_address",
+            "error_address_high",
+            "batches",
+            "misses",
+            "saturations",
+        )
+    }
+    assert {step.strobe for step in steps} == {0x0, 0xF}
+
+
+def test_a_capture_of_the_core_is_refused(tmp_path):
+    with pytest.raises(UserError, match="use fabtune verify instantft"):
+        read_capture(tmp_path / "capture.csv", SPEC, ports_of(SPEC))
+    with pytest.raises(UserError, match="no streams to capture"):
+        SPEC.run({}, 1)
+
+
+def test_compare_refuses_it_in_one_line(tmp_path, monkeypatch, capsys):
+    from fabtune.scripts.cli import main
+
+    monkeypatch.setattr("sys.argv", ["fabtune", "compare", "instantft", "capture.csv"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_its_parameters_are_json():
+    assert json.loads(json.dumps(dataclasses.asdict(SPEC)))["network"] == NETWORK

@@ -1,0 +1,81 @@
+"""Comparison of a zeroth-order job on the compiled core with the integer job: no difference, or one that is found."""
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabtune.boards.cores.zotrain.job import ZerothOrderTrainer
+from fabtune.golden.cores.zotrain.registers import CORE
+from fabtune.golden.errors import UserError
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
+from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.compiled.session import Dram
+from fabtune.sim.cores.zotrain.job import TrainingJob, compare_zeroth_order
+
+from ....small_cores import zotrain
+
+# the core of tests/boards/host: one build serves all
+SPEC = zotrain()
+
+
+@pytest.fixture
+def job():
+    rng = np.random.default_rng(3)
+    network = SPEC.described
+    inputs, labels = rng.integers(0, 256, (6, *network.input_shape)), rng.integers(0, network.classes, 6)
+    batches = (np.arange(4), np.arange(4, 6), np.array([5, 5, 0]), np.array([2]))
+    steps = [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches]
+    return TrainingJob(random_parameters(network, rng), inputs, steps, shift=24, eps_shift=9, position=77)
+
+
+def test_a_job_is_the_same_in_the_core(job):
+    stages = []
+    steps, comparison = compare_zeroth_order(SPEC, job, job.inputs[:5], stage=stages.append)
+    assert (comparison.mismatches, comparison.steps_compared, comparison.logits_compared) == (0, 4, 5)
+    assert comparison.facts["bit_exact"]
+    assert comparison.facts["cycles_per_step"] == round(comparison.cycles / 4)
+    assert 0 < comparison.cycles < comparison.simulated
+    assert len({step.coefficient for step in steps}) == 4
+    assert stages == ["emit the core", "compile the simulator", "simulate the job", "compare"]
+
+
+def test_a_job_that_clips_goes_on_from_deltas_with_stalls_on_every_channel(job):
+    golden = job.golden(SPEC)
+    list(job.run_golden(SPEC, golden))
+    further = replace(job, shift=14, position=golden.position, deltas=golden.total)
+    clipping = further.golden(SPEC)
+    list(further.run_golden(SPEC, clipping))
+    assert clipping.saturations > 0
+    assert clipping.coefficients_clipped > 0
+    steps, comparison = compare_zeroth_order(SPEC, further, job.inputs[:3], Dram.stressed(), seed=2)
+    assert comparison.mismatches == 0
+    assert steps[0].position == golden.position
+
+
+def test_another_shift_in_the_core_is_found(job, monkeypatch):
+    train = ZerothOrderTrainer.train
+    monkeypatch.setattr(
+        ZerothOrderTrainer,
+        "train",
+        lambda self, inputs, steps, position, eps_shift, shift, *more: train(
+            self, inputs, steps, position, eps_shift, shift - 1, *more
+        ),
+    )
+    _, comparison = compare_zeroth_order(SPEC, replace(job, shift=26), job.inputs)
+    # all records, all deltas and the final ones; logits are compared with the core's own deltas
+    assert comparison.mismatches == len(job.steps) * 2 + 1
+    assert not comparison.facts["bit_exact"]
+
+
+def test_interrupts_without_an_end_count_as_one_command_that_takes_too_long():
+    device = SimulatedDevice(compiled_core(SPEC, 1), limit=300)
+    device.write(CORE.map["interrupt_enable"].offset, 1)
+    for _ in range(2):
+        device.write(CORE.map["command"].offset, 0)  # refused at once, and nobody clears its interrupt
+        device.interrupt()
+    with pytest.raises(UserError, match="not done after interrupts"):
+        deque((device.interrupt() for _ in range(300)), maxlen=0)
