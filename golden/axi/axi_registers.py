@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -14,6 +15,12 @@ from ..errors import UserError
 from .register_map import SIGNATURE, WORD, RegisterMap
 
 OKAY, SLVERR = 0, 2
+
+
+def _exists(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # of the package around it
+        return find_spec(module, __package__) is not None
+    return False
 
 
 def enabled_bits(strobe: int) -> int:
@@ -96,7 +103,7 @@ class AxiRegistersSpec(BusSpec):
     Parameters
     ----------
     registers : RegisterMap or str
-        The map, or the name of a core whose map it is: `REGISTERS` of ``golden/cores/NAME_registers.py``.
+        The map, or the name of a core whose map it is: `REGISTERS` of ``golden/cores/NAME/registers.py``.
     signature : int
         Value of the register of this name.
     """
@@ -119,8 +126,8 @@ class AxiRegistersSpec(BusSpec):
         """The register map."""
         if isinstance(self.registers, RegisterMap):
             return self.registers
-        module = f"..cores.{self.registers}_registers"
-        if not self.registers.isidentifier() or find_spec(module, __package__) is None:
+        module = f"..cores.{self.registers}.registers"
+        if not self.registers.isidentifier() or not _exists(module):
             raise UserError(
                 f"registers = {self.registers!r}: there is no core of this name with registers; instantft is one"
             )
