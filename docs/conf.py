@@ -65,7 +65,9 @@ EXAMPLES = sorted(path.name for path in (ROOT / "docs" / "examples").glob("*.py"
 ONLY_HERE = {
     root_doc: toctree(
         "Start",
+        "docs/commands",
         "docs/architecture",
+        "docs/mapping",
         "docs/examples/index",
         "docs/adding-a-block",
         "docs/composing-a-core",
@@ -83,7 +85,14 @@ ONLY_HERE = {
         "docs/activity",
         "docs/sweep",
         "docs/captures",
+    )
+    + toctree(
+        "Verification",
         "docs/verification",
+        "docs/proofs",
+        "docs/hostile-buses",
+        "docs/mutation",
+        "docs/equivalent-mutants",
     )
     + toctree("Reference", "docs/api"),
     "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),

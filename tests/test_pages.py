@@ -20,7 +20,7 @@ from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
 from fabtune.hw.top import TopWrapper
 from fabtune.hw.verilog import component
-from fabtune.scripts.cli import main
+from fabtune.scripts.cli import SECTIONS, main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -105,9 +105,20 @@ def test_a_wrong_command_line_is_seen(line):
         parse(line)
 
 
-def test_readme_shows_every_command():
+def test_the_page_of_commands_shows_each_in_its_section():
+    """Sections and order of ``fabtune --help``."""
+    _, *sections = re.split(r"^## (.+)\n", (DOCS / "commands.md").read_text(), flags=re.MULTILINE)
+    shown = {
+        title: tuple(dict.fromkeys(re.findall(r"^\| `fabtune ([a-z]+)", text, re.MULTILINE)))
+        for title, text in zip(sections[::2], sections[1::2], strict=True)
+    }
+    assert list(shown.items()) == list(SECTIONS.items())
+
+
+def test_readme_shows_commands_that_the_page_of_commands_has():
     shown = {line.split()[0] for line in command_lines(ROOT / "README.md")}
-    assert shown >= set(main.list_commands(click.Context(main))) - {"demo"}
+    assert shown >= {"import", "tune", "verify", "prove", "estimate", "emit", "package", "sweep"}
+    assert "](docs/commands.md)" in (ROOT / "README.md").read_text()
 
 
 def drawings():

@@ -1,4 +1,4 @@
-"""Summary of campaigns: the table of ``docs/verification.md``, made of their records."""
+"""Summary of campaigns: the table of ``docs/mutation.md``, made of their records."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from ...golden.registry import BLOCKS
 from .record import Result, Score, read_record, score_of
 
 _COLUMNS = ("faults", "killed", "equivalent", "undecided", "survived")
+_VERSIONS = ("version of the RTL", "version of the bench")
+"""Digests in a record's header: those of the sources on which the campaign was measured."""
+_DIGITS = 8
+"""Digits of a digest that the table shows."""
 
 
 def summary(folder: Path) -> str:
     """Write a table of the campaigns whose records lie in a folder, and each fault that was not seen, in Markdown.
+
+    Beside its counts each campaign has the digests of the RTL and of the bench that it was measured on.
 
     Raises
     ------
@@ -20,16 +26,18 @@ def summary(folder: Path) -> str:
         If there is no record, or a file that is none.
     """
     found: dict[str, list[Result]] = {}
+    versions: dict[str, list[str]] = {}
     for path in sorted(folder.glob("*.jsonl")):
         campaign, results = read_record(path)
         found[campaign["block"]] = results
+        versions[campaign["block"]] = [f"`{str(campaign.get(key, '-'))[:_DIGITS]}`" for key in _VERSIONS]
     if not found:
         raise UserError(f"there is no record in {folder}: run fabtune mutate BLOCK")
     ordered = [name for name in BLOCKS if name in found] + sorted(set(found) - set(BLOCKS))
-    scores = {f"`{name}`": score_of(found[name]) for name in ordered}
-    scores["all"] = score_of(one for name in ordered for one in found[name])
-    lines = [f"| {' | '.join(('block', *_COLUMNS))} |", f"|---{'|---:' * len(_COLUMNS)}|"]
-    lines += [_row(name, score) for name, score in scores.items()]
+    titles = [title.removeprefix("version of the ") for title in _VERSIONS]
+    lines = [_row("block", *_COLUMNS, *titles), f"|---{'|---:' * len(_COLUMNS)}{'|---' * len(titles)}|"]
+    lines += [_row(f"`{name}`", *_counts(score_of(found[name])), *versions[name]) for name in ordered]
+    lines.append(_row("all", *_counts(score_of(one for name in ordered for one in found[name])), *[""] * len(titles)))
     unseen = [
         f"- `{name}`, {one.status}: {one.fault}"
         for name in ordered
@@ -39,5 +47,9 @@ def summary(folder: Path) -> str:
     return "\n".join([*lines, *(["", *unseen] if unseen else [])])
 
 
-def _row(name: str, score: Score) -> str:
-    return f"| {' | '.join((name, *(str(getattr(score, column)) for column in _COLUMNS)))} |"
+def _counts(score: Score) -> list[str]:
+    return [str(getattr(score, column)) for column in _COLUMNS]
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -82,7 +82,10 @@ def test_a_campaign_is_reported_and_continued(fabtune, fast_simulator, tmp_path)
     counts = " | ".join(str(told[name]) for name in ("faults", "killed", "equivalent", "undecided", "survived"))
     status, out, _ = fabtune("mutate")
     assert status == 0
-    assert f"| `perturb` | {counts} |\n| all | {counts} |\n" in out
+    campaign = json.loads((tmp_path / "build/mutation/perturb.jsonl").read_text().splitlines()[0])["campaign"]
+    measured = " | ".join(f"`{campaign[f'version of the {what}'][:8]}`" for what in ("RTL", "bench"))
+    assert "| survived | RTL | bench |\n" in out
+    assert f"| `perturb` | {counts} | {measured} |\n| all | {counts} |  |  |\n" in out
     assert out.count("\n- `perturb`, ") == told["survived"] + told["undecided"]
 
 

@@ -65,7 +65,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_no_record_that_is_written_alone_is_held_back() -> None:
-    """In the core of the campaign, so that a batch of it never waits for four records: see docs/verification.md.
+    """In the core of the campaign, so that a batch of it never waits for four records: see docs/equivalent-mutants.md.
 
     Once a batch's records are settled, the FIFO of writes is empty. Until the next record is complete, it gets no more
     than that one, and the logits of three batches: that one, the one before it, and what is left of a third.
