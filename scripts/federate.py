@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from ..boards.cores.zotrain.federated_client import CoreClient
-from ..boards.cores.zotrain.job import ZerothOrderTrainer
-from ..boards.host.driver import Core
-from ..golden.cores.zotrain.registers import CORE
-from ..golden.cores.zotrain.zotrain import ZotrainSpec
+from ..golden.cores.network_core import NetworkCoreSpec
 from ..golden.errors import UserError
 from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
@@ -32,13 +28,10 @@ from ..golden.train.federated.federation import FederationResult, RoundMetrics
 from ..golden.train.federated.shards import shards
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
-from ..golden.train.zo.array_order import ArrayOrder
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
-from ..sim.compiled.comparison import simulated_core
-from ..sim.cores.zotrain.job import PORTS
-from ..sim.cores.zotrain.tune import zotrain_preset
+from ..sim.compiled.tuner import federation
 from ..sim.simulator import compiler
 from .results import refuse_outputs
 from .start import Start, advance, progress_bars
@@ -59,7 +52,7 @@ class FederateRequest(Start):
     generator
         A preset of pezo.
     core
-        Preset of `zotrain` in whose order all clients perturb their weights; None for the order of the layers.
+        Preset of the core in whose order all clients perturb their weights; None for the order of the layers.
     simulated
         How many clients, the first ones, are cores in simulation.
     alpha
@@ -103,7 +96,7 @@ class FederateRequest(Start):
         eps = (CORE_EPS if self.core else EPS) if self.eps is None else self.eps
         return FederatedConfig(rate=rate, eps=eps, source=integer_source_of(self.generator), **values)
 
-    def spec(self, network: Network, byte_inputs: bool) -> ZotrainSpec | None:
+    def spec(self, network: Network, byte_inputs: bool) -> NetworkCoreSpec | None:
         """Spec of the core, if one is asked for."""
         if self.core is None:
             if self.simulated:
@@ -113,7 +106,7 @@ class FederateRequest(Start):
             raise UserError(f"--simulated {self.simulated}: there are {self.clients} clients")
         generator = integer_source_of(self.generator).spec
         assert isinstance(generator, PezoSpec)
-        return zotrain_preset(network, self.core, byte_inputs, generator)
+        return federation().spec_for(network, byte_inputs, generator, self.core)
 
 
 def experiment_of(request: FederateRequest, console: Console) -> FederatedExperiment:
@@ -132,8 +125,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     cut_of(network, stage)
     spec = request.spec(network, task.tune.inputs.dtype == np.uint8)
     if spec is not None:
-        order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
-        config = replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
+        config = federation().in_order(spec, network, config, stage)
         if request.simulated:
             compiler()
             eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
@@ -143,13 +135,10 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
     trained = described(network, module)
     start = deployed_module(network, trained)
-    cores: list[CoreClient] = []
+    cores: Sequence[Any] = []
     if spec is not None and request.simulated:
         frozen = Converter().stages(folded(network, trained))
-        for samples in owned[: request.simulated]:
-            device = simulated_core(spec, PORTS, None, request.seed, lambda _: None)
-            trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
-            cores.append(CoreClient(trainer, frozen, config, samples))
+        cores = federation().clients(spec, frozen, config, owned[: request.simulated], request.seed)
     return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores)
 
 

@@ -27,9 +27,21 @@ PATH = click.Path(path_type=Path)
 
 
 class SectionedOption(click.Option):
-    """An option that knows the section of the help text in which it stands."""
+    """An option that knows the section of the help text in which it stands, and the methods that it belongs to.
+
+    Parameters
+    ----------
+    *declared, **attributes
+        See `click.Option`.
+    methods : tuple of str, optional
+        Values of ``--method`` with which it has a meaning, see `refuse_other_methods`; by default all.
+    """
 
     section = "Options"
+
+    def __init__(self, *declared: Any, methods: tuple[str, ...] | None = None, **attributes: Any) -> None:
+        super().__init__(*declared, **attributes)
+        self.methods = methods
 
 
 class SectionedCommand(click.Command):
@@ -50,14 +62,23 @@ option = partial(click.option, cls=SectionedOption)
 """``click.option`` for a `SectionedCommand`."""
 
 
-def section(title: str, *options: Decorator) -> Decorator:
-    """Put options, each made by `option`, under one title of the help text."""
+def section(title: str, *options: Decorator, methods: tuple[str, ...] | None = None) -> Decorator:
+    """Put options, each made by `option`, under one title of the help text.
+
+    Parameters
+    ----------
+    title : str
+    *options : decorator
+    methods : tuple of str, optional
+        What the options belong to, where they do not say it themselves, see `SectionedOption`.
+    """
 
     def apply(function: Function) -> Function:
         declared = len(getattr(function, "__click_params__", ()))
         function = together(*options)(function)
         for parameter in function.__click_params__[declared:]:  # type: ignore[attr-defined]
             parameter.section = title
+            parameter.methods = parameter.methods or methods
         return function
 
     return apply
@@ -105,6 +126,19 @@ def refuse_options(names: Iterable[str], reason: str) -> None:
     """
     if (flag := given(names)) is not None:
         raise UserError(f"{flag} has no meaning with {reason}: leave it out")
+
+
+def refuse_other_methods(method: str) -> None:
+    """Refuse the options that were given and belong to other methods.
+
+    Raises
+    ------
+    UserError
+        For the first of them.
+    """
+    options = click.get_current_context().command.params
+    others = [one.name for one in options if (own := getattr(one, "methods", None)) is not None and method not in own]
+    refuse_options([name for name in others if name], f"--method {method}")
 
 
 as_json = option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

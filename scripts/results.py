@@ -94,12 +94,3 @@ def spoilt(loss: float, classes: int, before: float, after: float, remedy: str) 
         f"fine-tuning spoilt the network: {100 * before:.1f}% right before and {100 * after:.1f}% after, at a loss of "
         f"{loss:.3g}, where guessing has {log(classes):.3g}: {remedy}"
     )
-
-
-def core_line(result: Mapping[str, Any], what: str) -> str:
-    """Describe a job on a simulated core and its comparison, after what was compared: ``batches`` or ``steps``."""
-    return (
-        f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
-        f"{result[f'{what}_compared']} {what} and {result['logits_compared']} outputs compared with the integers, "
-        f"{result['mismatches']} mismatches"
-    )

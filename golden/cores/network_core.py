@@ -26,12 +26,16 @@ class NetworkCoreSpec(CoreSpec):
         Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+    lanes, columns : int
+        Size of the array of multipliers.
     loss : str
         ``cross_entropy`` of labels, or ``mse``, an autoencoder's mean squared error.
     """
 
     network: str
     byte_inputs: bool
+    lanes: int
+    columns: int
     loss: Loss
 
     @classmethod

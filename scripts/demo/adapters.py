@@ -8,21 +8,22 @@ from typing import Any
 from rich.progress import Progress
 from torch import nn
 
-from ...golden.cores.instantft.instantft import InstantftSpec
+from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
-from ...golden.train.adapters.tune import Result, Settings, tune
-from ...sim.compiled.comparison import MEGAHERTZ
-from ...sim.cores.instantft.job import JobComparison
-from ...sim.cores.instantft.tune import spec_for, tune_rtl
+from ...golden.train.adapters.tune import AdapterTuning, Result, Settings
+from ...sim.compiled.comparison import MEGAHERTZ, Comparison
+from ...sim.compiled.tuner import tuner_of
 from ..start import core_bar
 
-SHOWN = (("instantft", "golden"), ("instantft", "float"), ("lora-last", "golden"), ("lora-all", "float"))
+METHOD = "instantft"
+"""Method that runs in a core, too."""
+SHOWN = ((METHOD, "golden"), (METHOD, "float"), ("lora-last", "golden"), ("lora-all", "float"))
 """Methods and engines beside the core."""
 CORE = "tiny"
-"""Preset of `InstantftSpec`: the time of the demo is mostly the synthesis and compilation of the core."""
+"""Preset of the core: the time of the demo is mostly the synthesis and compilation of the core."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,25 @@ class AdapterRuns:
 
     Parameters
     ----------
-    core : InstantftSpec
+    core : NetworkCoreSpec
         The core that ran the whole job.
     samples : int
         Number of samples to tune on.
     results : dict of (str, str) to Result
         By method and engine; ``("instantft", "rtl")`` is the core's.
-    comparison : JobComparison
+    comparison : Comparison
         The core beside the integers.
     """
 
-    core: InstantftSpec
+    core: NetworkCoreSpec
     samples: int
     results: dict[tuple[str, str], Result]
-    comparison: JobComparison
+    comparison: Comparison
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the core's job."""
+        return settings_for(METHOD, "rtl")
 
     @property
     def curves(self) -> dict[tuple[str, str], list[tuple[int, float]]]:
@@ -80,21 +86,24 @@ def settings_for(method: str, engine: str) -> Settings:
     return Settings(method, engine, defaults.epochs, rate=defaults.rate)
 
 
-def instantft_for_digits(network: Network, task: Task) -> InstantftSpec:
-    """The core that fine-tunes digits with InstantFT."""
-    return spec_for(network, settings_for("instantft", "rtl"), len(task.tune), byte_inputs=True, core=CORE)
+def core_for_digits(network: Network, task: Task) -> NetworkCoreSpec:
+    """The core that fine-tunes digits with `METHOD`."""
+    tuner = tuner_of(METHOD)
+    assert tuner, "a core runs it"
+    return tuner.spec_for(network, settings_for(METHOD, "rtl"), len(task.tune), byte_inputs=True, preset=CORE)
 
 
-def tune_adapters(network: Network, module: nn.Module, task: Task, progress: Progress) -> AdapterRuns:
-    """Fine-tune a network with several methods, and with InstantFT in the compiled core."""
+def tune_adapters(
+    network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
+) -> AdapterRuns:
+    """Fine-tune a network with several methods, and with `METHOD` in the compiled core."""
     bar = progress.add_task("adapters in the model", total=len(SHOWN) * adapter_defaults("digits").epochs)
     results = {}
     for method, engine in SHOWN:
-        settings = settings_for(method, engine)
-        results[method, engine] = tune(network, module, task, settings, lambda _: progress.advance(bar), watch=True)
-    settings = settings_for("instantft", "rtl")
-    with core_bar(progress, "instantft") as begin:
-        results["instantft", "rtl"], comparison, core = tune_rtl(
-            network, module, task, settings, stage=begin, core=CORE
-        )
+        tuning = AdapterTuning(network, module, task, settings_for(method, engine))
+        results[method, engine] = tuning.run(lambda _: progress.advance(bar), watch=True)
+    tuner, tuning = tuner_of(METHOD), AdapterTuning(network, module, task, settings_for(METHOD, "rtl"))
+    assert tuner, "a core runs it"
+    with core_bar(progress, core.name) as begin:
+        results[METHOD, "rtl"], comparison = tuner.run(tuning, core, begin)
     return AdapterRuns(core, len(task.tune), results, comparison)

@@ -21,23 +21,13 @@ from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.zo.tile import TileSpec
 from ...hw.verilog import emit
 from ...sim.compiled.comparison import compiled_core
-from ...sim.cores.zotrain.job import PORTS
 from ...sim.simulator import require
 from ..outputs import OutputFolder
 from ..start import Bars
 from ..tables.options import Options
 from ..tables.pezo import pezo_6
-from .adapters import instantft_for_digits, tune_adapters
+from . import adapters, zeroth
 from .report import DemoResult, render
-from .zeroth import (
-    PRESETS,
-    ZerothOrderRun,
-    first_steps_in_rtl,
-    generators,
-    tune_zeroth_order,
-    verify_generators,
-    zotrain_for_digits,
-)
 
 
 def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any]:
@@ -65,33 +55,33 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
     began = time.monotonic()
     require(simulator)
     torch.set_num_threads(1)
-    folders = [*(f"pezo_{name}" for name in PRESETS), "tile", "zotrain", "instantft"]
+    folders = [*(f"pezo_{name}" for name in zeroth.PRESETS), "tile", "zotrain", "instantft"]
     output.refuse(["report.html", *(f"{folder}/spec.json" for folder in folders)])
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     beside = ThreadPoolExecutor(1)
     try:
         with Bars(*columns, console=console) as progress:
             network, task = preset("digits"), task_of("digits", drift="camera")
-            instantft, zotrain = instantft_for_digits(network, task), zotrain_for_digits(network, task)
+            instantft, zotrain = adapters.core_for_digits(network, task), zeroth.core_for_digits(network, task)
             bar = progress.add_task("estimate resources", total=5)
             compiling = progress.add_task("compile zotrain", total=1)
             emitted = emit(instantft)
             estimate = beside.submit(estimate_emitted, emitted)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            compiled = beside.submit(compiled_core, zotrain, PORTS)
+            compiled = beside.submit(compiled_core, zotrain, zotrain.memory_ports)
             compiled.add_done_callback(lambda _: progress.advance(compiling))
             module = _pretrained(network, task, progress)
-            result, undrifted = tune_zeroth_order(network, module, task, zotrain, progress)
-            adapters = tune_adapters(network, module, task, progress)
-            verdicts = verify_generators(simulator, progress)
+            result, undrifted = zeroth.tune_zeroth_order(network, module, task, zotrain, progress)
+            adapter_runs = adapters.tune_adapters(network, module, task, instantft, progress)
+            verdicts = zeroth.verify_generators(simulator, progress)
             table = pezo_6(Options(progress=lambda _: progress.advance(bar)), variants=False)
             compiled.result()
-            first = first_steps_in_rtl(network, module, task, zotrain, progress)
-            zeroth_order = ZerothOrderRun(zotrain, len(task.tune), undrifted, result, *first)
-            files = {f"pezo_{name}": package(spec, "zcu102") for name, spec in generators().items()}
+            first = zeroth.first_steps_in_rtl(network, module, task, zotrain, progress)
+            zeroth_order = zeroth.ZerothOrderRun(zotrain, len(task.tune), undrifted, result, *first)
+            files = {f"pezo_{name}": package(spec, "zcu102") for name, spec in zeroth.generators().items()}
             files["tile"] = package(TileSpec(), "zcu102")
             files |= {core.name: package(core, "kv260") for core in (zotrain, instantft)}
-            found = DemoResult(zeroth_order, adapters, verdicts, estimate.result(), table, files)
+            found = DemoResult(zeroth_order, adapter_runs, verdicts, estimate.result(), table, files)
             report = _write(found, output)
     finally:
         beside.shutdown(cancel_futures=True)

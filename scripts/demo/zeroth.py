@@ -9,7 +9,7 @@ from itertools import accumulate
 from rich.progress import Progress
 from torch import nn
 
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
+from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Task
 from ...golden.datasets.tasks import task_of
 from ...golden.models.network import Network
@@ -19,14 +19,14 @@ from ...golden.train.zo.defaults import CORE_EPS, zo_defaults
 from ...golden.train.zo.finetune import ZoResult, ZoSettings
 from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.schedule import Schedule
-from ...sim.cores.zotrain.job import ZerothOrderComparison
-from ...sim.cores.zotrain.tune import train_rtl, zotrain_for
+from ...sim.compiled.comparison import Comparison
+from ...sim.compiled.tuner import tuner_of
 from ...sim.verify import Verdict, verify
 from ..start import core_bar
 
 METHOD = "pezo-otf"
 CORE = "tiny"
-"""Preset of `ZotrainSpec`."""
+"""Preset of the core."""
 STEPS_IN_RTL = 200
 """Steps of the fine-tuning, the first ones, that run in the core: the simulator takes four seconds for 100."""
 PASSES = 2
@@ -47,7 +47,7 @@ class ZerothOrderRun:
 
     Parameters
     ----------
-    core : ZotrainSpec
+    core : NetworkCoreSpec
         The core that ran the first steps.
     samples : int
         Number of samples to tune on.
@@ -57,16 +57,16 @@ class ZerothOrderRun:
         All steps, in integers.
     in_rtl : ZoResult
         The first steps; its last accuracy is that of the core's deltas.
-    comparison : ZerothOrderComparison
+    comparison : Comparison
         The core beside the integers.
     """
 
-    core: ZotrainSpec
+    core: NetworkCoreSpec
     samples: int
     undrifted: float
     result: ZoResult
     in_rtl: ZoResult
-    comparison: ZerothOrderComparison
+    comparison: Comparison
 
     @property
     def steps(self) -> int:
@@ -91,13 +91,15 @@ def settings_for(steps: int) -> ZoSettings:
     return core_settings(ZoSettings(METHOD, defaults.rate, CORE_EPS, Schedule(steps, defaults.batch)))
 
 
-def zotrain_for_digits(network: Network, task: Task) -> ZotrainSpec:
+def core_for_digits(network: Network, task: Task) -> NetworkCoreSpec:
     """The core that fine-tunes digits by zeroth order."""
-    return zotrain_for(network, settings_for(STEPS_IN_RTL), len(task.tune), byte_inputs=True, core=CORE)
+    tuner = tuner_of(METHOD)
+    assert tuner, "a core runs it"
+    return tuner.spec_for(network, settings_for(STEPS_IN_RTL), len(task.tune), byte_inputs=True, preset=CORE)
 
 
 def tune_zeroth_order(
-    network: Network, module: nn.Module, task: Task, core: ZotrainSpec, progress: Progress
+    network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
 ) -> tuple[ZoResult, float]:
     """Fine-tune in a core's integers; the number is the fraction of held-out digits right before the drift."""
     steps = zo_defaults("digits").steps
@@ -108,12 +110,14 @@ def tune_zeroth_order(
 
 
 def first_steps_in_rtl(
-    network: Network, module: nn.Module, task: Task, core: ZotrainSpec, progress: Progress
-) -> tuple[ZoResult, ZerothOrderComparison]:
+    network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
+) -> tuple[ZoResult, Comparison]:
     """Run the first steps in the compiled core, and compare it with the integers after each."""
     tuning = IntegerTuning(network, module, task, settings_for(STEPS_IN_RTL), core.lanes, core.columns)
+    tuner = tuner_of(METHOD)
+    assert tuner, "a core runs it"
     with core_bar(progress, core.name) as begin:
-        return train_rtl(tuning, core, stage=begin)
+        return tuner.run(tuning, core, begin)
 
 
 def verify_generators(simulator: str, progress: Progress) -> dict[str, Verdict]:

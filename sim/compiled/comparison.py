@@ -22,10 +22,6 @@ from .session import Dram
 Core = TypeVar("Core", bound=CoreSpec)
 MEGAHERTZ = 200
 """Clock for which reports give milliseconds."""
-DEFAULT_CORE = "small"
-"""Preset of a core for a job."""
-HELD_OUT = 200
-"""Held-out samples whose logits are compared at the end, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from fabtune.hw.verilog import emit
 from fabtune.scripts.cli import main
 from fabtune.scripts.demo import run as demo
 from fabtune.scripts.demo.run import summary
-from fabtune.scripts.demo.zeroth import CORE, STEPS_IN_RTL, settings_for, zotrain_for_digits
+from fabtune.scripts.demo.zeroth import CORE, STEPS_IN_RTL, core_for_digits, settings_for
 from fabtune.scripts.tables import pezo
 from fabtune.scripts.tables.options import Options
 
@@ -68,7 +68,7 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
 
 
 def test_the_zeroth_order_core_is_the_preset_that_the_report_names():
-    assert zotrain_for_digits(preset("digits"), task_of("digits", drift="camera")) == build(ZotrainSpec, [], CORE)
+    assert core_for_digits(preset("digits"), task_of("digits", drift="camera")) == build(ZotrainSpec, [], CORE)
 
 
 def test_the_first_steps_are_those_of_the_whole_run():

@@ -104,8 +104,12 @@ def _no_work():
         f"fabtune.{place}"
         for place in (
             *("golden.train.adapters.tune.tune", "golden.train.pretrain.pretrained", "scripts.start.pretrained"),
-            *("scripts.tune.tune", "scripts.tune.tune_rtl", "scripts.zeroth.FineTuning.run"),
-            *("scripts.zeroth.IntegerTuning.run", "scripts.federate.FederatedExperiment", "scripts.demo.run.run"),
+            *("sim.cores.instantft.tune.compare_job", "golden.train.zo.finetune.FineTuning.run"),
+            *(
+                "golden.train.zo.integer_tuning.IntegerTuning.run",
+                "scripts.federate.FederatedExperiment",
+                "scripts.demo.run.run",
+            ),
             *("scripts.tables.trials.run_trials", "scripts.tables.zeroth.run_trials", "scripts.tables.skip2.tune"),
             *("scripts.tables.instantft.run_trials", "scripts.tables.fedspzo.run_trials", "scripts.tables.pezo.pezo_6"),
             *("scripts.tables.skip2.run_trials", "scripts.tables.skip2.skip2_6", "scripts.tables.pezo_core.pezo_core"),

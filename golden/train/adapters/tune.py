@@ -291,6 +291,35 @@ def tune(
     return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
 
 
+class AdapterTuning:
+    """Fine-tuning run with gradients, by any engine; as `FineTuning` of zeroth order in use.
+
+    Parameters
+    ----------
+    network : Network
+    module : torch.nn.Module
+        Pre-trained; not modified.
+    task : Task
+    settings : Settings
+
+    Attributes
+    ----------
+    network, task, settings
+        As given.
+    engine : Engine
+        What is tuned, see `engine_of`.
+    """
+
+    def __init__(self, network: Network, module: nn.Module, task: Task, settings: Settings) -> None:
+        self.network, self.task, self.settings = network, task, settings
+        self._module = module
+        self.engine = engine_of(network, module, settings, len(task.tune))
+
+    def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> Result:
+        """Run all epochs, see `tune`."""
+        return tune(self.network, self._module, self.task, self.settings, progress, watch, engine=self.engine)
+
+
 def accuracy(engine: Engine, samples: Samples) -> float:
     """Fraction of samples that an engine classifies correctly, computed in parts of 100 samples."""
     correct = 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from ....golden.errors import UserError
 from ...display import show_json
 from ...options import (
     EPOCHS,
@@ -17,30 +16,20 @@ from ...options import (
     STEPS,
     SectionedCommand,
     as_json,
-    given,
     option,
     refuse_options,
+    refuse_other_methods,
     section,
     start,
 )
 
-Request = TypeVar("Request")
-
-GRADIENTS = (
-    "epochs",
-    "schedule",
-    "stop_at",
-    "validate",
-    "patience",
-    "rank",
-    "stochastic",
-    "pretrain_epochs",
-    "pretrain_rate",
+ADAPTERS = (
+    *("instantft", "skip2-lora", "skip-lora", "lora-last", "lora-all"),
+    *("ft-all-lora", "ft-bias-last", "ft-bias", "ft-last", "ft-all"),
 )
-ZEROTH_ORDER = ("steps", "eps", "queries", "generator", "parameters", "delta", "p1", "p2", "cut")
-SPARSE = ("mask", "fraction", "generic")
-TEXT = ("shots", "precision")
-"""The options of each section below that belongs to some of the methods alone."""
+ZEROTH_ORDER = ("mezo", "pezo-pool", "pezo-otf", "sparse-zo")
+SPARSE = ("sparse-zo",)
+"""Methods by what they have in common; the help text needs them before anything large is imported."""
 
 
 @click.command(cls=SectionedCommand)
@@ -57,8 +46,7 @@ TEXT = ("shots", "precision")
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
 )
 @section(
-    "Gradients and adapters: instantft, skip2-lora, skip-lora, lora-last, lora-all, ft-all-lora, ft-bias-last, "
-    "ft-bias, ft-last, ft-all",
+    f"Gradients and adapters: {', '.join(ADAPTERS)}",
     option("--epochs", type=EPOCHS, help="Epochs of fine-tuning; by default the paper's."),
     option("--stop-at", type=float, metavar="LOSS", help="End with the first epoch whose mean loss is at most this."),
     option(
@@ -82,35 +70,52 @@ TEXT = ("shots", "precision")
     option("--stochastic", is_flag=True, help="Round updates with random numbers of urng, not to nearest."),
     option("--pretrain-epochs", type=EPOCHS, help="Epochs of pre-training; by default the paper's."),
     option("--pretrain-rate", type=float, help="Learning rate of pre-training."),
+    methods=ADAPTERS,
 )
 @section(
-    "Zeroth order: mezo, pezo-pool, pezo-otf, sparse-zo",
+    f"Zeroth order: {', '.join(ZEROTH_ORDER)}",
     option("--steps", type=STEPS, help="Steps; by default a number that suits the model."),
     option("--eps", type=float, help="Length of a perturbation, by default 0.001; of a core 2**-10."),
     option("--queries", type=click.IntRange(1, 1 << 16), default=1, show_default=True, help="Perturbations of a step."),
     option("--generator", metavar="NAME", help="gaussian, rademacher, uniform, integers, or a preset of pezo."),
     option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of a preset of pezo."),
     option("--delta", type=FILE, help="File for the sum of all updates: 32 kB for any network, see fabtune delta."),
+    methods=ZEROTH_ORDER,
 )
 @section(
     "A core: --engine rtl, or all parameters by zeroth order in integers",
     option("--core", metavar="tiny|small|fast|chip", help="Preset: tiny by zeroth order only, chip by gradients only."),
     option(
-        "--cut", type=click.IntRange(0), help="Zeroth order: first stage of the part with perturbations of its own."
+        "--cut",
+        type=click.IntRange(0),
+        help="Zeroth order: first stage of the part with perturbations of its own.",
+        methods=ZEROTH_ORDER,
     ),
-    option("--p1", type=click.IntRange(1), help="Perturbations of the first part, or without a cut of all, in a step."),
-    option("--p2", type=click.IntRange(1), help="Perturbations of the second part for each of those."),
+    option(
+        "--p1",
+        type=click.IntRange(1),
+        help="Perturbations of the first part, or without a cut of all, in a step.",
+        methods=ZEROTH_ORDER,
+    ),
+    option(
+        "--p2",
+        type=click.IntRange(1),
+        help="Perturbations of the second part for each of those.",
+        methods=ZEROTH_ORDER,
+    ),
 )
 @section(
     "Sensitive weights: sparse-zo",
     option("--mask", default="generic", show_default=True, metavar="generic|task|random", help="Weights to tune."),
     option("--fraction", type=float, default=0.001, show_default=True, help="Fraction of the weights to tune."),
     option("--generic", type=FILE, help="Text for the generic mask, by default tinyshakespeare in --data-dir."),
+    methods=SPARSE,
 )
 @section(
     "Zeroth order on text: --data sst-2, sst-5, trec or csv:FOLDER, --model FOLDER of a transformer",
     option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class."),
     option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of the transformer."),
+    methods=ZEROTH_ORDER,
 )
 @section(
     "Output",
@@ -127,57 +132,16 @@ def command(as_json: bool, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from ....golden.train.adapters.methods import METHODS
+    from ...tuning.tuning import kind_of, summary, tune
 
-    console = Console(stderr=True)
-    if options["method"] in METHODS:
-        _refuse_with_gradients(options)
-        from ... import tune
-
-        result = tune.run(_request(tune.TuneRequest, options), console)
-        summary = tune.summary(result)
-    else:
-        _refuse_with_zeroth_order(options)
-        from ... import zeroth
-
-        result = zeroth.run(_request(zeroth.ZerothOrderRequest, options), console)
-        summary = zeroth.summary(result)
+    kind = kind_of(options["method"])
+    refuse_other_methods(options["method"])
+    for names, reason in kind.without_effect(options):
+        refuse_options(names, reason)
+    names = [field.name for field in dataclasses.fields(kind.Request)]
+    request = kind.Request(**{name: options[name] for name in names})
+    result = tune(kind(request), Console(stderr=True))
     if result["warning"]:
         click.echo(f"fabtune: warning: {result['warning']}", err=True)
-    show_json(result) if as_json else click.echo(summary)
+    show_json(result) if as_json else click.echo(summary(kind, result))
     sys.exit(0 if result.get("bit_exact", True) else 1)
-
-
-def _request(kind: type[Request], options: dict[str, Any]) -> Request:
-    """Make a request of the options that it has a field for."""
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in options.items() if name in known})
-
-
-def _refuse_with_gradients(options: dict[str, Any]) -> None:
-    """Refuse options that have no effect on a method with gradients or adapters."""
-    from ....golden.train.adapters.methods import METHODS, AdapterPlacement
-
-    method = f"--method {options['method']}"
-    refuse_options((*ZEROTH_ORDER, *SPARSE, *TEXT), method)
-    if METHODS[options["method"]].adapters is AdapterPlacement.NONE:
-        refuse_options(["rank"], method)
-    if options["engine"] != "rtl":
-        refuse_options(["core"], f"--engine {options['engine'] or 'golden'}")
-    for given_weights in ("weights", "as_built"):
-        if options[given_weights]:
-            refuse_options(["pretrain_epochs", "pretrain_rate"], f"--{given_weights.replace('_', '-')}")
-
-
-def _refuse_with_zeroth_order(options: dict[str, Any]) -> None:
-    """Refuse options that have no effect on a zeroth-order method."""
-    from ....golden.train.text.tasks import is_text
-
-    method = f"--method {options['method']}"
-    refuse_options(GRADIENTS, method)
-    if options["method"] != "sparse-zo":
-        refuse_options(SPARSE, method)
-    elif options["mask"] != "generic":
-        refuse_options(["generic"], f"--mask {options['mask']}")
-    if not is_text(options["data"]) and given(("generic", *TEXT)):
-        raise UserError("--shots, --generic and --precision belong to a text task")

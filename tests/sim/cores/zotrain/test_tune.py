@@ -10,22 +10,22 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.train.zo.finetune import ZoSettings
 from fabtune.golden.train.zo.integer_tuning import core_settings
 from fabtune.golden.train.zo.schedule import Schedule
-from fabtune.sim.cores.zotrain.tune import zotrain_for
+from fabtune.sim.cores.zotrain.tune import TUNER
 
 SETTINGS = core_settings(ZoSettings("pezo-otf", 5e-4, 2.0**-10, Schedule(10, 20)))
 
 
 @pytest.mark.parametrize(("core", "array"), [("tiny", (16, 4)), ("small", (32, 4)), ("fast", (32, 8))])
 def test_a_preset_is_an_array_for_the_jobs_network_and_samples(core, array):
-    spec = zotrain_for(preset("fan"), SETTINGS, 100, byte_inputs=False, core=core)
+    spec = TUNER.spec_for(preset("fan"), SETTINGS, 100, byte_inputs=False, preset=core)
     assert (spec.lanes, spec.columns) == array
     assert (spec.network, spec.byte_inputs, spec.generator.width) == ("fan", False, 31)
-    assert zotrain_for(preset("digits"), SETTINGS, 100, byte_inputs=True, core=core).network == "digits"
+    assert TUNER.spec_for(preset("digits"), SETTINGS, 100, byte_inputs=True, preset=core).network == "digits"
 
 
 def test_the_generator_is_the_settings():
     pool = core_settings(ZoSettings("pezo-pool", 5e-4, 2.0**-10, SETTINGS.schedule, parameters=("pool.size=4064",)))
-    spec = zotrain_for(preset("digits"), pool, 100, byte_inputs=True)
+    spec = TUNER.spec_for(preset("digits"), pool, 100, byte_inputs=True)
     assert (spec.generator.strategy, spec.generator.pool.size, spec.generator.width) == ("pool", 4064, 32)
 
 
@@ -42,4 +42,4 @@ def test_the_generator_is_the_settings():
 def test_what_the_core_cannot_run_is_refused(network, changes, core, says):
     described = preset(network) if network == "digits" else network_from(network)
     with pytest.raises(UserError, match=says):
-        zotrain_for(described, replace(SETTINGS, **changes), 100, byte_inputs=True, core=core)
+        TUNER.spec_for(described, replace(SETTINGS, **changes), 100, byte_inputs=True, preset=core)

@@ -1,0 +1,188 @@
+"""`fabtune tune` with gradients: adapters, the last layer, or all layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from ...golden.models.network import Network
+from ...golden.train.adapters.defaults import adapter_defaults
+from ...golden.train.adapters.methods import METHODS, AdapterPlacement
+from ...golden.train.adapters.tune import AdapterTuning, Epoch, Result, Settings
+from ...golden.train.pretrain import Pretraining, pretraining_defaults
+from ...sim.simulator import compiler
+from ..start import advance
+from .tuning import TuneRequest, Tuning
+
+
+@dataclass(frozen=True)
+class AdapterRequest(TuneRequest):
+    """Options of gradients and adapters; None where the default depends on the network.
+
+    Parameters
+    ----------
+    epochs, schedule, stop_at, validate, patience, rank, stochastic
+        See `Settings`.
+    pretrain_epochs, pretrain_rate
+        See `Pretraining`.
+    """
+
+    epochs: int | None
+    schedule: str
+    stop_at: float | None
+    validate: float
+    patience: int
+    rank: int
+    stochastic: bool
+    pretrain_epochs: int | None
+    pretrain_rate: float | None
+
+    def settings(self, network: Network) -> Settings:
+        """Settings that were given, and defaults of the network for the others."""
+        defaults = adapter_defaults(network.name)
+        return Settings(
+            self.method,
+            self.engine or "golden",
+            self.epochs or defaults.epochs,
+            self.batch or 20,
+            defaults.rate if self.rate is None else self.rate,
+            self.rank,
+            self.seed,
+            self.stochastic,
+            self.schedule,
+            self.stop_at,
+            self.validate,
+            self.patience,
+        )
+
+    def pretraining(self, network: Network) -> Pretraining:
+        """Settings of pre-training that were given, and defaults of the network for the others."""
+        given: dict[str, Any] = {"epochs": self.pretrain_epochs, "rate": self.pretrain_rate}
+        return replace(
+            pretraining_defaults(network.name, self.seed),
+            **{name: value for name, value in given.items() if value is not None},
+        )
+
+
+class Adapters(Tuning):
+    """Fine-tuning with gradients, see `Tuning`."""
+
+    Request = AdapterRequest
+    methods = METHODS
+    kept_as = "adapters"
+    compared = "batches"
+
+    request: AdapterRequest
+    job: AdapterTuning
+    result: Result
+
+    @classmethod
+    def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
+        """List options that others leave without effect."""
+        if METHODS[options["method"]].adapters is AdapterPlacement.NONE:
+            yield ["rank"], f"--method {options['method']}"
+        if options["engine"] != "rtl":
+            yield ["core"], f"--engine {options['engine'] or 'golden'}"
+        for given in ("weights", "as_built"):
+            if options[given]:
+                yield ["pretrain_epochs", "pretrain_rate"], f"--{given.replace('_', '-')}"
+
+    def prepare(self, console: Console) -> None:
+        """Refuse what cannot run, load samples and network, and pre-train."""
+        torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
+        request = self.request
+        self._task = task = request.task()
+        network, module = request.network_for(task)
+        settings, samples = request.settings(network), len(task.tune)
+        settings.split(samples)
+        if settings.engine == "rtl":
+            compiler()
+            byte_inputs = task.tune.inputs.dtype == np.uint8
+            self.spec = self.tuner.spec_for(network, settings, samples, byte_inputs, self.preset)
+        module, self.origin = request.ready(network, module, task, request.pretraining(network), console)
+        self.network, self.classes = network.name, network.classes
+        self.job = AdapterTuning(network, module, task, settings)
+
+    def bar(self, progress: Progress) -> dict[str, Any]:
+        """Add a bar of the epochs."""
+        settings = self.job.settings
+        bar = progress.add_task(f"{settings.method}, {settings.engine}", total=settings.epochs)
+        step = advance(progress, bar, settings.method)
+
+        def after_epoch(epoch: Epoch) -> None:
+            step(*(epoch.validation or (epoch.loss, epoch.accuracy)))
+
+        return {"progress": after_epoch, "watch": self.request.plot is not None}
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """``seconds`` (of the tuning alone), cache, clipped values, parameters, and each epoch's validation."""
+        result = self.result
+        found = [epoch.validation for epoch in result.epochs if epoch.validation]
+        return {
+            "seconds": round(result.seconds, 3),
+            "cache_bytes": result.cache_bytes,
+            "saturations": result.saturations,
+            "trained_parameters": result.trained_parameters,
+            **{f"validation_{name}": [one[at] for one in found] for at, name in enumerate(("loss", "accuracy"))},
+        }
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Settings."""
+        settings = self.job.settings
+        return {
+            "network": self.network,
+            "data": self._task.name,
+            "drift": self.request.drift_name,
+            "method": settings.method,
+            "engine": settings.engine,
+            "epochs": len(self.result.epochs),
+            "seed": settings.seed,
+        }
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Settings, and the format of the values."""
+        return self.described | {"format": "float32" if self.job.settings.engine == "float" else "Q4.12"}
+
+    @property
+    def loss(self) -> float:
+        """Mean cross entropy of the last epoch."""
+        return self.result.epochs[-1].loss
+
+    @property
+    def remedy(self) -> str:
+        """A lower rate."""
+        return f"lower --rate {self.job.settings.rate:g}"
+
+    def draw(self, path: Path) -> None:
+        """Plot loss and held-out accuracy by epoch."""
+        from ..curve import draw
+
+        draw(self.result, self.described, path)
+
+    @classmethod
+    def summary(cls, result: Mapping[str, Any]) -> list[str]:
+        """Describe a result in lines."""
+        before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
+        lines = [
+            f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% "
+            f"after, in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values "
+            "clipped"
+        ]
+        if result["validation_loss"]:
+            loss, right = (result[f"validation_{name}"] for name in ("loss", "accuracy"))
+            best = min(range(len(loss)), key=loss.__getitem__)
+            lines.append(
+                f"validation: loss {loss[-1]:.3f}, {100 * right[-1]:.1f}% right after epoch {len(loss)}; smallest loss "
+                f"{loss[best]:.3f}, after epoch {best + 1}"
+            )
+        return lines

@@ -1,0 +1,233 @@
+"""What `fabtune tune` does with any method: refuse, prepare, run, on the core too, save, and tell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+
+from ...golden.errors import UserError
+from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
+from ..results import refuse_outputs, save_tuned, spoilt
+from ..start import Start, core_bar, progress_bars
+
+
+@dataclass(frozen=True)
+class TuneRequest(Start):
+    """Options that every method has; None where the default depends on the network or the data.
+
+    Parameters
+    ----------
+    method, engine, batch, rate
+        See the settings of the method.
+    core
+        Preset of the core; None for `DEFAULT_CORE`.
+    output, plot, force
+        Files to write, and whether they may replace others.
+    """
+
+    method: str
+    engine: str | None
+    batch: int | None
+    rate: float | None
+    core: str | None
+    output: Path | None
+    plot: Path | None
+    force: bool
+
+
+class Tuning(ABC):
+    """A fine-tuning with one method, from the options of the command to what was tuned.
+
+    Parameters
+    ----------
+    request : TuneRequest
+        Options, with those of the kind of method: the `Request` of the class.
+
+    Attributes
+    ----------
+    network : str
+        Name of the network or transformer, from `prepare` on.
+    classes : int
+    origin : str
+        File or function from which its weights come.
+    job : AdapterTuning, FineTuning or IntegerTuning
+        What runs, from `prepare` on.
+    spec : NetworkCoreSpec or None
+        The core that runs the job after the model, or whose integers are taken.
+    result : Result or ZoResult
+        From `run` on.
+    """
+
+    Request: ClassVar[type[TuneRequest]]
+    """Options of the command, by the names of its parameters."""
+    methods: ClassVar[Mapping[str, Any]]
+    """Names of the methods."""
+    kept_as: ClassVar[str]
+    """Key of the file in which what was tuned is saved."""
+    compared: ClassVar[str]
+    """Name of what is compared after each update on the core."""
+
+    network: str
+    classes: int
+    origin: str
+    job: Any
+    spec: Any = None
+    result: Any
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    @classmethod
+    def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
+        """List options that others leave without effect: names, and the option or value that does so."""
+        yield from ()
+
+    @property
+    def outputs(self) -> list[Path | None]:
+        """Files that are written; None for the one in the folder of a new run."""
+        return [self.request.output]
+
+    @property
+    def tuner(self) -> Tuner:
+        """The core that runs the method's jobs."""
+        found = tuner_of(self.request.method)
+        assert found, "each method in integers has a core"
+        return found
+
+    @property
+    def preset(self) -> str:
+        """Preset of the core."""
+        return self.request.core or DEFAULT_CORE
+
+    @abstractmethod
+    def prepare(self, console: Console) -> None:
+        """Refuse what cannot run, load samples and network, and pre-train."""
+
+    @abstractmethod
+    def bar(self, progress: Progress) -> dict[str, Any]:
+        """Add a bar for the job; return the arguments of its ``run`` that move the bar and measure a curve."""
+
+    @property
+    @abstractmethod
+    def figures(self) -> dict[str, Any]:
+        """Results beside the accuracies, by their keys in ``--json``."""
+
+    @property
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """Settings, by their keys in ``--json``; saved with what was tuned."""
+
+    @property
+    @abstractmethod
+    def loss(self) -> float:
+        """Mean cross entropy at the end."""
+
+    @property
+    @abstractmethod
+    def remedy(self) -> str:
+        """What to do where the loss is worse than guessing."""
+
+    @abstractmethod
+    def draw(self, path: Path) -> None:
+        """Plot loss and held-out accuracy."""
+
+    @classmethod
+    @abstractmethod
+    def summary(cls, result: Mapping[str, Any]) -> list[str]:
+        """Describe a result of `run` in lines, without the core and the file."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Settings that are saved with what was tuned."""
+        return self.described
+
+    def save(self) -> dict[str, str]:
+        """Write files beside what was tuned; return their names by key."""
+        return {}
+
+    def run(self, console: Console) -> dict[str, Any]:
+        """Run the job with progress bars; with the engine "rtl" the comparison's figures come back."""
+        with progress_bars(console) as progress:
+            arguments = self.bar(progress)
+            if self.spec is None or self.job.settings.engine != "rtl":
+                self.result = self.job.run(**arguments)
+                return {}
+            with core_bar(progress) as begin:
+                self.result, comparison = self.tuner.run(self.job, self.spec, begin, **arguments)
+        return comparison.facts
+
+
+def kinds() -> tuple[type[Tuning], ...]:
+    """List the kinds of methods."""
+    from .adapters import Adapters
+    from .zeroth_order import ZerothOrder
+
+    return Adapters, ZerothOrder
+
+
+def kind_of(method: str) -> type[Tuning]:
+    """Find the kind of a method.
+
+    Raises
+    ------
+    UserError
+        If there is no such method.
+    """
+    for kind in kinds():
+        if method in kind.methods:
+            return kind
+    known = ", ".join(name for kind in kinds() for name in kind.methods)
+    raise UserError(f"there is no method {method!r}; there are: {known}")
+
+
+def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
+    """Pre-train or load, fine-tune, save.
+
+    Returns
+    -------
+    dict
+        ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), the `figures` of the method, those of
+        the comparison with the core, the settings, ``warning`` (see `spoilt`), ``start``, the origin of the weights,
+        and the file under the method's key.
+    """
+    request = tuning.request
+    refuse_outputs(tuning.outputs, request.plot, request.force)
+    tuning.prepare(console)
+    facts = tuning.run(console)
+    before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
+    tensors: Mapping[str, NDArray[np.generic]] = tuning.result.tensors
+    name = f"{request.data.partition(':')[0]}-{request.method}"
+    output = save_tuned(request.output, name, tensors, tuning.metadata, request.force)
+    described = tuning.described | tuning.save()
+    if request.plot:
+        tuning.draw(request.plot)
+    return {
+        "accuracy_before": before,
+        "accuracy_after": after,
+        **tuning.figures,
+        **facts,
+        **described,
+        "warning": spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy),
+        "start": tuning.origin,
+        tuning.kept_as: str(output),
+    }
+
+
+def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
+    """Describe what `tune` gave in a few lines."""
+    lines = kind.summary(result)
+    if "cycles" in result:
+        lines.append(
+            f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
+            f"{result[f'{kind.compared}_compared']} {kind.compared} and {result['logits_compared']} outputs compared "
+            f"with the integers, {result['mismatches']} mismatches"
+        )
+    return "\n".join([*lines, result[kind.kept_as]])

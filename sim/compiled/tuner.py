@@ -1,0 +1,105 @@
+"""The contract of a core that runs fine-tuning jobs: which methods, on which preset, and how a job is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from ...golden.cores.network_core import NetworkCoreSpec
+from ...golden.datasets.dataset import Samples
+from ...golden.models.network import Network
+from ...golden.nn.arithmetic.forward import StageIntegers
+from ...golden.registry import CORES
+from ...golden.rng.pezo import PezoSpec
+from ...golden.train.federated.configuration import FederatedConfig
+from .comparison import Comparison
+
+DEFAULT_CORE = "small"
+"""Preset of a core for a job."""
+HELD_OUT = 200
+"""Held-out samples whose logits are compared at the end, at most."""
+Stage = Callable[[str], None]
+"""Called with the name of each step of a simulation as it begins."""
+
+
+class Tuner(Protocol):
+    """A core's ``TUNER``, in ``sim/cores/CORE/tune.py``.
+
+    Attributes
+    ----------
+    methods : collection of str
+        Methods of `fabtune tune` whose jobs the core runs.
+    """
+
+    methods: Collection[str]
+
+    def spec_for(
+        self, network: Network, settings: Any, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
+    ) -> NetworkCoreSpec:
+        """Choose the core for a job.
+
+        Parameters
+        ----------
+        network : Network
+        settings : AdapterSettings or ZoSettings
+            The job, as its method has it.
+        samples : int
+            Samples to tune with.
+        byte_inputs : bool
+            Whether samples are bytes.
+        preset : str
+            A preset of the core, for this network.
+
+        Raises
+        ------
+        UserError
+            If there is no such preset, or the core cannot run the job.
+        """
+
+    def run(self, tuning: Any, spec: Any, stage: Stage, **progress: Any) -> tuple[Any, Comparison]:
+        """Run a job in integers, then on the compiled core, and compare.
+
+        Parameters
+        ----------
+        tuning : AdapterTuning or IntegerTuning
+            The job; afterwards what it tuned is the core's.
+        spec : NetworkCoreSpec
+            From `spec_for`.
+        stage : Stage
+        **progress
+            See the tuning's own ``run``.
+
+        Returns
+        -------
+        result
+            Of the tuning's ``run``; accuracy after tuning, and tensors, are those of the core's parameters.
+        Comparison
+        """
+
+
+class Federation(Protocol):
+    """A core's ``FEDERATION``, in ``sim/cores/CORE/federated.py``: clients that are cores."""
+
+    def spec_for(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> NetworkCoreSpec:
+        """Make the spec of a preset for a network and a generator."""
+
+    def in_order(self, spec: Any, network: Network, config: FederatedConfig, stage: int) -> FederatedConfig:
+        """Give a federation that cuts the network at a stage the order in which the core perturbs parameters."""
+
+    def clients(
+        self, spec: Any, frozen: Sequence[StageIntegers], config: FederatedConfig, owned: Sequence[Samples], seed: int
+    ) -> Sequence[Any]:
+        """Make a simulated core for the samples of each client, see `golden.train.federated.client`."""
+
+
+def federation() -> Federation:
+    """Find the core of which a federation's clients can be."""
+    parts = (spec.part("sim", "federated", "FEDERATION") for spec in CORES.values())
+    found: Federation = next(one for one in parts if one)
+    return found
+
+
+def tuner_of(method: str) -> Tuner | None:
+    """Find the core that runs a method's jobs; None where there is none."""
+    found = (spec.part("sim", "tune", "TUNER") for spec in CORES.values())
+    return next((tuner for tuner in found if tuner and method in tuner.methods), None)
