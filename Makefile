@@ -63,6 +63,7 @@ style: $(INSTALLED) $(TCLINT)
 	$(BIN)/ruff check .
 	$(TCLINT) boards tests
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/sentences.py README.md CONTRIBUTING.md CHANGELOG.md docs
 
 types: $(INSTALLED)
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
