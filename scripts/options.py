@@ -78,7 +78,7 @@ def section(title: str, *options: Decorator, methods: tuple[str, ...] | None = N
         function = together(*options)(function)
         for parameter in function.__click_params__[declared:]:  # type: ignore[attr-defined]
             parameter.section = title
-            parameter.methods = parameter.methods or methods
+            parameter.methods = getattr(parameter, "methods", None) or methods
         return function
 
     return apply

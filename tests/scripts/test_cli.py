@@ -57,6 +57,13 @@ def test_help_shows_every_command(fabtune):
         assert all(f"  {name}  " in out for name in names)
 
 
+@pytest.mark.parametrize("group", ["", "delta"])
+def test_no_summary_is_cut_or_wraps(fabtune, group):
+    _, out, _ = fabtune(*group.split(), "--help")
+    listed = out.partition("Commands:" if group else "Hardware blocks:")[2].splitlines()
+    assert all(line.endswith((".", ":")) and not line.endswith("...") for line in listed if line)
+
+
 def leaves(group, words=()):
     """Commands that are no groups, as the user writes them."""
     for name in group.list_commands(None):

@@ -11,7 +11,7 @@ from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Write a block's Verilog, memories and constraints.")
 @section("Block", block())
 @section(
     "Board",

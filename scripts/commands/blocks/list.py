@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ....golden.block import Spec
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="List the blocks, their parameters and presets.")
 @as_json
 def command(as_json: bool) -> None:
     """List the blocks, their parameters and presets."""

@@ -20,7 +20,7 @@ _OPTIONS = ("preset", "settings", "faults", "seed", "component", "simulator", "w
 """Options of a campaign; the summary takes none."""
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Put faults into the RTL and count those that are seen.")
 @section("Block", block(required=False))
 @section(
     "Faults",

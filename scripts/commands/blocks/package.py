@@ -11,7 +11,7 @@ from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Write a core as an IP, with scripts and drivers for a board.")
 @section("Core", block())
 @section(
     "Board",

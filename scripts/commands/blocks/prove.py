@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ....sim.formal.prover import Proof
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Prove rules of blocks for all inputs.")
 @click.argument("names", metavar="[BLOCK]...", nargs=-1)
 @section(
     "Block",

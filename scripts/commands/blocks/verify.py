@@ -12,7 +12,7 @@ from ...display import show_json
 from ...options import FILE, SEED, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Simulate a block and compare every bit with golden.")
 @section("Block", block())
 @section(
     "Simulation",

@@ -11,7 +11,7 @@ from ...display import show_json, show_table
 from ...options import SectionedCommand, as_json
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Check which tools are installed, and in which version.")
 @as_json
 def command(as_json: bool) -> None:
     """Check which tools are installed, in which version, and how to install the others."""

@@ -11,7 +11,7 @@ from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, option
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Fine-tune on drifted digits, in the RTL of both cores, too.")
 @option("--output", "-o", type=PATH, help="Folder to write, by default build/demo.")
 @option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus")
 @option("--force", is_flag=True, help="Replace the files of an earlier demo.")

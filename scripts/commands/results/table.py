@@ -17,7 +17,7 @@ def _users(name: str) -> str:
     return ", ".join(table for table in TABLES if name in options_of(table))
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Measure a table of a paper, beside the paper's numbers.")
 @click.argument("name", metavar="|".join(TABLES))
 @section(
     "Tables by training",

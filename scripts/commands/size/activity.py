@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ....sim.compiled.activity import Activity, Toggles
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Count what toggles in a job, for Vivado's power estimate.")
 @section("Core", block())
 @section(
     "Job",

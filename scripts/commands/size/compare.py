@@ -11,7 +11,7 @@ from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Compare a CAPTURE (CSV, hex words or NPZ) with golden.")
 @section("Block", block())
 @click.argument("capture", type=PATH)
 @section(

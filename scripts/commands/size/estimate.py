@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ....boards.estimate.estimate import Estimate
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Estimate LUTs, FFs, memories and DSPs by open synthesis.")
 @section("One of fabtune's blocks", block(required=False))
 @section(
     "Your own Verilog",

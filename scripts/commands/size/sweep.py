@@ -11,7 +11,7 @@ from ...display import show_json, show_table
 from ...options import FILE, PATH, SectionedCommand, as_json, option, section
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Find the right core in a space of parameters.")
 @click.argument("file", metavar="SPACE.toml", type=FILE)
 @section(
     "Work",

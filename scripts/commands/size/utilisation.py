@@ -12,7 +12,7 @@ from ...display import show_json, show_table
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Show a utilisation REPORT of Vivado beside the estimate.")
 @click.argument("report", type=PATH)
 @section("Block", block())
 @section(

@@ -10,7 +10,7 @@ from ...display import show_json, show_table
 from ...options import SectionedCommand, as_json, option
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Count what each method costs on a NETWORK.")
 @click.argument("network", default="lenet5-mnist", metavar="[NETWORK]")
 @option("--rank", type=click.IntRange(1), default=4, show_default=True, help="Rank of the adapters.")
 @as_json

@@ -13,7 +13,7 @@ output = option("--output", "-o", type=FILE, required=True, help="File to write.
 force = option("--force", is_flag=True, help="Replace it.")
 
 
-@click.group()
+@click.group(short_help="Show, apply or add files of updates by zeroth order.")
 def command() -> None:
     """Show, apply or add delta files: what a zeroth-order run changes, in 32 kB for any network.
 
@@ -36,7 +36,7 @@ def show(file: Path, as_json: bool) -> None:
         click.echo("\n".join(f"{name}: {value}" for name, value in described.items()))
 
 
-@command.command(cls=SectionedCommand)
+@command.command(cls=SectionedCommand, short_help="Add a delta to the weights from which it was tuned.")
 @click.argument("file", type=FILE)
 @section("Base", option("--weights", type=FILE, required=True, help="Its state dict: .safetensors or PyTorch's."))
 @section("Output", output, force, as_json)
@@ -57,7 +57,7 @@ def apply(file: Path, weights: Path, output: Path, force: bool, as_json: bool) -
     show_json({"output": str(output)}) if as_json else click.echo(str(output))
 
 
-@command.command(cls=SectionedCommand)
+@command.command(cls=SectionedCommand, short_help="Add the deltas of several runs from the same base.")
 @click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 @section("Runs", option("--minus", multiple=True, type=FILE, help="A file that is subtracted; may be repeated."))
 @section("Output", output, force, as_json)

@@ -11,7 +11,7 @@ from ...display import show_json, show_table
 from ...options import FILE, SEED, SectionedCommand, as_json, option, refuse_options, section, start
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Fine-tune on clients that upload integer scalars.")
 @section("Samples and network", start)
 @section(
     "Federation",

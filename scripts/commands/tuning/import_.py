@@ -12,7 +12,7 @@ from ...display import show_json, show_table
 from ...options import FILE, SectionedCommand, as_json, option, section
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Show what a MODEL becomes, where it fits, what saturates.")
 @click.argument("model", metavar="MODEL")
 @section(
     "The network",

@@ -32,7 +32,7 @@ SPARSE = ("sparse-zo",)
 """Methods by what they have in common; the help text needs them before anything large is imported."""
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Fine-tune a network, or a transformer on few sentences.")
 @section(
     "Method, samples and network",
     option("--method", default="instantft", show_default=True, metavar="NAME", help="One of those named below."),
