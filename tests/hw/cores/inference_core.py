@@ -3,7 +3,8 @@
 docs/composing-a-core.md walks through this file.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import ClassVar
@@ -14,11 +15,17 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from fabtune.boards.host.driver import Core
+from fabtune.boards.selftest.job import SelfTest
 from fabtune.golden.axi.bus import BEAT
-from fabtune.golden.block import BusSpec
-from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting, signature_of
-from fabtune.golden.models.network import Network, deployed
-from fabtune.golden.models.text import network_from
+from fabtune.golden.axi.regions import Region
+from fabtune.golden.cores.core import Refusal
+from fabtune.golden.cores.network_core import NetworkCoreSpec
+from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
+from fabtune.golden.fixed import Narrower
+from fabtune.golden.nn.arithmetic.forward import run
+from fabtune.golden.nn.arithmetic.loss import Loss
+from fabtune.golden.nn.arithmetic.products import product_of
+from fabtune.golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from fabtune.golden.nn.array.images import frozen_image, samples_image
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.axi.bus import Lite
@@ -27,6 +34,8 @@ from fabtune.hw.cores.memory_system import MemorySystem, buses
 from fabtune.hw.cores.shell import Check, Control, Shell
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.memories.output_memory import OutputReader
+from fabtune.sim.cores.recorded_job import RecordedJob
+from fabtune.sim.phase import Phase
 
 
 class Command(IntEnum):
@@ -63,36 +72,43 @@ CORE = CoreRegisters(
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferenceCoreSpec(BusSpec):
+class InferenceCoreSpec(NetworkCoreSpec):
     """Parameters of the core: a network as a line of text, and the size of its array."""
 
     name: ClassVar[str] = "inference_core"
     summary: ClassVar[str] = "a frozen network behind AXI"
+    registers: ClassVar[CoreRegisters] = CORE
     buses: ClassVar[dict[str, str]] = {
-        "bus": "s_axi_control",
+        "control": "s_axi_control",
         "reader0": "m_axi_gmem0",
         "writer0": "m_axi_gmem0",
     }
-    wires: ClassVar[tuple[str, ...]] = ("interrupt",)
+    presets: ClassVar[dict[str, dict[str, object]]] = {"tiny": {"lanes": 16, "columns": 2}}
 
     network: str = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
+    byte_inputs: bool = True
     lanes: int = 16
     columns: int = 2
+    loss: Loss = "cross_entropy"
 
     @cached_property
-    def described(self) -> Network:
-        """The network."""
-        return deployed(network_from(self.network))
-
-    @cached_property
-    def mapping(self) -> Mapping:
+    def forward(self) -> Mapping:
         """The network on the array."""
-        return Mapping.of(self.described, self.lanes, self.columns)
+        return Mapping.of(self.described, self.lanes, self.columns, self.byte_inputs)
 
-    @cached_property
-    def signature(self) -> int:
-        """Value of the register of this name."""
-        return signature_of(asdict(self), CORE.map)
+    @property
+    def labels(self) -> int:
+        """Classes."""
+        return self.described.classes
+
+    @property
+    def largest_batch(self) -> int:
+        """Samples are computed one by one."""
+        return 1
+
+    def reasons(self, command: int, settings: dict[str, int]) -> Iterator[tuple[bool, Refusal]]:
+        """List the core's own reasons to refuse a command."""
+        yield command == Command.INFER and settings["count"] == 0, Refusal(Error.ZERO_LENGTH, 0)
 
 
 class InferenceEngine(wiring.Component):
@@ -189,14 +205,14 @@ class InferenceCore(wiring.Component):
 
     def __init__(self, spec: InferenceCoreSpec) -> None:
         self.spec = spec
-        super().__init__({"bus": In(Lite()), "interrupt": Out(1), **buses(1)})
+        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.shell = shell = Shell(CORE, self.spec.signature, self._checks)
-        engine = InferenceEngine(self.spec.mapping)
+        engine = InferenceEngine(self.spec.forward)
         m.submodules.engine = ResetInserter(shell.clear)(engine)
-        wiring.connect(m, wiring.flipped(self.bus), shell.bus)
+        wiring.connect(m, wiring.flipped(self.control), shell.bus)
         wiring.connect(m, shell.control, engine.control)
         for bus in buses(1):
             wiring.connect(m, getattr(engine, bus), wiring.flipped(getattr(self, bus)))
@@ -209,20 +225,63 @@ class InferenceCore(wiring.Component):
         return [Check(infer & (settings.count == 0), Error.ZERO_LENGTH, settings.count)]
 
 
+def golden(spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> np.ndarray:
+    """Compute the logits of samples, (n, classes) in Q8.16."""
+    outputs = run(spec.described.stages, frozen, spec.values_of(inputs), product_of("int64"), Narrower())
+    return outputs[-1].reshape(len(inputs), -1)
+
+
+def regions(spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> list[Region]:
+    """Make the regions of a job; each logit takes four bytes, and those of a sample begin on a beat."""
+    beats = len(inputs) * -(-4 * spec.labels // BEAT)
+    parameters = Region.containing("parameters", frozen_image(spec.forward, frozen))
+    return [
+        parameters,
+        Region.containing("samples", samples_image(spec.forward, inputs)),
+        Region("logits", BEAT * beats),
+    ]
+
+
+def logits_image(spec: InferenceCoreSpec, logits: np.ndarray) -> np.ndarray:
+    """Make the bytes that the core writes."""
+    rows = np.pad(logits, ((0, 0), (0, -spec.labels % (BEAT // 4))))
+    return np.ascontiguousarray(rows, "<i4").view(np.uint8).reshape(-1)
+
+
 def infer(core: Core, spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> np.ndarray:
     """Load a frozen network on the core, and compute the logits of samples: (n, classes) in Q8.16."""
-    classes = spec.mapping.stages[-1].channels
+    buffers = {region.register: core.place(region) for region in regions(spec, frozen, inputs)}
+    addresses = {name: buffer.device_address for name, buffer in buffers.items()}
+    core.run(Command.LOAD, parameters=addresses["parameters"])
+    core.run(Command.INFER, samples=addresses["samples"], logits=addresses["logits"], count=len(inputs))
+    buffers["logits"].invalidate()
+    return buffers["logits"].array.view("<i4").reshape(len(inputs), -1)[:, : spec.labels].astype(np.int64)
 
-    def buffer(image):
-        found = core.allocate(image.size)
-        found.array[:] = image.reshape(-1)
-        found.flush()
-        return found
 
-    parameters = buffer(frozen_image(spec.mapping, frozen))
-    core.run(Command.LOAD, parameters=parameters.device_address)
-    samples = buffer(samples_image(spec.mapping, inputs))
-    logits = buffer(np.zeros((len(inputs), -(-4 * classes // BEAT) * BEAT), np.uint8))
-    core.run(Command.INFER, samples=samples.device_address, logits=logits.device_address, count=len(inputs))
-    logits.invalidate()
-    return logits.array.view("<i4").reshape(len(inputs), -1)[:, :classes].astype(np.int64)
+def job(spec: InferenceCoreSpec, rng: np.random.Generator, samples: int) -> tuple[list, np.ndarray]:
+    """Draw a network's parameters, and samples."""
+    inputs, *_ = random_samples(spec.described, spec.byte_inputs, samples, rng, spec.labels)
+    return random_parameters(spec.described, rng), inputs
+
+
+def selftest(spec: InferenceCoreSpec, seed: int = 1) -> SelfTest:
+    """Make the self-test that is packaged with the core."""
+    frozen, inputs = job(spec, np.random.default_rng(seed), samples=4)
+    test = SelfTest(spec)
+    at = {region.register: test.place(region) for region in regions(spec, frozen, inputs)}
+    written = {"logits": (at["logits"], logits_image(spec, golden(spec, frozen, inputs)))}
+    settings = {"samples": at["samples"], "logits": at["logits"], "count": len(inputs)}
+    test.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
+    test.stage("infer", Command.INFER, settings, {"inferred": len(inputs)}, written)
+    return test
+
+
+def scenario(spec: InferenceCoreSpec, rng: np.random.Generator, words: int) -> list[Phase]:
+    """Make the bench: one job from reset, recorded from the host driver."""
+    frozen, inputs = job(spec, rng, samples=max(words // 100, 2))
+    recorded = RecordedJob(CORE, patience=100_000, base=4096)
+    at = {region.register: recorded.memory.place(region) for region in regions(spec, frozen, inputs)}
+    recorded.run(Command.LOAD, **at)
+    recorded.run(Command.INFER, {"inferred": len(inputs)}, count=len(inputs))
+    written = {"logits": logits_image(spec, golden(spec, frozen, inputs))}
+    return [recorded.phase(written, recorded.memory.images, reset=True)]

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fabtune.boards.board import board
+from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.host.driver import Core, CoreError
-from fabtune.golden.fixed import Narrower, q8_16_of_bytes
-from fabtune.golden.nn.arithmetic.forward import forward
-from fabtune.golden.nn.arithmetic.products import product_of
-from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
-from fabtune.hw.verilog import generate
+from fabtune.boards.packaging import core_package, selftest_of
+from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
+from fabtune.sim.verify import verify
 
 SOURCE = Path(__file__).with_name("inference_core.py")
 PAGE = Path(__file__).parents[3] / "docs" / "composing-a-core.md"
@@ -44,7 +44,7 @@ def spec():
 @pytest.fixture(scope="module")
 def program(spec):
     """The compiled core."""
-    return build(generate(spec, block=example.InferenceCore(spec)).verilog, spec.name, ports=1)
+    return build(emit(spec).verilog, spec.name, spec.memory_ports)
 
 
 @pytest.fixture(name="device")
@@ -59,12 +59,8 @@ def driver(device, spec):
 
 def network(spec, samples):
     """Random parameters and samples, and golden's logits."""
-    frozen = random_parameters(spec.described, RNG)
-    inputs = RNG.integers(0, 256, (samples, *spec.described.input_shape))
-    values = q8_16_of_bytes(inputs)
-    for stage, own in zip(spec.described.stages, frozen, strict=True):
-        values = forward(stage, own, values, product_of("int64"), Narrower())
-    return frozen, inputs, values
+    frozen, inputs = example.job(spec, RNG, samples)
+    return frozen, inputs, example.golden(spec, frozen, inputs)
 
 
 @pytest.mark.parametrize("dram", [Dram(), Dram.stressed(0.4)], ids=["dram", "stalled"])
@@ -86,6 +82,7 @@ def test_logits_are_goldens(spec, program, dram):
     ],
 )
 def test_wrong_settings_are_refused(spec, device, command, settings, error, value):
+    assert spec.refusal(command, dict.fromkeys(example.CORE.setting_names, 0) | settings) == (error, value)
     with pytest.raises(CoreError) as caught:
         driver(device, spec).run(command, **settings)
     assert (caught.value.code, caught.value.address) == (error, value)
@@ -111,6 +108,25 @@ def test_a_bus_error_ends_the_command_and_the_core_goes_on(spec, device, kind, r
     np.testing.assert_array_equal(example.infer(core, spec, frozen, inputs), expected)
 
 
+def test_nothing_else_knows_the_core_and_its_self_test_passes(spec, device):
+    assert selftest_of(spec).run(driver(device, spec)) == ["load the network", "infer"]
+
+
+def test_the_bench_compares_it_with_golden(spec, fast_simulator):
+    verdict = verify(spec, fast_simulator, words=300)
+    assert verdict.passed, verdict
+    assert verdict.compared > 3 * 16
+
+
+def test_it_is_packaged_and_estimated(spec):
+    files = core_package(spec, board("kv260"), mhz=187.5)
+    assert {"ip/component.xml", "selftest/selftest.c", "linux/inference_core.dts", "README.md"} <= files.keys()
+    found = estimate_spec(spec, board("kv260").fabric).resources
+    assert found["dsp"] >= spec.lanes * spec.columns
+    (fit,) = spec.fits(spec.described, byte_inputs=True)
+    assert (fit.refusal, fit.forward) == ("", spec.forward)
+
+
 def test_the_page_has_the_code_of_the_core():
     source = SOURCE.read_text()
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
@@ -118,5 +134,12 @@ def test_the_page_has_the_code_of_the_core():
     for block in blocks:
         assert block in source, block
     lines = {line for block in blocks for line in block.splitlines()}
-    for name in ("class Command(", "CORE = ", "class InferenceEngine(", "class InferenceCore(", "def infer("):
+    for name in (
+        "class Command(",
+        "CORE = ",
+        "class InferenceEngine(",
+        "class InferenceCore(",
+        "def infer(",
+        "def selftest(",
+    ):
         assert any(line.startswith(name) for line in lines), name
