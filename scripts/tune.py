@@ -14,7 +14,7 @@ from torch import nn
 from ..golden.datasets.dataset import Task
 from ..golden.models.network import Network
 from ..golden.train.adapters.defaults import adapter_defaults
-from ..golden.train.adapters.tune import Epoch, Result, Settings, tune
+from ..golden.train.adapters.tune import AdapterResult, AdapterSettings, Epoch, tune
 from ..golden.train.pretrain import Pretraining, pretraining_defaults
 from ..sim.compiled.comparison import DEFAULT_CORE
 from ..sim.cores.instantft.tune import spec_for, tune_rtl
@@ -30,7 +30,7 @@ class TuneRequest(Start):
     Parameters
     ----------
     method, engine, epochs, batch, rate, schedule, stop_at, validate, patience, rank, stochastic
-        See `Settings`.
+        See `AdapterSettings`.
     core
         Preset of the core, for the engine "rtl"; None for `DEFAULT_CORE`.
     pretrain_epochs, pretrain_rate
@@ -57,10 +57,10 @@ class TuneRequest(Start):
     plot: Path | None
     force: bool
 
-    def settings(self, network: Network) -> Settings:
+    def settings(self, network: Network) -> AdapterSettings:
         """Settings that were given, and defaults of the network for the others."""
         defaults = adapter_defaults(network.name)
-        return Settings(
+        return AdapterSettings(
             self.method,
             self.engine or "golden",
             self.epochs or defaults.epochs,
@@ -146,8 +146,8 @@ def run(request: TuneRequest, console: Console) -> dict[str, Any]:
 
 
 def _tune(
-    request: TuneRequest, network: Network, module: nn.Module, task: Task, settings: Settings, console: Console
-) -> tuple[Result, dict[str, Any]]:
+    request: TuneRequest, network: Network, module: nn.Module, task: Task, settings: AdapterSettings, console: Console
+) -> tuple[AdapterResult, dict[str, Any]]:
     """Fine-tune with progress bars; with the engine "rtl" the comparison's facts come with the result."""
     watch = request.plot is not None
     with progress_bars(console) as progress:
@@ -165,7 +165,7 @@ def _tune(
     return result, comparison.facts
 
 
-def _validation(result: Result) -> dict[str, list[float]]:
+def _validation(result: AdapterResult) -> dict[str, list[float]]:
     """Loss and accuracy of the samples that are not learnt from, after each epoch; empty where there are none."""
     found = [epoch.validation for epoch in result.epochs if epoch.validation]
     return {f"validation_{name}": [one[at] for one in found] for at, name in enumerate(("loss", "accuracy"))}

@@ -22,7 +22,7 @@ from ...golden.rng.pezo import PezoSpec
 from ...golden.settings import build
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import Cache, method_of
-from ...golden.train.adapters.tune import Settings
+from ...golden.train.adapters.tune import AdapterSettings
 from ...golden.train.zo.defaults import CORE_EPS, zo_defaults
 from ...golden.train.zo.finetune import ZoSettings
 from ...golden.train.zo.integer_tuning import check_settings, core_settings
@@ -69,7 +69,7 @@ class Design:
         The block.
     texts : tuple of str
         Settings from which, after the preset, `build` makes the block: ``--set`` of `fabtune emit`.
-    training : Settings or ZoSettings or None
+    training : AdapterSettings or ZoSettings or None
         What is trained; None for a generator that is only estimated.
     lanes, columns : int
         Array on which zeroth order is trained.
@@ -77,11 +77,11 @@ class Design:
 
     spec: Spec
     texts: tuple[str, ...]
-    training: Settings | ZoSettings | None
+    training: AdapterSettings | ZoSettings | None
     lanes: int = 0
     columns: int = 0
 
-    def with_seed(self, seed: int) -> Settings | ZoSettings | None:
+    def with_seed(self, seed: int) -> AdapterSettings | ZoSettings | None:
         """Make the training of a seed."""
         if isinstance(self.training, ZoSettings):
             return replace(self.training, schedule=replace(self.training.schedule, seed=seed))
@@ -125,7 +125,7 @@ def _instantft(space: Space, point: Point, start: Start) -> Design:
     if method_of(method).cache is Cache.FULL and spec.cache == "chip":
         raise UserError(f"cache = chip keeps records in NF4, and {method} caches Q8.16")
     epochs, rate = int(given.get("epochs", defaults.epochs)), float(given.get("rate", defaults.rate))
-    return Design(spec, texts, Settings(method, "golden", epochs, batch, rate, spec.rank))
+    return Design(spec, texts, AdapterSettings(method, "golden", epochs, batch, rate, spec.rank))
 
 
 def _zotrain(space: Space, point: Point, start: Start) -> Design:

@@ -19,7 +19,7 @@ from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.datasets.dataset import Task
 from ...golden.settings import settings_of
 from ...golden.train.adapters.methods import Cache, method_of
-from ...golden.train.adapters.tune import Settings, tune
+from ...golden.train.adapters.tune import AdapterSettings, tune
 from ...golden.train.zo.finetune import ZoSettings
 from ...golden.train.zo.integer_tuning import IntegerTuning
 from ...hw.device import Device
@@ -92,7 +92,7 @@ def accuracy(design: Design, seed: int, start: Start) -> float:
     )
 
     def make(entry: Path) -> None:
-        if isinstance(training, Settings):
+        if isinstance(training, AdapterSettings):
             right = tune(start.network, start.module, start.task, training).accuracy_after
         else:
             assert isinstance(training, ZoSettings), "something is trained"
@@ -116,7 +116,7 @@ def cycles(design: Design, task: Task) -> int:
         words = spec.mapping.forward.cycles
         return 2 * words * sum(len(indices) for indices in training.schedule.indices(samples))
     assert isinstance(spec, InstantftSpec), "the other core"
-    assert isinstance(training, Settings), "its job"
+    assert isinstance(training, AdapterSettings), "its job"
     mapping = spec.mapping
     record, read = _record_beats(spec, training), mapping.forward.sample_beats
     if spec.cache == "chip":
@@ -136,7 +136,7 @@ def dram_bytes(design: Design, task: Task) -> int:
         beats += layout.delta_beats + layout.state_beats + layout.logit_beats
         return BEAT * (beats + steps * (layout.step_beats(batch) + layout.record_beats(batch)))
     assert isinstance(spec, InstantftSpec), "the other core"
-    assert isinstance(training, Settings), "its job"
+    assert isinstance(training, AdapterSettings), "its job"
     mapping = spec.mapping
     beats = mapping.forward.frozen_beats + mapping.adapter_beats + samples * mapping.forward.sample_beats
     entries = [len(indices) for indices in np.split(np.arange(samples), range(training.batch, samples, training.batch))]
@@ -144,6 +144,6 @@ def dram_bytes(design: Design, task: Task) -> int:
     return BEAT * (beats + (1 if spec.cache == "chip" else samples * _record_beats(spec, training)))
 
 
-def _record_beats(spec: InstantftSpec, training: Settings) -> int:
+def _record_beats(spec: InstantftSpec, training: AdapterSettings) -> int:
     """Beats of a sample's record in the cache."""
     return spec.mapping.raw_beats if method_of(training.method).cache is Cache.FULL else spec.mapping.record_beats

@@ -13,7 +13,7 @@ from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
-from ...golden.train.adapters.tune import Result, Settings, tune
+from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, tune
 from ...sim.compiled.comparison import MEGAHERTZ
 from ...sim.cores.instantft.job import JobComparison
 from ...sim.cores.instantft.tune import spec_for, tune_rtl
@@ -35,7 +35,7 @@ class AdapterRuns:
         The core that ran the whole job.
     samples : int
         Number of samples to tune on.
-    results : dict of (str, str) to Result
+    results : dict of (str, str) to AdapterResult
         By method and engine; ``("instantft", "rtl")`` is the core's.
     comparison : JobComparison
         The core beside the integers.
@@ -43,7 +43,7 @@ class AdapterRuns:
 
     core: InstantftSpec
     samples: int
-    results: dict[tuple[str, str], Result]
+    results: dict[tuple[str, str], AdapterResult]
     comparison: JobComparison
 
     @property
@@ -74,10 +74,10 @@ class AdapterRuns:
         ]
 
 
-def settings_for(method: str, engine: str) -> Settings:
+def settings_for(method: str, engine: str) -> AdapterSettings:
     """Settings of a method on digits."""
     defaults = adapter_defaults("digits")
-    return Settings(method, engine, defaults.epochs, rate=defaults.rate)
+    return AdapterSettings(method, engine, defaults.epochs, rate=defaults.rate)
 
 
 def instantft_for_digits(network: Network, task: Task) -> InstantftSpec:

@@ -19,7 +19,7 @@ from ...boards.sweep.space import GENERATORS, Space, read
 from ...boards.sweep.study import Evaluated, Study
 from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.errors import UserError
-from ...golden.train.adapters.tune import Settings
+from ...golden.train.adapters.tune import AdapterSettings
 from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.zo.finetune import ZoSettings
 from .. import start
@@ -183,7 +183,7 @@ def _tune(space: Space, design: Design) -> list[str]:
         if name in space.training:
             words += [f"--{name.replace('_', '-')}", str(space.training[name])]
     words += ["--as-built"] if space.training.get("as_built") else []
-    if isinstance(training, Settings):
+    if isinstance(training, AdapterSettings):
         return [*words, "--epochs", str(training.epochs), "--batch", str(training.batch), "--rank", str(training.rank)]
     arrays = {name: (one.get("lanes", 32), one["columns"]) for name, one in _cores().items()}
     core = next((name for name, array in arrays.items() if array == (design.lanes, design.columns)), None)

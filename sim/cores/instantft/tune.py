@@ -15,14 +15,14 @@ from ....golden.lora.adapters import Adapters, scheduled_rate
 from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import AdapterPlacement, Cache, method_of
-from ....golden.train.adapters.tune import Epoch, Result, Settings, accuracy, engine_of, tune
+from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, Epoch, accuracy, engine_of, tune
 from ...compiled.comparison import DEFAULT_CORE, HELD_OUT
 from ...compiled.session import Dram
 from .job import JobComparison, TuningJob, compare_job
 
 
 def spec_for(
-    network: Network, settings: Settings, samples: int, byte_inputs: bool, core: str = DEFAULT_CORE
+    network: Network, settings: AdapterSettings, samples: int, byte_inputs: bool, core: str = DEFAULT_CORE
 ) -> InstantftSpec:
     """Choose the core for a job.
 
@@ -76,14 +76,14 @@ def tune_rtl(
     network: Network,
     module: nn.Module,
     task: Task,
-    settings: Settings,
+    settings: AdapterSettings,
     progress: Callable[[Epoch], None] | None = None,
     watch: bool = False,
     stage: Callable[[str], None] = lambda _: None,
     core: str = DEFAULT_CORE,
     dram: Dram | None = None,
     seed: int = 0,
-) -> tuple[Result, JobComparison, InstantftSpec]:
+) -> tuple[AdapterResult, JobComparison, InstantftSpec]:
     """Tune in integers, then run the same job on the compiled core and compare.
 
     Parameters
@@ -101,7 +101,7 @@ def tune_rtl(
 
     Returns
     -------
-    Result
+    AdapterResult
         Accuracy after tuning and tensors are those of the core's adapters.
     JobComparison
     InstantftSpec

@@ -16,7 +16,7 @@ from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.rng.urng import UrngSpec
-from fabtune.golden.train.adapters.tune import Settings, tune
+from fabtune.golden.train.adapters.tune import AdapterSettings, tune
 from fabtune.golden.train.zo.finetune import ZoSettings
 from fabtune.golden.train.zo.integer_tuning import IntegerTuning
 from fabtune.golden.train.zo.schedule import Schedule
@@ -70,7 +70,7 @@ def test_a_core_is_for_the_network_and_its_samples(space_of, start):
     spec = design.spec
     assert (spec.network, spec.lanes, spec.columns, spec.batch, spec.byte_inputs) == ("digits", 16, 8, 20, True)
     assert spec.cache_entries >= len(start.task.tune)
-    assert design.training == Settings("instantft", "golden", 1, 20, 0.1, 4)
+    assert design.training == AdapterSettings("instantft", "golden", 1, 20, 0.1, 4)
 
 
 @pytest.mark.parametrize("method", ["pezo-otf", "pezo-pool"])
