@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fabtune.boards.cores.instantft import sweep as instantft
 from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.sweep import objectives
-from fabtune.boards.sweep.design import Start, design_of
+from fabtune.boards.sweep.design import Workload, design_of
 from fabtune.boards.sweep.objectives import accuracy, cycles, dram_bytes, resources
 from fabtune.golden.datasets.digits import digits
 from fabtune.golden.datasets.drift import Drift
@@ -50,7 +51,7 @@ PEZO = {
 def start():
     """Drifted digits and a network that has not learned anything."""
     network = preset("digits")
-    return Start(Drift.parse("camera").apply(digits(0), 0), network, module_of(network).eval())
+    return Workload(Drift.parse("camera").apply(digits(0), 0), network, module_of(network).eval())
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_points_that_differ_in_hardware_alone_train_once(space_of, start, monkey
         runs.append(arguments)
         return tune(*arguments)
 
-    monkeypatch.setattr(objectives, "tune", counted)
+    monkeypatch.setattr(instantft, "tune", counted)
     space = space_of(**INSTANTFT)
     for columns in (4, 8):
         accuracy(first_of(space, start, settings__columns=columns), 0, start)
