@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..golden.errors import UserError
 from ..golden.files import whole
-from ..golden.train.adapters.tune import Result
+from ..golden.train.adapters.tune import AdapterResult
 from ..golden.train.zo.finetune import ZoResult
 
 _KINDS = (".png", ".svg", ".pdf")
@@ -32,7 +32,7 @@ def check(path: Path) -> None:
         raise UserError(f"{path}: a plot ends in {', '.join(_KINDS)}")
 
 
-def draw(result: Result, described: dict[str, Any], path: Path) -> None:
+def draw(result: AdapterResult, described: dict[str, Any], path: Path) -> None:
     """Plot loss and held-out accuracy by epoch."""
     figure, (loss, accuracy) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     epochs = range(1, len(result.epochs) + 1)

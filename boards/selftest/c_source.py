@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...golden.axi.regions import JobMemory
-from .job import SelfTest, Stage
+from .job import SelfTest, SelfTestStage
 
 
 def c_source(test: SelfTest) -> str:
@@ -56,14 +56,14 @@ def assembler_source(name: str, memory: JobMemory) -> str:
     )
 
 
-def _settings(test: SelfTest, prefix: str, stage: Stage) -> list[str]:
+def _settings(test: SelfTest, prefix: str, stage: SelfTestStage) -> list[str]:
     addresses = {address.name for address in test.spec.registers.addresses}
     return [
         f"{{{prefix}_{name.upper()}, {int(name in addresses)}, 0x{value:X}u}}" for name, value in stage.settings.items()
     ]
 
 
-def _expectations(prefix: str, stage: Stage) -> list[str]:
+def _expectations(prefix: str, stage: SelfTestStage) -> list[str]:
     counters = [f'{{"{name}", 0, {prefix}_{name.upper()}, 0, {value}u}}' for name, value in stage.counters.items()]
     memory = [f'{{"{one.what}", 1, 0x{one.offset:X}u, 0x{one.size:X}u, 0x{one.crc32:08X}u}}' for one in stage.memory]
     return counters + memory

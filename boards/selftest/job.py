@@ -34,7 +34,7 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class Stage:
+class SelfTestStage:
     """A command, and what it does.
 
     Parameters
@@ -70,12 +70,12 @@ class SelfTest:
     ----------
     memory : JobMemory
         Regions, from offset 0 on.
-    stages : list of Stage
+    stages : list of SelfTestStage
     """
 
     spec: CoreSpec
     memory: JobMemory = field(default_factory=JobMemory)
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[SelfTestStage] = field(default_factory=list)
 
     def place(self, region: Region, name: str = "") -> int:
         """Give a region a place; return its offset."""
@@ -94,7 +94,7 @@ class SelfTest:
         Parameters
         ----------
         name, command, settings, counters
-            See `Stage`.
+            See `SelfTestStage`.
         memory : dict of str to (int, array of uint8)
             By contents, where they are afterwards, and all bytes.
         """
@@ -102,7 +102,7 @@ class SelfTest:
             Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
             for what, (offset, image) in (memory or {}).items()
         )
-        self.stages.append(Stage(name, command, dict(settings or {}), dict(counters or {}), expected))
+        self.stages.append(SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected))
 
     @property
     def size(self) -> int:

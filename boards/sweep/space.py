@@ -13,16 +13,15 @@ from typing import Any, Literal, get_args, get_origin
 from ... import __version__
 from ...golden.cache import digest_of
 from ...golden.errors import UserError
-from ...golden.registry import BLOCKS
+from ...golden.registry import BLOCKS, CORES
 from ...golden.settings import fields_of
 from ..board import BOARDS, DEFAULT_BOARD, RESOURCES
+from .core_sweep import core_sweeps
 
 Value = int | float | str | bool
 """Value of a setting of the block or of training."""
 Values = Mapping[str, Value]
 
-CORES = ("instantft", "zotrain")
-GENERATORS = ("pezo", "scale", "urng")
 OF_ALL = ("accuracy", *RESOURCES)
 OF_CORES = ("cycles", "dram_bytes")
 OBJECTIVES = (*OF_ALL, *OF_CORES)
@@ -38,28 +37,18 @@ _KEYS = {
     **dict.fromkeys(("settings", "training", "sweep"), dict),
     "objectives": list,
 }
-_START: dict[str, type] = {
+_WORKLOAD: dict[str, type] = {
     **dict.fromkeys(("data", "data_dir", "drift", "network", "model", "weights"), str),
     "as_built": bool,
 }
-"""Settings of a training's start, as the options of `fabtune tune`; they are not swept."""
+"""Settings of the workload, as the options of `fabtune tune`; they are not swept."""
 _COMMON: dict[str, type] = {"method": str, "batch": int, "rate": float}
-_ADAPTERS: dict[str, type] = _COMMON | {"epochs": int}
-_ZEROTH: dict[str, type] = _COMMON | {"steps": int, "eps": float}
-TAKEN = {
+"""Settings of any core's training."""
+_NOT_SWEPT = {
     "network": "training's network, model or data say it",
     "byte_inputs": "training's data say it",
-    "batch": "it is training's batch",
-    **dict.fromkeys(("last_only", "tunes"), "the methods of a sweep have an adapter beside each stage"),
-    **dict.fromkeys(
-        ("stochastic", "rates", "early_stop", "validation"),
-        "a sweep's training rounds to nearest, at one rate, to its end",
-    ),
-    "generator.strategy": "it is training's method: pezo-otf or pezo-pool",
-    "gaussian": "a baseline, which fabtune table pezo-core measures",
-    "cut_rows": "a sweep's steps have one perturbation of all parameters",
 }
-"""Settings of the cores that are no sweep's, with the reason."""
+"""Settings of any core that a sweep does not take, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +129,7 @@ class Space:
     name : str
         Name of the file, without suffix.
     block : str
-        A core or a part of the generator: one of `CORES` and `GENERATORS`.
+        A core or a part of a generator: one of `core_sweeps`.
     objectives : tuple of str
     preset : str, optional
     settings, training : dict
@@ -176,6 +165,11 @@ class Space:
     def digest(self) -> str:
         """Digest of all that decides what a point's values mean; more trials of a space are the same space."""
         return digest_of(replace(self, trials=None, name=""), __version__)
+
+    @property
+    def of_core(self) -> bool:
+        """Whether the block is a core; otherwise it is a part of a core's generator."""
+        return self.block in CORES
 
     @property
     def trains(self) -> bool:
@@ -236,8 +230,8 @@ def _space(name: str, table: dict[str, Any]) -> Space:
         if key in table:
             _typed(key, table[key], kind)
     block = table.get("block")
-    if block not in (*CORES, *GENERATORS):
-        raise UserError(f"block = {block!r} is not one of {', '.join((*CORES, *GENERATORS))}")
+    if block not in (blocks := core_sweeps()):
+        raise UserError(f"block = {block!r} is not one of {', '.join(blocks)}")
     preset, presets = table.get("preset"), BLOCKS[block].presets
     if preset is not None and preset not in presets:
         raise UserError(f"preset = {preset!r}: {block} has {', '.join(presets) or 'none'}")
@@ -256,12 +250,12 @@ def _space(name: str, table: dict[str, Any]) -> Space:
             where = f"sweep.{part}.{key}"
             if names[key] in fixed[part] or f"{part}.{names[key]}" in parameters:
                 raise UserError(f"{where}: {names[key]} is given twice")
-            if part == "training" and key in (*_START, "core"):
+            if part == "training" and key in (*_WORKLOAD, "core"):
                 raise UserError(f"{where} is not swept: give it in [training]")
             parameters[f"{part}.{names[key]}"] = _parameter(where, wish, allowed[part][names[key]])
     if not parameters:
         raise UserError("there is nothing to sweep: give lists or ranges in [sweep.settings] or [sweep.training]")
-    if (fixed["training"] or sweep.get("training")) and block in GENERATORS and "accuracy" not in objectives:
+    if (fixed["training"] or sweep.get("training")) and block not in CORES and "accuracy" not in objectives:
         raise UserError("training has no meaning for a generator without the objective accuracy: leave it out")
     space = Space(
         name,
@@ -274,8 +268,9 @@ def _space(name: str, table: dict[str, Any]) -> Space:
         **{key: table[key] for key in ("sampler", "trials", "seed", "seeds", "board") if key in table},
     )
     _check_sampling(space, "seeds" in table)
-    if block in GENERATORS and space.trains and "core" not in space.training:
-        raise UserError("training.core is missing: name the preset of zotrain whose array the network is tuned on")
+    if not space.of_core and space.trains and "core" not in space.training:
+        core = blocks[block].spec.name
+        raise UserError(f"training.core is missing: name the preset of {core} whose array the network is tuned on")
     return space
 
 
@@ -293,13 +288,10 @@ def _objectives(names: list[Any], block: str) -> tuple[str, ...]:
 
 def _allowed(block: str, trains: bool) -> dict[str, dict[str, Any]]:
     """Types of the settings of block and training by name."""
-    settings = fields_of(BLOCKS[block])
-    if block == "instantft":
-        return {"settings": settings, "training": _START | _ADAPTERS}
-    training = _START | _ZEROTH
-    if block == "zotrain":
-        return {"settings": settings, "training": training}
-    return {"settings": settings, "training": training | {"core": str} if trains else {}}
+    settings, training = fields_of(BLOCKS[block]), _WORKLOAD | _COMMON | core_sweeps()[block].training
+    if block not in CORES:
+        training = training | {"core": str} if trains else {}
+    return {"settings": settings, "training": training}
 
 
 def _check_sampling(space: Space, seeds_given: bool) -> None:
@@ -337,8 +329,8 @@ def _resolve(part: str, key: str, allowed: Mapping[str, Any], block: str) -> str
     if found is None:
         what = f"is ambiguous: say {' or '.join(ends)}" if ends else f"is unknown; there are: {', '.join(allowed)}"
         raise UserError(f"{part}.{key} {what}")
-    if part == "settings" and block in CORES and found in TAKEN:
-        raise UserError(f"{part}.{key} is not for a sweep: {TAKEN[found]}")
+    if part == "settings" and block in CORES and found in (reasons := _NOT_SWEPT | core_sweeps()[block].not_swept):
+        raise UserError(f"{part}.{key} is not for a sweep: {reasons[found]}")
     return found
 
 

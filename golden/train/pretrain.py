@@ -34,7 +34,7 @@ class Pretraining:
     ----------
     epochs, batch : int
     rate : float
-        Learning rate for the mean loss of a batch, as in `tune.Settings`.
+        Learning rate for the mean loss of a batch, as in `AdapterSettings`.
     seed : int
         Seed of the initial weights and of the order of the samples.
     """

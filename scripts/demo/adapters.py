@@ -13,7 +13,7 @@ from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
-from ...golden.train.adapters.tune import AdapterTuning, Result, Settings
+from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning
 from ...sim.compiled.comparison import MEGAHERTZ, Comparison
 from ...sim.compiled.tuner import tuner_of
 from ..start import core_bar
@@ -36,7 +36,7 @@ class AdapterRuns:
         The core that ran the whole job.
     samples : int
         Number of samples to tune on.
-    results : dict of (str, str) to Result
+    results : dict of (str, str) to AdapterResult
         By method and engine; ``("instantft", "rtl")`` is the core's.
     comparison : Comparison
         The core beside the integers.
@@ -44,11 +44,11 @@ class AdapterRuns:
 
     core: NetworkCoreSpec
     samples: int
-    results: dict[tuple[str, str], Result]
+    results: dict[tuple[str, str], AdapterResult]
     comparison: Comparison
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> AdapterSettings:
         """Settings of the core's job."""
         return settings_for(METHOD, "rtl")
 
@@ -80,10 +80,10 @@ class AdapterRuns:
         ]
 
 
-def settings_for(method: str, engine: str) -> Settings:
+def settings_for(method: str, engine: str) -> AdapterSettings:
     """Settings of a method on digits."""
     defaults = adapter_defaults("digits")
-    return Settings(method, engine, defaults.epochs, rate=defaults.rate)
+    return AdapterSettings(method, engine, defaults.epochs, rate=defaults.rate)
 
 
 def core_for_digits(network: Network, task: Task) -> NetworkCoreSpec:

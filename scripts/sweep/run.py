@@ -13,15 +13,12 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from ...boards.sweep.design import Design, Start, check, design_of
+from ...boards.sweep.design import Design, Workload, check, design_of
 from ...boards.sweep.objectives import evaluate
-from ...boards.sweep.space import GENERATORS, Space, read
+from ...boards.sweep.space import Space, read
 from ...boards.sweep.study import Evaluated, Study
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
 from ...golden.errors import UserError
-from ...golden.train.adapters.tune import Settings
 from ...golden.train.pretrain import pretraining_defaults
-from ...golden.train.zo.finetune import ZoSettings
 from .. import start
 from ..outputs import OutputFolder
 from ..results import refuse_outputs
@@ -72,8 +69,8 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     # may be there: the folders have to be such, and writable
     refuse_outputs([journal, folder.path / POINTS, folder.path / REPORT], None, force=True)
     torch.set_num_threads(1)
-    check(space, next(iter(starts_of(space, console, trained=False)), None))
-    starts = starts_of(space, console)
+    check(space, next(iter(workloads_of(space, console, trained=False)), None))
+    workloads = workloads_of(space, console)
     with console.status(space.name) as status:
         study = Study(space, journal)
         study.close()
@@ -83,7 +80,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     study = Study(space, journal)
     points, front = study.points(), study.front()
     study.close()
-    best = [_described(space, one, starts) for one in front]
+    best = [_described(space, one, workloads) for one in front]
     # that nothing of the user's is here was checked; another process on this journal may have written the same since
     written = OutputFolder(folder.path, force=True, default=folder.default).write(
         {POINTS: _table(space, points), REPORT: render(space, points, front, best)}
@@ -99,7 +96,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     }
 
 
-def starts_of(space: Space, console: Console, trained: bool = True) -> list[Start]:
+def workloads_of(space: Space, console: Console, trained: bool = True) -> list[Workload]:
     """Load samples and networks of all seeds; none where nothing needs them.
 
     Parameters
@@ -110,7 +107,7 @@ def starts_of(space: Space, console: Console, trained: bool = True) -> list[Star
     trained : bool
         Pre-train the networks, where points are trained.
     """
-    if space.block in GENERATORS and not space.trains:
+    if not space.of_core and not space.trains:
         return []
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
@@ -123,37 +120,37 @@ def starts_of(space: Space, console: Console, trained: bool = True) -> list[Star
         network, module = options.network_for(task)
         if space.trains and trained:
             module, _ = options.ready(network, module, task, pretraining_defaults(network.name, seed), console)
-        found.append(Start(task, network, module))
+        found.append(Workload(task, network, module))
     return found
 
 
 def _work(file: Path, journal: Path, watch: Callable[[str], None] | None) -> None:
     """Evaluate points until none is left."""
     space = read(file)
-    starts = starts_of(space, Console(quiet=True))
+    workloads = workloads_of(space, Console(quiet=True))
     study = Study(space, journal)
     try:
         while (values := study.claim()) is not None:
             if watch:
                 done, shown = len(study.points()), ", ".join(f"{_short(name)}={one}" for name, one in values.items())
                 watch(f"{space.name}: {done} of {space.total} done; {shown}")
-            objectives, reason = _evaluate(space, values, starts)
+            objectives, reason = _evaluate(space, values, workloads)
             study.tell(objectives, reason)
     finally:
         study.close()
 
 
-def _evaluate(space: Space, values: dict[str, Any], starts: list[Start]) -> tuple[tuple[float, ...], str]:
+def _evaluate(space: Space, values: dict[str, Any], workloads: list[Workload]) -> tuple[tuple[float, ...], str]:
     """Objectives of a point, or the reason why it is infeasible."""
     try:
-        design = design_of(space, space.point(values), starts[0] if starts else None)
-        return evaluate(space, design, starts), ""
+        design = design_of(space, space.point(values), workloads[0] if workloads else None)
+        return evaluate(space, design, workloads), ""
     except UserError as error:
         return (), str(error)
 
 
-def _described(space: Space, point: Evaluated, starts: list[Start]) -> dict[str, Any]:
-    design = design_of(space, space.point(point.values), starts[0] if starts else None)
+def _described(space: Space, point: Evaluated, workloads: list[Workload]) -> dict[str, Any]:
+    design = design_of(space, space.point(point.values), workloads[0] if workloads else None)
     return {
         "values": {_short(name): one for name, one in point.values.items()},
         "objectives": dict(zip(space.objectives, point.objectives, strict=True)),
@@ -183,21 +180,8 @@ def _tune(space: Space, design: Design) -> list[str]:
         if name in space.training:
             words += [f"--{name.replace('_', '-')}", str(space.training[name])]
     words += ["--as-built"] if space.training.get("as_built") else []
-    if isinstance(training, Settings):
-        return [*words, "--epochs", str(training.epochs), "--batch", str(training.batch), "--rank", str(training.rank)]
-    arrays = {name: (one.get("lanes", 32), one["columns"]) for name, one in _cores().items()}
-    core = next((name for name, array in arrays.items() if array == (design.lanes, design.columns)), None)
-    if core is None:
-        return []
-    assert isinstance(training, ZoSettings), "the other kind of training"
-    words += ["--steps", str(training.schedule.steps), "--batch", str(training.schedule.batch)]
-    words += ["--eps", repr(training.eps), "--generator", training.generator_name, "--core", core]
-    return [*words, *(word for text in training.parameters for word in ("--set", text))]
-
-
-def _cores() -> dict[str, dict[str, object]]:
-    """Presets of `zotrain` that `fabtune tune` takes for any network."""
-    return {name: one for name, one in ZotrainSpec.presets.items() if "columns" in one}
+    options = design.core.tune_options(training, design.array)
+    return [] if options is None else [*words, *options]
 
 
 def _table(space: Space, points: list[Evaluated]) -> str:

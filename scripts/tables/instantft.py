@@ -11,7 +11,7 @@ from ...golden.models.presets import preset
 from ...golden.train.adapters.cost_model import cost
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
-from ...golden.train.adapters.tune import Settings, tune
+from ...golden.train.adapters.tune import AdapterSettings, tune
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
 from .trials import mean_and_deviation, run_trials
@@ -138,7 +138,7 @@ def _rotations(data: str, seed: int, data_dir: Path | None) -> dict[tuple[int, s
     for degrees in ANGLES:
         task = Drift("rotate", degrees).apply(upright, seed)
         for row, (method, engine) in _RUNS.items():
-            settings = Settings(method, engine, defaults.epochs, 20, defaults.rate, seed=seed)
+            settings = AdapterSettings(method, engine, defaults.epochs, 20, defaults.rate, seed=seed)
             before = found.get((degrees, "without fine-tuning"))
             result = tune(network, module, task, settings, before=before)
             found[degrees, row] = result.accuracy_after

@@ -16,7 +16,7 @@ from ...golden.models.presets import preset
 from ...golden.train.adapters.cost_model import cost
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, Cache
-from ...golden.train.adapters.tune import Settings, engine_of, tune
+from ...golden.train.adapters.tune import AdapterSettings, engine_of, tune
 from ...golden.train.batches import batches
 from ...golden.train.pretrain import pretrained, pretraining_defaults
 from .options import Options, Rows
@@ -85,7 +85,7 @@ def _trial(data: str, seed: int, data_dir: Path | None) -> dict[tuple[str, str, 
     module, _ = pretrained(network, task.pretrain, how)
     found = {}
     for method, engine, rate in _runs(defaults.rate):
-        result = tune(network, module, task, Settings(method, engine, defaults.epochs, 20, rate, seed=seed))
+        result = tune(network, module, task, AdapterSettings(method, engine, defaults.epochs, 20, rate, seed=seed))
         found[method, engine, rate] = result.accuracy_after
         found.setdefault(("without fine-tuning", "float", defaults.rate), result.accuracy_before)
     return found
@@ -143,7 +143,7 @@ def _milliseconds(name: str, count: int) -> dict[str, float]:
     samples = Samples(inputs, rng.integers(0, network.classes, count))
     torch.manual_seed(0)
     module = module_of(network).eval()
-    engines = {method: engine_of(network, module, Settings(method, rate=1e-3), count) for method in _METHODS}
+    engines = {method: engine_of(network, module, AdapterSettings(method, rate=1e-3), count) for method in _METHODS}
     least = dict.fromkeys(_METHODS, np.inf)
     for _ in range(_ROUNDS):
         for method, engine in engines.items():

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, AdapterPlacement
-from ...golden.train.adapters.tune import AdapterTuning, Epoch, Result, Settings
+from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
 from ...sim.simulator import compiler
 from ..start import advance
@@ -29,7 +29,7 @@ class AdapterRequest(TuneRequest):
     Parameters
     ----------
     epochs, schedule, stop_at, validate, patience, rank, stochastic
-        See `Settings`.
+        See `AdapterSettings`.
     pretrain_epochs, pretrain_rate
         See `Pretraining`.
     """
@@ -44,10 +44,10 @@ class AdapterRequest(TuneRequest):
     pretrain_epochs: int | None
     pretrain_rate: float | None
 
-    def settings(self, network: Network) -> Settings:
+    def settings(self, network: Network) -> AdapterSettings:
         """Settings that were given, and defaults of the network for the others."""
         defaults = adapter_defaults(network.name)
-        return Settings(
+        return AdapterSettings(
             self.method,
             self.engine or "golden",
             self.epochs or defaults.epochs,
@@ -81,7 +81,7 @@ class Adapters(Tuning):
 
     request: AdapterRequest
     job: AdapterTuning
-    result: Result
+    result: AdapterResult
 
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:

@@ -62,7 +62,7 @@ class Tuning(ABC):
         What runs, from `prepare` on.
     spec : NetworkCoreSpec or None
         The core that runs the job after the model, or whose integers are taken.
-    result : Result or ZoResult
+    result : AdapterResult or ZoResult
         From `run` on.
     """
 

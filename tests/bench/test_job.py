@@ -9,7 +9,7 @@ import torch
 from fabtune.golden.datasets.dataset import Samples
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
-from fabtune.golden.train.adapters.tune import Settings, engine_of
+from fabtune.golden.train.adapters.tune import AdapterSettings, engine_of
 from fabtune.golden.train.batches import batches
 from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
@@ -24,7 +24,7 @@ def test_ten_epochs_in_integers(benchmark):
     module = module_of(network).eval()
 
     def job():
-        engine = engine_of(network, module, Settings(engine="golden"), SAMPLES)
+        engine = engine_of(network, module, AdapterSettings(engine="golden"), SAMPLES)
         for _ in range(10):
             for indices in batches(SAMPLES, 20, rng):
                 engine.batch(samples[indices], indices)

@@ -165,10 +165,10 @@ def test_without_optuna_it_says_what_to_install(refused, tmp_path, monkeypatch):
 def test_every_point_of_the_examples_can_be_built(file):
     from rich.console import Console
 
-    from fabtune.scripts.sweep.run import starts_of
+    from fabtune.scripts.sweep.run import workloads_of
 
     found = space.read(file)
     assert found.total == len(list(found.grid()))
-    start = starts_of(found, Console(quiet=True))[0]
+    start = workloads_of(found, Console(quiet=True))[0]
     assert design.check(found, start) >= found.total
     assert tomllib.loads(file.read_text())["training"]["data"] == "digits"

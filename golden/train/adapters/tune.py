@@ -38,7 +38,7 @@ STOCHASTIC = UrngSpec(bits=NOISE_NUMBER_BITS)
 
 
 @dataclass(frozen=True)
-class Settings:
+class AdapterSettings:
     """Settings of fine-tuning.
 
     Parameters
@@ -163,7 +163,7 @@ class Epoch:
 
 
 @dataclass
-class Result:
+class AdapterResult:
     """Result of fine-tuning.
 
     Parameters
@@ -197,7 +197,7 @@ class Result:
         return [self.accuracy_before, *(epoch.held_out for epoch in self.epochs if epoch.held_out is not None)]
 
 
-def engine_of(network: Network, module: nn.Module, settings: Settings, samples: int) -> Engine:
+def engine_of(network: Network, module: nn.Module, settings: AdapterSettings, samples: int) -> Engine:
     """Create the engine for a pre-trained network.
 
     Parameters
@@ -205,7 +205,7 @@ def engine_of(network: Network, module: nn.Module, settings: Settings, samples: 
     network : Network
     module : torch.nn.Module
         Pre-trained; not modified.
-    settings : Settings
+    settings : AdapterSettings
     samples : int
         Number of tuning samples: the entries of the forward cache.
     """
@@ -230,12 +230,12 @@ def tune(
     network: Network,
     module: nn.Module,
     task: Task,
-    settings: Settings,
+    settings: AdapterSettings,
     progress: Callable[[Epoch], None] | None = None,
     watch: bool = False,
     before: float | None = None,
     engine: Engine | None = None,
-) -> Result:
+) -> AdapterResult:
     """Fine-tune a network.
 
     Parameters
@@ -244,7 +244,7 @@ def tune(
     module : torch.nn.Module
         Pre-trained; not modified.
     task : Task
-    settings : Settings
+    settings : AdapterSettings
     progress : callable, optional
         Called after each epoch.
     watch : bool
@@ -288,7 +288,7 @@ def tune(
         if stop.ends(engine.end_epoch(total, validated=validation is not None) * 2**LOSS.fraction):
             break
     after = accuracy(engine, task.test)
-    return Result(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
+    return AdapterResult(before, after, seconds, engine.cache_bytes, engine.saturations, engine.tensors(), epochs)
 
 
 class AdapterTuning:
@@ -300,7 +300,7 @@ class AdapterTuning:
     module : torch.nn.Module
         Pre-trained; not modified.
     task : Task
-    settings : Settings
+    settings : AdapterSettings
 
     Attributes
     ----------
@@ -310,12 +310,12 @@ class AdapterTuning:
         What is tuned, see `engine_of`.
     """
 
-    def __init__(self, network: Network, module: nn.Module, task: Task, settings: Settings) -> None:
+    def __init__(self, network: Network, module: nn.Module, task: Task, settings: AdapterSettings) -> None:
         self.network, self.task, self.settings = network, task, settings
         self._module = module
         self.engine = engine_of(network, module, settings, len(task.tune))
 
-    def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> Result:
+    def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> AdapterResult:
         """Run all epochs, see `tune`."""
         return tune(self.network, self._module, self.task, self.settings, progress, watch, engine=self.engine)
 

@@ -13,7 +13,7 @@ from ....golden.lora.adapters import Adapters, scheduled_rate
 from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import METHODS, AdapterPlacement, Cache, method_of
-from ....golden.train.adapters.tune import AdapterTuning, Result, Settings, accuracy
+from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, accuracy
 from ...compiled.session import Dram
 from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Stage
 from .job import JobComparison, TuningJob, compare_job
@@ -25,7 +25,7 @@ class InstantftTuner:
     methods = tuple(METHODS)
 
     def spec_for(
-        self, network: Network, settings: Settings, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
+        self, network: Network, settings: AdapterSettings, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
     ) -> InstantftSpec:
         """Choose the core for a job; a preset gets more columns where the rank needs them."""
         if preset not in InstantftSpec.presets:
@@ -65,7 +65,7 @@ class InstantftTuner:
         dram: Dram | None = None,
         seed: int = 0,
         **progress: Any,
-    ) -> tuple[Result, JobComparison]:
+    ) -> tuple[AdapterResult, JobComparison]:
         """Run a job in integers, then on the compiled core, and compare.
 
         Parameters

@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fabtune.boards.cores.instantft import sweep as instantft
 from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.boards.sweep import objectives
-from fabtune.boards.sweep.design import Start, design_of
+from fabtune.boards.sweep.design import Workload, design_of
 from fabtune.boards.sweep.objectives import accuracy, cycles, dram_bytes, resources
 from fabtune.golden.datasets.digits import digits
 from fabtune.golden.datasets.drift import Drift
@@ -16,7 +17,7 @@ from fabtune.golden.models.module import module_of
 from fabtune.golden.models.presets import preset
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.rng.urng import UrngSpec
-from fabtune.golden.train.adapters.tune import Settings, tune
+from fabtune.golden.train.adapters.tune import AdapterSettings, tune
 from fabtune.golden.train.zo.finetune import ZoSettings
 from fabtune.golden.train.zo.integer_tuning import IntegerTuning
 from fabtune.golden.train.zo.schedule import Schedule
@@ -50,7 +51,7 @@ PEZO = {
 def start():
     """Drifted digits and a network that has not learned anything."""
     network = preset("digits")
-    return Start(Drift.parse("camera").apply(digits(0), 0), network, module_of(network).eval())
+    return Workload(Drift.parse("camera").apply(digits(0), 0), network, module_of(network).eval())
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_core_is_for_the_network_and_its_samples(space_of, start):
     spec = design.spec
     assert (spec.network, spec.lanes, spec.columns, spec.batch, spec.byte_inputs) == ("digits", 16, 8, 20, True)
     assert spec.cache_entries >= len(start.task.tune)
-    assert design.training == Settings("instantft", "golden", 1, 20, 0.1, 4)
+    assert design.training == AdapterSettings("instantft", "golden", 1, 20, 0.1, 4)
 
 
 @pytest.mark.parametrize("method", ["pezo-otf", "pezo-pool"])
@@ -156,7 +157,7 @@ def test_points_that_differ_in_hardware_alone_train_once(space_of, start, monkey
         runs.append(arguments)
         return tune(*arguments)
 
-    monkeypatch.setattr(objectives, "tune", counted)
+    monkeypatch.setattr(instantft, "tune", counted)
     space = space_of(**INSTANTFT)
     for columns in (4, 8):
         accuracy(first_of(space, start, settings__columns=columns), 0, start)

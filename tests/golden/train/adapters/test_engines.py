@@ -17,7 +17,7 @@ from fabtune.golden.models.presets import preset
 from fabtune.golden.models.text import network_from
 from fabtune.golden.train.adapters.integer import IntegerEngine
 from fabtune.golden.train.adapters.methods import METHODS, adapter_shapes
-from fabtune.golden.train.adapters.tune import STOCHASTIC, Settings, engine_of
+from fabtune.golden.train.adapters.tune import STOCHASTIC, AdapterSettings, engine_of
 from fabtune.golden.train.metrics import mean_squared_error
 
 SAMPLES = 30
@@ -81,7 +81,7 @@ def by_autograd(network, module, samples, settings, epochs=4):
 @pytest.mark.parametrize("method", ["skip-lora", "skip2-lora"])
 def test_skip_adapters_follow_autograd(name, method):
     network, module, samples = material(name)
-    settings = Settings(method, "float", rate=0.05, batch=10)
+    settings = AdapterSettings(method, "float", rate=0.05, batch=10)
     found = run(engine_of(network, module, settings, SAMPLES), samples)
     expected = by_autograd(network, module, samples, settings)
     for key, value in expected.items():
@@ -100,10 +100,10 @@ def test_integers_follow_floats(method, name):
     network, module, samples = material(name)
     tensors = {}
     for engine in ("float", "golden"):
-        one = engine_of(network, module, Settings(method, engine, rate=0.5, batch=10), SAMPLES)
+        one = engine_of(network, module, AdapterSettings(method, engine, rate=0.5, batch=10), SAMPLES)
         tensors[engine] = run(one, samples), one.logits(samples)
     logits = tensors["float"][1]
-    moved = np.abs(logits - engine_of(network, module, Settings(method), SAMPLES).logits(samples)).max()
+    moved = np.abs(logits - engine_of(network, module, AdapterSettings(method), SAMPLES).logits(samples)).max()
     # Q4.12 parameters are off by 2**-13, updates below that are lost, and NF4 may give another code
     error = np.abs(tensors["golden"][1] - logits).max()
     assert error < 0.2 * moved, (error, moved)
@@ -117,7 +117,9 @@ def test_integers_follow_floats(method, name):
 def test_a_factor_is_another_rate(method, engine):
     network, module, samples = material()
     indices = np.arange(SAMPLES)
-    whole, half = (engine_of(network, module, Settings(method, engine, rate=rate), SAMPLES) for rate in (0.1, 0.05))
+    whole, half = (
+        engine_of(network, module, AdapterSettings(method, engine, rate=rate), SAMPLES) for rate in (0.1, 0.05)
+    )
     for factor in (0.5, 0.5, 0.25):
         whole.batch(samples, indices, factor)
         half.batch(samples, indices, 2 * factor)
@@ -131,7 +133,7 @@ def test_parallel_adapters_change_nothing_before_training(name):
     network, module, samples = material(name)
     plain = module(torch.from_numpy(samples.values())).detach().numpy()
     for method in METHODS:
-        engine = engine_of(network, module, Settings(method), SAMPLES)
+        engine = engine_of(network, module, AdapterSettings(method), SAMPLES)
         assert np.abs(engine.logits(samples) - plain).max() < 1e-4, method
 
 
@@ -139,7 +141,7 @@ def test_parallel_adapters_change_nothing_before_training(name):
 def test_trains_what_the_method_says_and_leaves_the_module_alone(method):
     network, module, samples = material("fan")
     before = {name: one.clone() for name, one in module.state_dict().items()}
-    tensors = run(engine_of(network, module, Settings(method, rate=0.1), SAMPLES), samples)
+    tensors = run(engine_of(network, module, AdapterSettings(method, rate=0.1), SAMPLES), samples)
     own = {"all": 3, "last": 1, "none": 0}
     expected = own[METHODS[method].weights] + own[METHODS[method].biases]
     expected += 2 * len(adapter_shapes(network, METHODS[method]))
@@ -151,24 +153,24 @@ def test_trains_what_the_method_says_and_leaves_the_module_alone(method):
 @pytest.mark.parametrize("engine", ["float", "golden"])
 def test_cache_has_the_size_that_the_method_says(method, engine):
     network, module, samples = material()
-    one = engine_of(network, module, Settings(method, engine), SAMPLES)
+    one = engine_of(network, module, AdapterSettings(method, engine), SAMPLES)
     run(one, samples, epochs=1)
     assert one.cache_bytes == SAMPLES * {"instantft": 125, "skip2-lora": 4 * (128 + 32 + 10)}[method]
 
 
 def test_clipped_values_of_the_conversion_are_counted():
     network, module, _ = material("fan")
-    assert engine_of(network, module, Settings(engine="golden"), SAMPLES).saturations == 0
+    assert engine_of(network, module, AdapterSettings(engine="golden"), SAMPLES).saturations == 0
     with torch.no_grad():
         module[0].bias[:5] = 1000.0
-    assert engine_of(network, module, Settings(engine="golden"), SAMPLES).saturations == 5
+    assert engine_of(network, module, AdapterSettings(engine="golden"), SAMPLES).saturations == 5
 
 
 def test_stochastic_rounding_is_the_urngs():
     network, module, samples = material()
-    settings = Settings(engine="golden", stochastic=True, rate=0.05)
+    settings = AdapterSettings(engine="golden", stochastic=True, rate=0.05)
     results = [run(engine_of(network, module, settings, SAMPLES), samples) for _ in range(2)]
-    nearest = run(engine_of(network, module, Settings(engine="golden", rate=0.05), SAMPLES), samples)
+    nearest = run(engine_of(network, module, AdapterSettings(engine="golden", rate=0.05), SAMPLES), samples)
     assert all(np.array_equal(results[0][name], results[1][name]) for name in nearest)
     assert any(not np.array_equal(results[0][name], nearest[name]) for name in nearest)
     assert engine_of(network, module, settings, SAMPLES).job.noise.urng == STOCHASTIC
@@ -176,17 +178,17 @@ def test_stochastic_rounding_is_the_urngs():
 
 def test_refusals():
     with pytest.raises(UserError, match="LoRA-All changes more than the last layer"):
-        Settings("lora-all", "golden")
+        AdapterSettings("lora-all", "golden")
     with pytest.raises(UserError, match="no method 'lora'; there are: ft-all"):
-        Settings("lora")
+        AdapterSettings("lora")
     with pytest.raises(UserError, match="no engine 'verilog'; there are: float, golden, rtl"):
-        Settings(engine="verilog")
+        AdapterSettings(engine="verilog")
     with pytest.raises(UserError, match="floats are not rounded"):
-        Settings(stochastic=True)
+        AdapterSettings(stochastic=True)
     with pytest.raises(UserError, match="rate = nan"):
-        Settings(rate=float("nan"))
+        AdapterSettings(rate=float("nan"))
     with pytest.raises(UserError, match="epochs = 0: at least 1"):
-        Settings(epochs=0)
+        AdapterSettings(epochs=0)
 
 
 @pytest.mark.parametrize("method", ["instantft", "skip2-lora", "skip-lora"])

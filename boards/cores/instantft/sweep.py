@@ -1,0 +1,99 @@
+"""Sweep of `instantft`: adapters beside each stage, their outputs cached in NF4 or in Q8.16."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from ....golden.axi.bus import BEAT
+from ....golden.cores.instantft.instantft import InstantftSpec
+from ....golden.errors import UserError
+from ....golden.train.adapters.defaults import adapter_defaults
+from ....golden.train.adapters.methods import Cache, method_of
+from ....golden.train.adapters.tune import AdapterSettings, tune
+from ...sweep.core_sweep import CoreSweep
+from ...sweep.design import Design, Workload, core_of
+from ...sweep.space import Point, Space
+
+METHODS = ("instantft", "skip2-lora")
+"""Methods: outputs cached in NF4 or in Q8.16."""
+BATCH = 20
+
+
+class InstantftSweep(CoreSweep[InstantftSpec, AdapterSettings]):
+    """Designs of points of `instantft`."""
+
+    spec = InstantftSpec
+    training: ClassVar[Mapping[str, type]] = {"epochs": int}
+    not_swept: ClassVar[Mapping[str, str]] = {
+        "batch": "it is training's batch",
+        **dict.fromkeys(("last_only", "tunes"), "the methods of a sweep have an adapter beside each stage"),
+        **dict.fromkeys(
+            ("stochastic", "rates", "early_stop", "validation"),
+            "a sweep's training rounds to nearest, at one rate, to its end",
+        ),
+    }
+
+    def design(self, space: Space, point: Point, workload: Workload) -> Design:
+        """Build the core of a point and its training; its cache has an entry for each sample."""
+        given, samples = point.training, len(workload.task.tune)
+        defaults = adapter_defaults(workload.network.name)
+        method = str(given.get("method", "instantft"))
+        if method not in METHODS:
+            raise UserError(f"training.method = {method!r} is not one of {', '.join(METHODS)}")
+        batch = int(given.get("batch", BATCH))
+        own = {"cache_entries": max(32, 1 << (samples - 1).bit_length())} | point.settings
+        spec, texts = core_of(space, own | {"batch": max(batch, 2)}, workload)
+        assert isinstance(spec, InstantftSpec)
+        if samples > spec.cache_entries:
+            raise UserError(f"cache_entries = {spec.cache_entries}: the data have {samples} samples to tune on")
+        if spec.cache == "none":
+            raise UserError(f"cache = none: {method} has a cache")
+        if method_of(method).cache is Cache.FULL and spec.cache == "chip":
+            raise UserError(f"cache = chip keeps records in NF4, and {method} caches Q8.16")
+        epochs, rate = int(given.get("epochs", defaults.epochs)), float(given.get("rate", defaults.rate))
+        return Design(spec, texts, AdapterSettings(method, "golden", epochs, batch, rate, spec.rank))
+
+    def with_seed(self, training: AdapterSettings, seed: int) -> AdapterSettings:
+        """Make the training of a seed."""
+        return replace(training, seed=seed)
+
+    def accuracy(self, training: AdapterSettings, array: tuple[int, int], workload: Workload) -> float:
+        """Tune the adapters, whose result does not depend on the array."""
+        return tune(workload.network, workload.module, workload.task, training).accuracy_after
+
+    def cycles(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
+        """Count a new sample's words, then for each sample of each epoch what the core waits for.
+
+        That is the rows of its adapters in both passes, or the beats of its record and input.
+        """
+        mapping = spec.mapping
+        record, read = _record_beats(spec, training), mapping.forward.sample_beats
+        if spec.cache == "chip":
+            record = 0
+        beats = max(record, read) if spec.ports == 2 else record + read
+        known = max(2 * mapping.adapter_rows, beats)
+        return samples * mapping.forward.cycles + training.epochs * samples * known
+
+    def dram_bytes(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
+        """Count the bytes of parameters, adapters, samples, order and cache."""
+        mapping, batch = spec.mapping, training.batch
+        beats = mapping.forward.frozen_beats + mapping.adapter_beats + samples * mapping.forward.sample_beats
+        entries = [len(indices) for indices in np.split(np.arange(samples), range(batch, samples, batch))]
+        beats += training.epochs * sum(-(-4 * count // BEAT) for count in entries) + 1
+        return BEAT * (beats + (1 if spec.cache == "chip" else samples * _record_beats(spec, training)))
+
+    def tune_options(self, training: AdapterSettings, array: tuple[int, int]) -> list[str]:
+        """List the options of the adapters' training."""
+        return ["--epochs", str(training.epochs), "--batch", str(training.batch), "--rank", str(training.rank)]
+
+
+def _record_beats(spec: InstantftSpec, training: AdapterSettings) -> int:
+    """Beats of a sample's record in the cache."""
+    return spec.mapping.raw_beats if method_of(training.method).cache is Cache.FULL else spec.mapping.record_beats
+
+
+SWEEP = InstantftSweep()

@@ -1,0 +1,129 @@
+"""Sweep of `zotrain`, and of the parts of its generator of perturbations alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from ....golden.axi.bus import BEAT
+from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.errors import UserError
+from ....golden.registry import BLOCKS
+from ....golden.rng.pezo import PezoSpec
+from ....golden.settings import build
+from ....golden.train.zo.defaults import CORE_EPS, zo_defaults
+from ....golden.train.zo.finetune import ZoSettings
+from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings
+from ....golden.train.zo.schedule import Schedule
+from ...sweep.core_sweep import CoreSweep
+from ...sweep.design import Design, Workload, core_of, texts_of
+from ...sweep.space import Point, Space, Value
+
+METHODS = {"pezo-otf": "on-the-fly", "pezo-pool": "pool"}
+"""Strategy of the generator by method."""
+_GENERATOR = "generator."
+"""Prefix of the generator's settings in the core's."""
+
+
+class ZotrainSweep(CoreSweep[ZotrainSpec, ZoSettings]):
+    """Designs of points of `zotrain`, or of a part of its generator that is trained on the array of a preset."""
+
+    spec = ZotrainSpec
+    training: ClassVar[Mapping[str, type]] = {"steps": int, "eps": float}
+    not_swept: ClassVar[Mapping[str, str]] = {
+        "generator.strategy": "it is training's method: pezo-otf or pezo-pool",
+        "gaussian": "a baseline, which fabtune table pezo-core measures",
+        "cut_rows": "a sweep's steps have one perturbation of all parameters",
+    }
+    generators: ClassVar[Mapping[str, str]] = {"pezo": "", "scale": "scale.", "urng": "scale.urng."}
+
+    def design(self, space: Space, point: Point, workload: Workload) -> Design:
+        """Build the block of a point and its training by zeroth order."""
+        make = self._of_generator if space.block in self.generators else self._of_core
+        return make(space, point, workload)
+
+    def _of_core(self, space: Space, point: Point, workload: Workload) -> Design:
+        method = str(point.training.get("method", "pezo-otf"))
+        if method not in METHODS:
+            raise UserError(f"training.method = {method!r} is not one of {', '.join(METHODS)}")
+        own = {name.removeprefix(_GENERATOR): one for name, one in point.settings.items() if _of_the_generator(name)}
+        training = core_settings(_training(point, workload, method, None, texts_of(own)))
+        check_settings(training, len(workload.task.tune))
+        generator = dict(one.split("=", 1) for one in (f"strategy={METHODS[method]}", *training.parameters))
+        others: dict[str, Value] = {name: one for name, one in point.settings.items() if not _of_the_generator(name)}
+        whole = {"cut_rows": 0} | others | {_GENERATOR + name: one for name, one in generator.items()}
+        spec, texts = core_of(space, whole, workload)
+        assert isinstance(spec, ZotrainSpec)
+        return Design(spec, texts, training, spec.lanes, spec.columns)
+
+    def _of_generator(self, space: Space, point: Point, workload: Workload) -> Design:
+        texts = texts_of(point.settings)
+        spec = build(BLOCKS[space.block], texts, space.preset)
+        method = str(point.training.get("method", "pezo-otf"))
+        parameters = tuple(self.generators[space.block] + one for one in texts)
+        training = _training(point, workload, method, space.preset or "otf8", parameters)
+        check_settings(training, len(workload.task.tune))
+        core = str(point.training["core"])
+        if core not in ZotrainSpec.presets:
+            raise UserError(f"training.core = {core!r} is not one of {', '.join(ZotrainSpec.presets)}")
+        preset = ZotrainSpec.presets[core]
+        array: dict[str, Any] = {key: one for key, one in preset.items() if key in ("lanes", "columns")}
+        generator = build(PezoSpec, parameters, space.preset or "otf8")
+        # refuses a generator that no core can train with
+        whole = ZotrainSpec.of(workload.network, byte_inputs=workload.byte_inputs, generator=generator, **array)
+        return Design(spec, texts, training, whole.lanes, whole.columns)
+
+    def with_seed(self, training: ZoSettings, seed: int) -> ZoSettings:
+        """Make the training of a seed."""
+        return replace(training, schedule=replace(training.schedule, seed=seed))
+
+    def accuracy(self, training: ZoSettings, array: tuple[int, int], workload: Workload) -> float:
+        """Run all steps on the array, in whose order parameters are perturbed."""
+        network, module, task = workload.network, workload.module, workload.task
+        return IntegerTuning(network, module, task, training, *array).run().accuracy_after
+
+    def cycles(self, spec: ZotrainSpec, training: ZoSettings, samples: int) -> int:
+        """Count the words of both sides of each step."""
+        words = spec.mapping.forward.cycles
+        return 2 * words * sum(len(indices) for indices in training.schedule.indices(samples))
+
+    def dram_bytes(self, spec: ZotrainSpec, training: ZoSettings, samples: int) -> int:
+        """Count the bytes of parameters, samples, deltas, state, logits, orders and records."""
+        layout, steps, batch = spec.layout, training.schedule.steps, min(training.schedule.batch, samples)
+        beats = spec.mapping.forward.frozen_beats + samples * spec.mapping.forward.sample_beats
+        beats += layout.delta_beats + layout.state_beats + layout.logit_beats
+        return BEAT * (beats + steps * (layout.step_beats(batch) + layout.record_beats(batch)))
+
+    def tune_options(self, training: ZoSettings, array: tuple[int, int]) -> list[str] | None:
+        """List the options of the training, on the first preset with the array that takes any network."""
+        presets = {name: one for name, one in ZotrainSpec.presets.items() if "columns" in one}
+        arrays = {name: (one.get("lanes", 32), one["columns"]) for name, one in presets.items()}
+        core = next((name for name, one in arrays.items() if one == array), None)
+        if core is None:
+            return None
+        words = ["--steps", str(training.schedule.steps), "--batch", str(training.schedule.batch)]
+        words += ["--eps", repr(training.eps), "--generator", training.generator_name, "--core", core]
+        return [*words, *(word for text in training.parameters for word in ("--set", text))]
+
+
+def _of_the_generator(name: str) -> bool:
+    return name.startswith(_GENERATOR)
+
+
+def _training(
+    point: Point, workload: Workload, method: str, generator: str | None, parameters: tuple[str, ...]
+) -> ZoSettings:
+    given, defaults = point.training, zo_defaults(workload.network.name)
+    return ZoSettings(
+        method,
+        float(given.get("rate", defaults.core_rate or defaults.rate)),
+        float(given.get("eps", CORE_EPS)),
+        Schedule(int(given.get("steps", defaults.steps)), int(given.get("batch", defaults.batch))),
+        generator=generator,
+        parameters=parameters,
+        engine="golden",
+    )
+
+
+SWEEP = ZotrainSweep()

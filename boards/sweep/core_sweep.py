@@ -1,0 +1,107 @@
+"""What a sweep asks of a core, and the cores that answer: each has ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from ...golden.cores.core import CoreSpec
+from ...golden.registry import CORES
+
+if TYPE_CHECKING:
+    from .design import Design, Workload
+    from .space import Point, Space
+
+
+class Training(Protocol):
+    """What the settings of any core's training have; their `repr` shows all of them."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method in `fabtune tune`."""
+
+    @property
+    def rate(self) -> float:
+        """Learning rate."""
+
+
+Core = TypeVar("Core", bound=CoreSpec)
+"""Spec of the core."""
+Settings = TypeVar("Settings", bound=Training)
+"""Settings of its training."""
+
+
+class CoreSweep(ABC, Generic[Core, Settings]):
+    """Designs of a core's points, their training and their cost."""
+
+    spec: ClassVar[type[CoreSpec]]
+    """The core."""
+    training: ClassVar[Mapping[str, type]]
+    """Types of the settings of its training, in addition to ``method``, ``batch`` and ``rate``."""
+    not_swept: ClassVar[Mapping[str, str]]
+    """Settings of the core that a sweep does not take, each with the reason."""
+    generators: ClassVar[Mapping[str, str]] = {}
+    """Parts of its generator that are swept alone and trained on its array: prefix of their settings, by block."""
+
+    @abstractmethod
+    def design(self, space: Space, point: Point, workload: Workload) -> Design:
+        """Build the design of a point, of the core or of one of its `generators`.
+
+        Parameters
+        ----------
+        space : Space
+        point : Point
+        workload : Workload
+
+        Raises
+        ------
+        UserError
+            If the block or the training refuses a value, or one does not go with the other.
+        """
+
+    @abstractmethod
+    def with_seed(self, training: Settings, seed: int) -> Settings:
+        """Make the training of a seed."""
+
+    @abstractmethod
+    def accuracy(self, training: Settings, array: tuple[int, int], workload: Workload) -> float:
+        """Train in the core's integers; return the fraction of held-out samples that are right afterwards.
+
+        Parameters
+        ----------
+        training : object
+        array : tuple of (int, int)
+            Lanes and columns of the design, see `Design`.
+        workload : Workload
+
+        Raises
+        ------
+        UserError
+            If the training diverges.
+        """
+
+    @abstractmethod
+    def cycles(self, spec: Core, training: Settings, samples: int) -> int:
+        """Count the cycles of a job on so many samples, see `objectives.cycles`."""
+
+    @abstractmethod
+    def dram_bytes(self, spec: Core, training: Settings, samples: int) -> int:
+        """Count the bytes of all regions of a job on so many samples."""
+
+    @abstractmethod
+    def tune_options(self, training: Settings, array: tuple[int, int]) -> list[str] | None:
+        """List the options of `fabtune tune` behind the method, the rate and the workload.
+
+        None where that command has no core with the array.
+        """
+
+
+def core_sweeps() -> dict[str, CoreSweep[Any, Any]]:
+    """Find who sweeps a block: each core that can be swept, then the generators, each by the first core that has it."""
+    parts = {name: spec.part("boards", "sweep", "SWEEP") for name, spec in CORES.items()}
+    found: dict[str, CoreSweep[Any, Any]] = {name: part for name, part in parts.items() if part}
+    for core in tuple(found.values()):
+        for generator in core.generators:
+            found.setdefault(generator, core)
+    return found
