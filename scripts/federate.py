@@ -37,7 +37,6 @@ from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
 from ..sim.compiled.comparison import simulated_core
-from ..sim.cores.zotrain.job import PORTS
 from ..sim.cores.zotrain.tune import zotrain_preset
 from ..sim.simulator import compiler
 from .results import refuse_outputs
@@ -147,7 +146,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     if spec is not None and request.simulated:
         frozen = Converter().stages(folded(network, trained))
         for samples in owned[: request.simulated]:
-            device = simulated_core(spec, PORTS, None, request.seed, lambda _: None)
+            device = simulated_core(spec, None, request.seed, lambda _: None)
             trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
             cores.append(CoreClient(trainer, frozen, config, samples))
     return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores)

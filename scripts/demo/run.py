@@ -21,7 +21,6 @@ from ...golden.train.pretrain import pretrained, pretraining_defaults
 from ...golden.zo.tile import TileSpec
 from ...hw.verilog import emit
 from ...sim.compiled.comparison import compiled_core
-from ...sim.cores.zotrain.job import PORTS
 from ...sim.simulator import require
 from ..outputs import OutputFolder
 from ..start import Bars
@@ -78,7 +77,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
             emitted = emit(instantft)
             estimate = beside.submit(estimate_emitted, emitted)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            compiled = beside.submit(compiled_core, zotrain, PORTS)
+            compiled = beside.submit(compiled_core, zotrain)
             compiled.add_done_callback(lambda _: progress.advance(compiling))
             module = _pretrained(network, task, progress)
             result, undrifted = tune_zeroth_order(network, module, task, zotrain, progress)

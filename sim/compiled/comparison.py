@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...golden.cores.core import CoreSpec
-from ...golden.cores.instantft.instantft import InstantftSpec
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
-from ...golden.fixed import Integers, q8_16_of_bytes
 from ...hw.verilog import emit
 from .build import build
 from .device import SimulatedDevice
@@ -66,16 +60,12 @@ class Comparison:
         }
 
 
-def simulated_core(
-    spec: InstantftSpec | ZotrainSpec, ports: int, dram: Dram | None, seed: int, stage: Callable[[str], None]
-) -> SimulatedDevice:
+def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable[[str], None]) -> SimulatedDevice:
     """Emit and compile a core.
 
     Parameters
     ----------
-    spec : InstantftSpec or ZotrainSpec
-    ports : int
-        Its memory ports.
+    spec : CoreSpec
     dram : Dram, optional
         Behaviour of the core's memory.
     seed : int
@@ -87,7 +77,7 @@ def simulated_core(
     observed = observable(spec)
     emit(observed)
     stage("compile the simulator")
-    return SimulatedDevice(compiled_core(observed, ports), dram, seed)
+    return SimulatedDevice(compiled_core(observed), dram, seed)
 
 
 def observable(spec: Core) -> Core:
@@ -95,11 +85,6 @@ def observable(spec: Core) -> Core:
     return replace(spec, monitor=True)
 
 
-def compiled_core(spec: InstantftSpec | ZotrainSpec, ports: int) -> Path:
+def compiled_core(spec: CoreSpec) -> Path:
     """Emit a core with monitor pins and compile it, see `build.build`."""
-    return build(emit(observable(spec)).verilog, spec.name, ports)
-
-
-def values_of(spec: InstantftSpec | ZotrainSpec, inputs: NDArray[np.integer]) -> Integers:
-    """Convert samples as the core reads them to Q8.16."""
-    return q8_16_of_bytes(inputs) if spec.byte_inputs else inputs.astype(np.int64)
+    return build(emit(observable(spec)).verilog, spec.name, spec.memory_ports)

@@ -25,7 +25,6 @@ from ...golden.zo.deltas import DELTA
 from ...golden.zo.memory_layout import StepOrder
 from ...golden.zo.scalars import LARGEST
 from ...golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES, WHOLE, Split
-from ..compiled.comparison import values_of
 from ..compiled.device import SimulatedDevice
 from ..cores.instantft import ties
 from ..cores.instantft.job import TuningJob
@@ -140,7 +139,7 @@ class ShortTuning:
         self._images, self._logits = np.stack(images), np.concatenate([one.logits for one in batches])
         self.counts = self.job.counts(spec, golden, batches)
         self._adapters = golden.adapters.flat.copy()
-        self._outputs = golden.logits(values_of(spec, self.job.inputs))
+        self._outputs = golden.logits(spec.values_of(self.job.inputs))
 
     def driver(self, device: SimulatedDevice) -> FineTuner:
         """Make a host driver of the core."""
@@ -259,7 +258,7 @@ class ShortTraining:
         self._images = np.stack(images)
         self.counts = counts_of(golden, len(self.job.steps))
         self._rows = golden.rows
-        self._outputs = golden.logits(values_of(spec, self.job.inputs))
+        self._outputs = golden.logits(spec.values_of(self.job.inputs))
 
     def driver(self, device: SimulatedDevice) -> ZerothOrderTrainer:
         """Make a host driver of the core."""
@@ -453,7 +452,7 @@ def _random_training(spec: ZotrainSpec, rng: np.random.Generator) -> TrainingVar
 
 def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> list[StepOrder]:
     """Give each step the rate with which its coefficient is, in turn, one of these magnitudes, as near as can be."""
-    golden, values, steps = job.golden(spec), values_of(spec, job.inputs), []
+    golden, values, steps = job.golden(spec), spec.values_of(job.inputs), []
     for number, step in enumerate(job.steps):
         position, given = golden.position, (values[step.indices], step.labels)
         (slope,) = golden.step(*given, rate=0)  # moves nothing

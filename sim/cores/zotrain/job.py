@@ -18,12 +18,9 @@ from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import WHOLE, Split
-from ...compiled.comparison import Comparison, simulated_core, values_of
+from ...compiled.comparison import Comparison, simulated_core
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
-
-PORTS = 1
-"""Memory ports of the core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +62,7 @@ class TrainingJob:
 
     def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""
-        values = values_of(spec, self.inputs)
+        values = spec.values_of(self.inputs)
         for step in self.steps:
             yield job.step(values[step.indices], step.labels, step.rate)
 
@@ -138,7 +135,7 @@ def compare_zeroth_order(
         The core's records, one for each slope.
     ZerothOrderComparison
     """
-    device = simulated_core(spec, PORTS, dram, seed, stage)
+    device = simulated_core(spec, dram, seed, stage)
     trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
     stage("simulate the job")
     job.load(trainer)
@@ -155,7 +152,7 @@ def compare_zeroth_order(
     wrong += not np.array_equal(found, golden.rows)
     wrong += wrong_counts(trained.finished, counts_of(golden, len(job.steps)))
     golden.rows = found
-    own = golden.logits(values_of(spec, held_out))
+    own = golden.logits(spec.values_of(held_out))
     wrong += int((logits != own).any(axis=1).sum())
     return trained.slopes, ZerothOrderComparison(
         cycles=trained.finished.cycles,

@@ -15,7 +15,7 @@ NETWORK = "40 fc6 relu fc40"
 
 def check(spec, clipped):
     """Run all short jobs of a core, one after the other."""
-    device = SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+    device = SimulatedDevice(compiled_core(spec))
     for name, job in short_jobs(spec).items():
         driver = job.driver(device)
         job.load(driver)

@@ -26,7 +26,7 @@ GAINS = [1, 9]
 
 @cache
 def _device(spec: InstantftSpec | ZotrainSpec) -> SimulatedDevice:
-    return SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+    return SimulatedDevice(compiled_core(spec))
 
 
 @pytest.mark.slow

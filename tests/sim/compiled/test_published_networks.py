@@ -35,7 +35,7 @@ def network(request, logits_of):
 
 
 def check(job, spec):
-    device = SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+    device = SimulatedDevice(compiled_core(spec))
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []

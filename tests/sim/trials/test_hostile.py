@@ -46,7 +46,7 @@ CYCLES = {
 @cache
 def _program(name: str) -> Path:
     spec = CORES[name]()
-    return compiled_core(spec, getattr(spec, "ports", 1))
+    return compiled_core(spec)
 
 
 @cache
