@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...boards.host.driver import Finished
 from ...golden.cores.core import CoreSpec
 from ...hw.verilog import emit
 from .build import build
@@ -88,3 +89,8 @@ def observable(spec: Core) -> Core:
 def compiled_core(spec: CoreSpec) -> Path:
     """Emit a core with monitor pins and compile it, see `build.build`."""
     return build(emit(observable(spec)).verilog, spec.name, spec.memory_ports)
+
+
+def wrong_counts(finished: Finished, expected: dict[str, int]) -> int:
+    """Number of counters of a command that are not as expected."""
+    return sum(finished.counts[name] != value for name, value in expected.items())

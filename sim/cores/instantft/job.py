@@ -105,6 +105,11 @@ class TuningJob:
         loss, correct = job.validation
         return counts | ({"validation_loss": loss, "correct": correct} if spec.validation else {})
 
+    def driver(self, spec: InstantftSpec, device: SimulatedDevice) -> FineTuner:
+        """Make a host driver of a core."""
+        core = Core(spec.registers, device, device, device.interrupt)
+        return FineTuner(core, spec, len(self.inputs), self.raw)
+
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
         before = len(device.traced_images)

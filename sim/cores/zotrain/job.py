@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....boards.cores.zotrain.job import Trained, ZerothOrderTrainer
-from ....boards.host.driver import Core, Finished
+from ....boards.host.driver import Core
 from ....golden.cores.zotrain.registers import CORE
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import Integers
@@ -18,7 +18,7 @@ from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import WHOLE, Split
-from ...compiled.comparison import Comparison, simulated_core
+from ...compiled.comparison import Comparison, simulated_core, wrong_counts
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
 
@@ -65,6 +65,10 @@ class TrainingJob:
         values = spec.values_of(self.inputs)
         for step in self.steps:
             yield job.step(values[step.indices], step.labels, step.rate)
+
+    def driver(self, spec: ZotrainSpec, device: SimulatedDevice) -> ZerothOrderTrainer:
+        """Make a host driver of a core."""
+        return ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
 
     def load(self, trainer: ZerothOrderTrainer) -> None:
         """Load network and deltas into a core."""
@@ -180,8 +184,3 @@ def counts_of(golden: ZerothOrderJob, steps: int) -> dict[str, int]:
         "saturations": golden.saturations,
         "coefficients_clipped": golden.coefficients_clipped,
     }
-
-
-def wrong_counts(finished: Finished, expected: dict[str, int]) -> int:
-    """Number of counters of a command that are not as expected."""
-    return sum(finished.counts[name] != value for name, value in expected.items())

@@ -6,7 +6,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.trials.short_jobs import short_jobs
+from fabtune.sim.trials.jobs import short_jobs
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,8 @@ from fabtune.golden.models.importers.exported import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
+from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
+from fabtune.sim.cores.zotrain.short_jobs import ShortTraining, TrainingVariation
 
 pytestmark = pytest.mark.slow
 
