@@ -6,6 +6,9 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, q8_16_of_bytes
 from ..models.network import Network, deployed
@@ -71,9 +74,9 @@ class NetworkCoreSpec(CoreSpec):
         """Value of the register of this name: a digest of parameters, network, registers and layout version."""
         return self.signed(network=text_of(self.described))
 
-    def values_of(self, inputs: Integers) -> Integers:
+    def values_of(self, inputs: NDArray[np.integer]) -> Integers:
         """Convert samples as the core reads them to Q8.16."""
-        return q8_16_of_bytes(inputs) if self.byte_inputs else inputs.astype("int64")
+        return q8_16_of_bytes(inputs) if self.byte_inputs else inputs.astype(np.int64)
 
     @property
     def memories(self) -> dict[str, int]:

@@ -68,7 +68,7 @@ def run(output: OutputFolder, simulator: str, console: Console) -> dict[str, Any
             emitted = emit(instantft)
             estimate = beside.submit(estimate_emitted, emitted)
             estimate.add_done_callback(lambda _: progress.advance(bar))
-            compiled = beside.submit(compiled_core, zotrain, zotrain.memory_ports)
+            compiled = beside.submit(compiled_core, zotrain)
             compiled.add_done_callback(lambda _: progress.advance(compiling))
             module = _pretrained(network, task, progress)
             result, undrifted = zeroth.tune_zeroth_order(network, module, task, zotrain, progress)

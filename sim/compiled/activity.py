@@ -24,7 +24,7 @@ from ...golden.zo.coefficient import LARGEST_BATCH
 from ...golden.zo.memory_layout import StepOrder
 from ...hw.verilog import Emitted, emit
 from ..cores.instantft.job import TuningJob
-from ..cores.zotrain.job import PORTS, TrainingJob
+from ..cores.zotrain.job import TrainingJob
 from .build import build
 from .device import SimulatedDevice
 from .saif import Saif
@@ -176,8 +176,7 @@ def activity(
     stage(f"emit {spec.name}")
     emitted = emit(spec)
     stage("compile the simulator")
-    ports = spec.ports if isinstance(spec, InstantftSpec) else PORTS
-    program = build(emitted.verilog, emitted.top, ports, waves="saif")
+    program = build(emitted.verilog, emitted.top, spec.memory_ports, waves="saif")
     device = SimulatedDevice(program, Dram(noise=False), seed=job.seed)
     stage("simulate the job")
     with tempfile.TemporaryDirectory(prefix="fabtune-") as folder:

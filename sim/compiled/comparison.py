@@ -7,13 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...boards.host.driver import Finished
 from ...golden.cores.core import CoreSpec
-from ...golden.cores.instantft.instantft import InstantftSpec
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
-from ...golden.fixed import Integers, q8_16_of_bytes
 from ...hw.verilog import emit
 from .build import build
 from .device import SimulatedDevice
@@ -62,16 +57,12 @@ class Comparison:
         }
 
 
-def simulated_core(
-    spec: InstantftSpec | ZotrainSpec, ports: int, dram: Dram | None, seed: int, stage: Callable[[str], None]
-) -> SimulatedDevice:
+def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable[[str], None]) -> SimulatedDevice:
     """Emit and compile a core.
 
     Parameters
     ----------
-    spec : InstantftSpec or ZotrainSpec
-    ports : int
-        Its memory ports.
+    spec : CoreSpec
     dram : Dram, optional
         Behaviour of the core's memory.
     seed : int
@@ -83,7 +74,7 @@ def simulated_core(
     observed = observable(spec)
     emit(observed)
     stage("compile the simulator")
-    return SimulatedDevice(compiled_core(observed, ports), dram, seed)
+    return SimulatedDevice(compiled_core(observed), dram, seed)
 
 
 def observable(spec: Core) -> Core:
@@ -91,11 +82,11 @@ def observable(spec: Core) -> Core:
     return replace(spec, monitor=True)
 
 
-def compiled_core(spec: InstantftSpec | ZotrainSpec, ports: int) -> Path:
+def compiled_core(spec: CoreSpec) -> Path:
     """Emit a core with monitor pins and compile it, see `build.build`."""
-    return build(emit(observable(spec)).verilog, spec.name, ports)
+    return build(emit(observable(spec)).verilog, spec.name, spec.memory_ports)
 
 
-def values_of(spec: InstantftSpec | ZotrainSpec, inputs: NDArray[np.integer]) -> Integers:
-    """Convert samples as the core reads them to Q8.16."""
-    return q8_16_of_bytes(inputs) if spec.byte_inputs else inputs.astype(np.int64)
+def wrong_counts(finished: Finished, expected: dict[str, int]) -> int:
+    """Number of counters of a command that are not as expected."""
+    return sum(finished.counts[name] != value for name, value in expected.items())

@@ -113,7 +113,7 @@ class CoreCampaign:
     ) -> None:
         """Build a design with faults and exercise those that are left, as many at a time as there are processors."""
         design = mutants(self._made, together)
-        program = build(design.verilog, self._spec.name, self._ports, faults=True)
+        program = build(design.verilog, self._spec.name, self._spec.memory_ports, faults=True)
         exercise = Exercise(program, self._spec, self._settings.seed)
         proof = StepEquivalence(design)
 
@@ -129,7 +129,3 @@ class CoreCampaign:
             return Result(number, fault, "killed" if found else "undecided", by, detail, seconds=seconds)
 
         self.record.keep(judged(judge, left), on_result)
-
-    @property
-    def _ports(self) -> int:
-        return self._spec.ports if isinstance(self._spec, InstantftSpec) else 1

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...golden.cores.instantft.instantft import InstantftSpec
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
+from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ..compiled.device import SimulatedDevice
 from .hostile import LIMIT, CalmRun, Trial, calm_run, run_trial
+from .jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
-from .short_jobs import edge_jobs, long_jobs, random_jobs, short_jobs
 
 TRIALS = 80
 """Hostile buses."""
@@ -31,7 +30,7 @@ class Exercise:
     ----------
     program : Path
         The core, from `build.build`, with faults.
-    spec : InstantftSpec or ZotrainSpec
+    spec : CoreSpec
         Its parameters.
     seed : int
         Seed of jobs, commands and buses.
@@ -42,7 +41,7 @@ class Exercise:
         If the core without a fault is wrong.
     """
 
-    def __init__(self, program: Path, spec: InstantftSpec | ZotrainSpec, seed: int) -> None:
+    def __init__(self, program: Path, spec: CoreSpec, seed: int) -> None:
         self._program, self._spec, self._seed = program, spec, seed
         self._jobs = short_jobs(spec, seed)
         self._edges = edge_jobs(spec, seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,26 +17,13 @@ from ...boards.host.driver import CoreError
 from ...golden.errors import UserError
 from ..compiled.device import DeviceResetError, SimulatedDevice
 from ..compiled.session import Dram
+from .contract import ShortJob
 
 LIMIT = 50_000_000
 """Cycles after which a command hangs."""
 _SAME_TIME = 2
 """Cycles between two bad responses within which either may be the first that the core sees."""
 Adversity = Literal["none", "fault", "region", "reset"]
-Driver = TypeVar("Driver")
-
-
-class ShortJob(Protocol[Driver]):
-    """A short job on a core, and what golden makes of it."""
-
-    def driver(self, device: SimulatedDevice) -> Driver:
-        """Make a host driver of the core."""
-
-    def load(self, driver: Driver) -> None:
-        """Load the network."""
-
-    def differences(self, driver: Driver, device: SimulatedDevice) -> list[str]:
-        """Run the job on a core that has the network, from its start, and list what differs from golden."""
 
 
 @dataclass(frozen=True)

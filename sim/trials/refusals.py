@@ -11,13 +11,10 @@ from amaranth.utils import exact_log2
 
 from ...golden.axi.axi_registers import enabled_bits
 from ...golden.axi.bus import BEAT
-from ...golden.cores.instantft.instantft import InstantftSpec
-from ...golden.cores.instantft.registers import Command as TuningCommand
+from ...golden.cores.core import CoreSpec
 from ...golden.cores.shell import CoreRegisters
-from ...golden.cores.zotrain.registers import Command as TrainingCommand
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
-from ...golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
+from .contract import trials_of
 
 LIMIT = 100_000
 """Cycles after which a command hangs; all end at their first access to the memory, if not before."""
@@ -25,6 +22,8 @@ RANDOM_COMMANDS = 300
 _WORD = 1 << 32
 _FIRST_ADDRESS = 0x0800_0000
 """Lowest address of a buffer; no other setting is usually as large."""
+_LIMITS = {1, 4, 12, 16, 62, 63, 64, 256}
+"""Numbers at which settings end, of any core."""
 _STATUS, _ERROR = "status", ("error_address", "error_address_high")
 
 
@@ -44,11 +43,11 @@ class _Attempt:
         return self.written & enabled_bits(self.strobes)
 
 
-def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
+def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:
     """Run commands on a core to whose memory every access is an error, and list what golden does not say.
 
-    Each command with each bit of each address that must be 0, and each other high bit of each address; each cut with
-    perturbations around every limit; every setting with every bit, and values around every limit, in turn with each
+    Each command with each bit of each address that must be 0, and each other high bit of each address; settings that
+    are at a limit `Trials.together`; every setting with every bit, and values around every limit, in turn with each
     command that uses settings; `RANDOM_COMMANDS` with several that are changed; each command with a bit of no command;
     commands of which only some bytes are written.
 
@@ -56,7 +55,7 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
     ----------
     program : Path
         The core, from `build.build`.
-    spec : InstantftSpec or ZotrainSpec
+    spec : CoreSpec
         Its parameters.
     seed : int
     mutant : int
@@ -83,9 +82,7 @@ def refusal_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int
     ]
 
 
-def _finding(
-    spec: InstantftSpec | ZotrainSpec, one: _Attempt, status: int, address: int, read: int, bad: set[tuple[str, int]]
-) -> str:
+def _finding(spec: CoreSpec, one: _Attempt, status: int, address: int, read: int, bad: set[tuple[str, int]]) -> str:
     """Compare status, address and the register that was read back with golden."""
     errors = spec.registers.errors
     code = status >> 8 & 0xFF
@@ -98,8 +95,8 @@ def _finding(
     if expected := spec.refusal(one.command, one.settings):
         wanted = expected.error.name, expected.value
         return "" if found == wanted else f"{found}, not {wanted}"
-    forgot = spec.name == "instantft" and one.command == TuningCommand.FORGET and found == ("", 0)
-    return "" if forgot or found in bad else f"{found}, and no such response came"
+    silent = one.command in trials_of(spec).silent and found == ("", 0)
+    return "" if silent or found in bad else f"{found}, and no such response came"
 
 
 def write_settings(session: Session, core: CoreRegisters, settings: Mapping[str, int], written: dict[str, int]) -> None:
@@ -121,8 +118,8 @@ def write_settings(session: Session, core: CoreRegisters, settings: Mapping[str,
             written[name] = value
 
 
-def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> list[_Attempt]:
-    core, edges = spec.registers, _edges(spec)
+def _attempts(spec: CoreSpec, rng: np.random.Generator) -> list[_Attempt]:
+    trials, core, edges = trials_of(spec), spec.registers, _edges(spec)
     names, commands = core.setting_names, [*core.commands]
     registers = [name for setting in core.settings for name in setting.registers]
     found = []
@@ -136,17 +133,15 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
         for address in core.addresses:
             for bit in (*range(exact_log2(BEAT)), *range(spec.address, 64)):
                 attempt(command, {address.name: usual[address.name] | 1 << bit})
-    for cut in range(1, _cuts(spec)):
-        for name in ("p1", "p2"):
-            for value in edges:
-                attempt(TrainingCommand.TRAIN, {"cut": cut, name: value})
+    for settings in trials.together(spec, edges):
+        attempt(trials.command, settings)
     for address in core.addresses:
         for bit in range(32, spec.address):
             attempt(address.commands[0], {address.name: usual[address.name] | 1 << bit})
     for name in names:
         for value in edges:
             attempt(int(rng.choice(commands)) if value % 16 == 0 else commands[-1], {name: value})
-            attempt(commands[2] if isinstance(spec, InstantftSpec) else commands[3], {name: value})
+            attempt(trials.command, {name: value})
     for _ in range(RANDOM_COMMANDS):
         command = int(
             rng.choice([*commands, *commands, 0, len(commands) + 1, *(1 << int(bit) for bit in range(3, 32))])
@@ -160,31 +155,15 @@ def _attempts(spec: InstantftSpec | ZotrainSpec, rng: np.random.Generator) -> li
     return found
 
 
-def usual_settings(spec: InstantftSpec | ZotrainSpec) -> dict[str, int]:
+def usual_settings(spec: CoreSpec) -> dict[str, int]:
     """Make settings that the core does not refuse."""
     values = {name: _FIRST_ADDRESS * number for number, name in enumerate(spec.registers.setting_names, 1)}
-    if isinstance(spec, InstantftSpec):
-        jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "cache_entries": 1}
-        jobs["mode"] = int(spec.raw_modes[0])
-    else:
-        jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 4, "shift": 0}
-        jobs |= {"cut": 0, "p1": 1, "p2": 1, "gap": 0, "scalars": 0}
-    return values | jobs
+    return values | trials_of(spec).usual(spec)
 
 
-def _cuts(spec: InstantftSpec | ZotrainSpec) -> int:
-    """Count the stages at which a training core can cut its forward pass, and none."""
-    return len(spec.mapping.forward.stages) if isinstance(spec, ZotrainSpec) and spec.cut_rows else 1
-
-
-def _edges(spec: InstantftSpec | ZotrainSpec) -> list[int]:
+def _edges(spec: CoreSpec) -> list[int]:
     """List values around limits: of these registers, and powers of two."""
-    limits = {1, 4, 12, 62, 256, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES}
-    if isinstance(spec, InstantftSpec):
-        limits |= {3, spec.batch, spec.cache_entries, (1 << 17) - 1}
-    else:
-        limits |= {len(spec.mapping.forward.stages), spec.source.period}
-        limits |= {spec.kept_samples(cut) for cut in range(1, _cuts(spec))}
+    limits = _LIMITS | trials_of(spec).limits(spec)
     near = {limit + step for limit in limits for step in (-1, 0, 1)} | {1 << bit for bit in range(32)}
     return sorted(value for value in near if 0 <= value < _WORD)
 

@@ -8,15 +8,14 @@ import numpy as np
 
 from ...golden.axi.axi_registers import Model
 from ...golden.axi.register_map import WORD
-from ...golden.cores.instantft.instantft import InstantftSpec
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
+from ...golden.cores.core import CoreSpec
 from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
 _ROUNDS = 2
 """Random words of each address; behind each comes the one with all bits inverted."""
 
 
-def register_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: int, mutant: int = 0) -> list[str]:
+def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:
     """Write different words to all addresses, read all, and list what golden does not say.
 
     First words are whole, then each address has one with each set of strobes of its bytes. Of a command no byte is
@@ -26,7 +25,7 @@ def register_findings(program: Path, spec: InstantftSpec | ZotrainSpec, seed: in
     ----------
     program : Path
         The core, from `build.build`.
-    spec : InstantftSpec or ZotrainSpec
+    spec : CoreSpec
         Its parameters.
     seed : int
         Seed of the words.

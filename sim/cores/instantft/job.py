@@ -19,7 +19,7 @@ from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ....golden.lora.images import adapters_image
 from ....golden.lora.job import BatchResult, Job
 from ....golden.nn.arithmetic.forward import StageIntegers
-from ...compiled.comparison import Comparison, simulated_core, values_of
+from ...compiled.comparison import Comparison, simulated_core
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
 
@@ -80,7 +80,7 @@ class TuningJob:
 
         After each one the job holds what the core must hold then.
         """
-        values, rates = values_of(spec, self.inputs), iter(self.rates)
+        values, rates = spec.values_of(self.inputs), iter(self.rates)
         stop = EarlyStop(self.stop_loss, self.patience)
         for epoch in self.epochs:
             for batch, rate in zip(epoch, rates, strict=False):
@@ -104,6 +104,11 @@ class TuningJob:
         counts |= {"epoch_loss": job.epoch_loss} if spec.early_stop else {}
         loss, correct = job.validation
         return counts | ({"validation_loss": loss, "correct": correct} if spec.validation else {})
+
+    def driver(self, spec: InstantftSpec, device: SimulatedDevice) -> FineTuner:
+        """Make a host driver of a core."""
+        core = Core(spec.registers, device, device, device.interrupt)
+        return FineTuner(core, spec, len(self.inputs), self.raw)
 
     def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
@@ -166,7 +171,7 @@ def compare_job(
         The core's adapters at the end.
     JobComparison
     """
-    device = simulated_core(spec, spec.ports, dram, seed, stage)
+    device = simulated_core(spec, dram, seed, stage)
     tuner = FineTuner(Core(spec.registers, device, device, device.interrupt), spec, len(job.inputs), job.raw)
     stage("simulate the job")
     tuner.load(job.frozen)
@@ -185,7 +190,7 @@ def compare_job(
     wrong += not np.array_equal(found.flat, golden.adapters.flat)
     wrong += tuned.finished.counts != job.counts(spec, golden, results)
     golden.adapters.flat[:] = found.flat
-    own = golden.logits(values_of(spec, held_out))
+    own = golden.logits(spec.values_of(held_out))
     wrong += int((logits != own).any(axis=1).sum())
     return found, JobComparison(
         cycles=tuned.finished.cycles,

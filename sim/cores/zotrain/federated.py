@@ -42,7 +42,7 @@ class ZotrainFederation:
         """Make a simulated core for the samples of each client."""
         found = []
         for samples in owned:
-            device = simulated_core(spec, spec.memory_ports, None, seed, lambda _: None)
+            device = simulated_core(spec, None, seed, lambda _: None)
             trainer = ZerothOrderTrainer(Core(spec.registers, device, device, device.interrupt), spec)
             found.append(CoreClient(trainer, frozen, config, samples))
         return found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....boards.cores.zotrain.job import Trained, ZerothOrderTrainer
-from ....boards.host.driver import Core, Finished
+from ....boards.host.driver import Core
 from ....golden.cores.zotrain.registers import CORE
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import Integers
@@ -18,12 +18,9 @@ from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import WHOLE, Split
-from ...compiled.comparison import Comparison, simulated_core, values_of
+from ...compiled.comparison import Comparison, simulated_core, wrong_counts
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
-
-PORTS = 1
-"""Memory ports of the core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +62,13 @@ class TrainingJob:
 
     def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""
-        values = values_of(spec, self.inputs)
+        values = spec.values_of(self.inputs)
         for step in self.steps:
             yield job.step(values[step.indices], step.labels, step.rate)
+
+    def driver(self, spec: ZotrainSpec, device: SimulatedDevice) -> ZerothOrderTrainer:
+        """Make a host driver of a core."""
+        return ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
 
     def load(self, trainer: ZerothOrderTrainer) -> None:
         """Load network and deltas into a core."""
@@ -138,7 +139,7 @@ def compare_zeroth_order(
         The core's records, one for each slope.
     ZerothOrderComparison
     """
-    device = simulated_core(spec, PORTS, dram, seed, stage)
+    device = simulated_core(spec, dram, seed, stage)
     trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
     stage("simulate the job")
     job.load(trainer)
@@ -155,7 +156,7 @@ def compare_zeroth_order(
     wrong += not np.array_equal(found, golden.rows)
     wrong += wrong_counts(trained.finished, counts_of(golden, len(job.steps)))
     golden.rows = found
-    own = golden.logits(values_of(spec, held_out))
+    own = golden.logits(spec.values_of(held_out))
     wrong += int((logits != own).any(axis=1).sum())
     return trained.slopes, ZerothOrderComparison(
         cycles=trained.finished.cycles,
@@ -183,8 +184,3 @@ def counts_of(golden: ZerothOrderJob, steps: int) -> dict[str, int]:
         "saturations": golden.saturations,
         "coefficients_clipped": golden.coefficients_clipped,
     }
-
-
-def wrong_counts(finished: Finished, expected: dict[str, int]) -> int:
-    """Number of counters of a command that are not as expected."""
-    return sum(finished.counts[name] != value for name, value in expected.items())

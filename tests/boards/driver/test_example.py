@@ -59,7 +59,7 @@ def compiled(name, folder):
 
 def play(name, folder):
     """Run the program with the compiled core at its other end: its status, and what it printed besides accesses."""
-    device, size = SimulatedDevice(compiled_core(CORES[name], 1)), example_of(CORES[name]).memory.end
+    device, size = SimulatedDevice(compiled_core(CORES[name])), example_of(CORES[name]).memory.end
     buffer = device.allocate(size)
     (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
     memory = np.memmap(folder / "memory", np.uint8, "r+")

@@ -35,7 +35,7 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 @cache
 def program(name):
     """The compiled core, which other tests compile too."""
-    return compiled_core(CORES[name], 1)
+    return compiled_core(CORES[name])
 
 
 def simulated(name, **more):

@@ -6,7 +6,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.trials.short_jobs import short_jobs
+from fabtune.sim.trials.jobs import short_jobs
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ NETWORK = "40 fc6 relu fc40"
 
 def check(spec, clipped):
     """Run all short jobs of a core, one after the other."""
-    device = SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+    device = SimulatedDevice(compiled_core(spec))
     for name, job in short_jobs(spec).items():
         driver = job.driver(device)
         job.load(driver)

@@ -9,7 +9,8 @@ from fabtune.golden.models.importers.exported import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.trials.short_jobs import ShortTraining, ShortTuning, TrainingVariation, TuningVariation
+from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
+from fabtune.sim.cores.zotrain.short_jobs import ShortTraining, TrainingVariation
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def network(request, logits_of):
 
 
 def check(job, spec):
-    device = SimulatedDevice(compiled_core(spec, getattr(spec, "ports", 1)))
+    device = SimulatedDevice(compiled_core(spec))
     driver = job.driver(device)
     job.load(driver)
     assert job.differences(driver, device) == []

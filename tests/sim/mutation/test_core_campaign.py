@@ -12,12 +12,13 @@ from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.comparison import observable
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
+from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
+from fabtune.sim.cores.zotrain import trials
 from fabtune.sim.mutation import core_campaign as module
 from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
 from fabtune.sim.mutation.faults import Fault, Netlist, list_faults, mutants, netlist
 from fabtune.sim.mutation.record import Result, scores_by_component
-from fabtune.sim.trials import exercise, short_jobs
-from fabtune.sim.trials.short_jobs import ShortTuning, TuningVariation
+from fabtune.sim.trials import exercise
 
 from ...small_cores import zotrain
 
@@ -47,7 +48,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "list_faults", chosen)
     monkeypatch.setattr(exercise, "TRIALS", 12)
     monkeypatch.setattr(exercise, "RANDOM_JOBS", 2)
-    monkeypatch.setattr(short_jobs, "LONG", 100)
+    monkeypatch.setattr(trials, "LONG", 100)
     told: list[Result] = []
     campaign = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
     results = campaign.run(told.append)
@@ -85,7 +86,7 @@ def test_a_batch_waits_for_four_records() -> None:
     found = list_faults(made, 1_000_000, 0, "hw/lora/job/batch_scheduler.py")
     wanted = {"kind": "$sub", "port": "Y", "bit": 2, "mode": "const0"}
     faults = [one for one in found if all(getattr(one, name) == value for name, value in wanted.items())]
-    program = build(mutants(made, faults).verilog, spec.name, spec.ports, faults=True)
+    program = build(mutants(made, faults).verilog, spec.name, spec.memory_ports, faults=True)
     job = ShortTuning(spec, 1, TuningVariation(samples=12, epochs=1))
 
     def wrong(mutant: int) -> list[str]:

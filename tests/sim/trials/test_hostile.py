@@ -9,22 +9,24 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import CoreError
+from fabtune.golden.cores.core import CoreSpec
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import Command, Error
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.session import Dram
+from fabtune.sim.cores.zotrain.short_jobs import ShortTraining
 from fabtune.sim.trials.hostile import CalmRun, Trial, calm_run, hostile_dram, run_trial, wrong_error
+from fabtune.sim.trials.jobs import short_jobs
 from fabtune.sim.trials.order_lists import order_findings
 from fabtune.sim.trials.refusals import refusal_findings
 from fabtune.sim.trials.register_words import register_findings
-from fabtune.sim.trials.short_jobs import ShortTraining, short_jobs
 
 from ...small_cores import OPTIONS, instantft, zotrain
 
 AUTOENCODER = {"network": "40 fc6 relu fc40", "loss": "mse", "lanes": 16}
 
-CORES: dict[str, Callable[[], InstantftSpec | ZotrainSpec]] = {
+CORES: dict[str, Callable[[], CoreSpec]] = {
     "instantft": instantft,
     "zotrain": zotrain,
     "instantft, two ports": lambda: instantft(ports=2),
@@ -46,7 +48,7 @@ CYCLES = {
 @cache
 def _program(name: str) -> Path:
     spec = CORES[name]()
-    return compiled_core(spec, getattr(spec, "ports", 1))
+    return compiled_core(spec)
 
 
 @cache

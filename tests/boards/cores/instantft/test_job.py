@@ -20,7 +20,7 @@ from fabtune.golden.lora.images import adapters_image
 from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.last_layer import untuned_layer
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
-from fabtune.sim.compiled.comparison import compiled_core, values_of
+from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.instantft.job import TuningJob
@@ -34,7 +34,7 @@ RATE = 20_000
 @cache
 def _program(**settings: Any) -> Any:
     spec = instantft(**settings)
-    return compiled_core(spec, spec.ports), spec
+    return compiled_core(spec), spec
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Case:
     @property
     def values(self) -> Any:
         """Samples in Q8.16."""
-        return values_of(self.spec, self.job.inputs)
+        return self.spec.values_of(self.job.inputs)
 
 
 def _case(

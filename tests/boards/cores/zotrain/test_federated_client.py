@@ -61,7 +61,7 @@ def owned():
 
 
 def _core(module, config, samples):
-    device = SimulatedDevice(compiled_core(SPEC, 1), None, 0)
+    device = SimulatedDevice(compiled_core(SPEC), None, 0)
     trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), SPEC)
     frozen = Converter().stages(folded(network_from(NETWORK), module))
     return CoreClient(trainer, frozen, config, samples)

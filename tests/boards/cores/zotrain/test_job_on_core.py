@@ -84,7 +84,7 @@ def test_whole_job(name: str) -> None:
 @cache
 def _program() -> tuple[Any, ZotrainSpec]:
     spec = spec_of(ZotrainSpec, SMALL)
-    return compiled_core(spec, 1), spec
+    return compiled_core(spec), spec
 
 
 @pytest.fixture

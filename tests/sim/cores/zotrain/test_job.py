@@ -72,7 +72,7 @@ def test_another_shift_in_the_core_is_found(job, monkeypatch):
 
 
 def test_interrupts_without_an_end_count_as_one_command_that_takes_too_long():
-    device = SimulatedDevice(compiled_core(SPEC, 1), limit=300)
+    device = SimulatedDevice(compiled_core(SPEC), limit=300)
     device.write(CORE.map["interrupt_enable"].offset, 1)
     for _ in range(2):
         device.write(CORE.map["command"].offset, 0)  # refused at once, and nobody clears its interrupt

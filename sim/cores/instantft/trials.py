@@ -1,0 +1,116 @@
+"""What trials of `instantft` vary: jobs, entries of order lists, settings and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ....golden.cores.instantft.instantft import InstantftSpec
+from ....golden.cores.instantft.registers import Command, Error
+from ....golden.zo.memory_layout import LABEL_BIT, WORDS
+from ...trials.contract import OrderEntry, Trials
+from ...trials.draws import HALF, between
+from ...trials.order_lists import HALVES, edge_labels
+from . import ties
+from .short_jobs import ShortTuning, TuningVariation
+from .thresholds import threshold_scales
+
+_DOUBLE_TIES = 6
+"""Jobs with ties of gradients and of parameters: each shows a bit of one lane at about every second try."""
+
+
+class TuningTrials(Trials[InstantftSpec, TuningVariation]):
+    """Trials of a core that tunes adapters; there is no long job."""
+
+    command: ClassVar[IntEnum] = Command.TUNE
+    loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD, Command.LOAD_ADAPTERS)
+    silent: ClassVar[tuple[IntEnum, ...]] = (Command.FORGET,)
+
+    def job(self, spec: InstantftSpec, seed: int, variation: TuningVariation) -> ShortTuning:
+        """Make a job with golden's results."""
+        return ShortTuning(spec, seed, variation)
+
+    def short(self, spec: InstantftSpec) -> dict[str, TuningVariation]:
+        """List jobs that together reach every part of the core, by name."""
+        found = {
+            "base": TuningVariation(),
+            "batches of one": TuningVariation(samples=3, batch=1),
+            "clipped": TuningVariation(gain=60.0),
+            "large": TuningVariation(gain=8.0, rate=131_071, start=12_000),
+            # every second sum of products lies half-way between two numbers of Q8.16
+            "halves": TuningVariation(samples=12, epochs=1, gain=2.0, start=3000, grain=HALF),
+            "many": TuningVariation(samples=spec.cache_entries, epochs=3)
+            if spec.cache_entries <= 64
+            else TuningVariation(samples=60),
+        }
+        if spec.validation:
+            found["validation"] = TuningVariation(epochs=4, validated=min(6, spec.cache_entries - 7), patience=1)
+        return found | ({"raw": TuningVariation(raw=True, gain=4.0)} if True in spec.raw_modes else {})
+
+    def random(self, spec: InstantftSpec, rng: np.random.Generator) -> TuningVariation:
+        """Draw a job with random settings and more data."""
+        validated = int(rng.integers(1, 8)) if spec.validation else 0
+        return TuningVariation(
+            samples=min(spec.cache_entries - validated, 64),
+            epochs=3,
+            validated=validated,
+            batch=int(rng.integers(1, spec.batch + 1)),
+            gain=between(rng, 0.3, 30),
+            rate=round(between(rng, 1, 131_071)),
+            start=round(between(rng, 1, 30_000)),
+            raw=bool(rng.integers(2)),
+        )
+
+    def edge(self, spec: InstantftSpec) -> dict[str, TuningVariation]:
+        """List jobs whose values lie at edges of rounding and of NF4, by name.
+
+        With scales that are multiples of a part of 1, many products with a level of NF4 lie half-way between two
+        numbers; with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate,
+        parameters. In other jobs both do at once, beside gradients with all their bits, or the logits lie at
+        thresholds of NF4.
+        """
+        samples, wanted = min(spec.cache_entries, 64), dict[str, TuningVariation]()
+        for raw in spec.raw_modes:
+            epochs, grain = (10, HALF >> 4) if raw else (3, HALF)
+            wanted["ties, raw" if raw else "ties"] = TuningVariation(
+                samples=samples, epochs=epochs, batch=1, gain=2.0, rate=1 << 16, raw=raw, grain=grain, whole=True
+            )
+        if False in spec.raw_modes:
+            wanted |= {f"threshold {scale}": TuningVariation(samples=1, scale=scale) for scale in threshold_scales()}
+        if spec.loss == "cross_entropy" and spec.tunes == "adapters":
+            both = TuningVariation(samples=1, epochs=1, batch=1, rate=ties.RATE, raw=True, ties=True)
+            wanted |= {f"double ties {number}": both for number in range(_DOUBLE_TIES)}
+        return wanted
+
+    def usual(self, spec: InstantftSpec) -> dict[str, int]:
+        """Make settings that are no addresses, which the core does not refuse."""
+        jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "cache_entries": 1}
+        return jobs | {"mode": int(spec.raw_modes[0])}
+
+    def limits(self, spec: InstantftSpec) -> set[int]:
+        """Numbers at which settings of the core end."""
+        return {3, spec.batch, spec.cache_entries, (1 << 17) - 1}
+
+    def entries(self, spec: InstantftSpec) -> Iterator[OrderEntry]:
+        """Make order lists with one entry at a limit: each bit of an index and of a label, in each word of a beat."""
+        classes = spec.labels
+        for bit in range(LABEL_BIT):
+            entries = min(1 << bit, spec.cache_entries)
+            yield OrderEntry((1 << bit,), {"cache_entries": entries}, Error.BAD_INDEX, 1 << bit)
+            yield OrderEntry((entries - 1,), {"cache_entries": entries})
+        for label in edge_labels(classes):
+            word = label << LABEL_BIT
+            yield OrderEntry((word,), {}) if label < classes else OrderEntry((word,), {}, Error.BAD_LABEL, label)
+        for at in range(min(spec.batch, WORDS)):
+            for word in HALVES:
+                settings = {"batch": at + 1, "samples_per_epoch": at + 1}
+                label = word >> LABEL_BIT
+                kind = Error.BAD_LABEL if label else Error.BAD_INDEX
+                yield OrderEntry((*([0] * at), word), settings, kind, label or word)
+
+
+TRIALS = TuningTrials()
+"""Trials of `instantft`, as its `Spec.part` finds them."""

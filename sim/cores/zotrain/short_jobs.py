@@ -1,0 +1,150 @@
+"""Short zeroth-order jobs, with what golden makes of them: on hostile buses or with faults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ....boards.cores.zotrain.job import ZerothOrderTrainer
+from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.nn.arithmetic.random_parameters import random_parameters
+from ....golden.rng.perturbation import POSITIONS
+from ....golden.zo.coefficient import RATE
+from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.split import WHOLE, Split
+from ...compiled.comparison import wrong_counts
+from ...compiled.device import SimulatedDevice
+from ...trials.draws import HALF, in_grains, samples_of
+from .job import TrainingJob, counts_of, same
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingVariation:
+    """Settings of a short zeroth-order job.
+
+    Parameters
+    ----------
+    samples : int
+        How many there are.
+    sizes : tuple of int
+        Samples of each step.
+    gain : float
+        Size of the network's parameters: from about 50 most activations are clipped.
+    rate, shift, eps_shift, split, scalars
+        See `ZerothOrderJob`.
+    start : int
+        Most of the deltas at the start; 0: there are none.
+    grain : int
+        Deltas at the start are multiples of it.
+    late : bool
+        The first perturbation is one of the generator's last, so that it begins again.
+    halves : bool
+        All parameters of the network are multiples of a half: of the inference without deltas, every second sum of
+        products lies half-way between two numbers of Q8.16.
+    near : tuple of int
+        Magnitudes of the steps' coefficients, in turn, by a rate of its own for each step, as far as there is one: for
+        steps with one perturbation. With none of them the rates of the steps follow `rate`.
+    """
+
+    samples: int = 6
+    sizes: tuple[int, ...] = (4, 1, 3)
+    gain: float = 1.0
+    rate: int = 40_000
+    shift: int = 24
+    eps_shift: int = 10
+    split: Split = WHOLE
+    scalars: bool = False
+    start: int = 0
+    grain: int = 1
+    late: bool = False
+    halves: bool = False
+    near: tuple[int, ...] = ()
+
+
+class ShortTraining:
+    """Zeroth-order training in a few steps.
+
+    Parameters
+    ----------
+    spec : ZotrainSpec
+        The core.
+    seed : int
+        Seed of network, samples, order, position and deltas.
+    variation : TrainingVariation
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        The core's counters at the end.
+    """
+
+    def __init__(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> None:
+        rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
+        network, samples, period = spec.described, wanted.samples, min(spec.source.period, POSITIONS)
+        labels = rng.integers(0, spec.labels, samples)
+        drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
+        position = int(rng.integers(1000))
+        settings = {"split": wanted.split, "scalars": wanted.scalars, "eps_shift": wanted.eps_shift}
+        frozen = random_parameters(network, rng, wanted.gain)
+        frozen = in_grains(frozen, HALF if wanted.halves else 1)
+        inputs = samples_of(network, spec.byte_inputs, samples, rng)
+        steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
+        position = period - 1 - position % 100 if wanted.late else position
+        self.spec = spec
+        self.job = TrainingJob(frozen, inputs, steps, wanted.shift, position=position, **settings)  # type: ignore[arg-type]
+        if wanted.start:
+            total = self.job.golden(spec).total
+            most = wanted.start // wanted.grain
+            deltas = wanted.grain * rng.integers(-most, most, total.shape, endpoint=True)
+            self.job = replace(self.job, deltas=deltas)
+        if wanted.near:
+            self.job = replace(self.job, steps=_with_rates(spec, self.job, wanted.near))
+        golden = self.job.golden(spec)
+        self._start = golden.rows
+        self._steps, images = [], []
+        for step in self.job.run_golden(spec, golden):
+            self._steps += step
+            images.append(spec.layout.deltas(golden.rows).image)
+        self._images = np.stack(images)
+        self.counts = counts_of(golden, len(self.job.steps))
+        self._rows = golden.rows
+        self._outputs = golden.logits(spec.values_of(self.job.inputs))
+
+    def driver(self, device: SimulatedDevice) -> ZerothOrderTrainer:
+        """Make a host driver of the core."""
+        return self.job.driver(self.spec, device)
+
+    def load(self, driver: ZerothOrderTrainer) -> None:
+        """Load the pre-trained network."""
+        driver.load(self.job.frozen)
+
+    def differences(self, driver: ZerothOrderTrainer, device: SimulatedDevice) -> list[str]:
+        """Run the job from its deltas, and list what differs from golden."""
+        driver.load_deltas(self._start)
+        before = device.simulated
+        trained, traced = self.job.train(driver, device)
+        slopes = trained.slopes
+        right = {
+            "cycles": 0 < trained.finished.cycles < device.simulated - before,
+            "deltas of a step": np.array_equal(traced, self._images),
+            "records": len(slopes) == len(self._steps) and all(map(same, slopes, self._steps)),
+            "counters": not wrong_counts(trained.finished, self.counts),
+            "deltas": np.array_equal(driver.deltas(), self._rows),
+            "outputs": np.array_equal(driver.logits(self.job.inputs), self._outputs),
+        }
+        return [name for name, one in right.items() if not one]
+
+
+def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> list[StepOrder]:
+    """Give each step the rate with which its coefficient is, in turn, one of these magnitudes, as near as can be."""
+    golden, values, steps = job.golden(spec), spec.values_of(job.inputs), []
+    for number, step in enumerate(job.steps):
+        position, given = golden.position, (values[step.indices], step.labels)
+        (slope,) = golden.step(*given, rate=0)  # moves nothing
+        rate = round((near[number % len(near)] << job.shift) / max(abs(slope.difference), 1))
+        steps.append(replace(step, rate=min(max(rate, 1), RATE.maximum)))
+        golden.position = position
+        golden.step(*given, steps[-1].rate)
+    return steps

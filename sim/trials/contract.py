@@ -1,0 +1,122 @@
+"""What trials ask of a core: its jobs, its settings and their limits, its order lists; each core's room answers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from ...golden.cores.core import CoreSpec
+from ...golden.errors import UserError
+from ..compiled.device import SimulatedDevice
+
+Driver = TypeVar("Driver")
+Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
+Variation = TypeVar("Variation")
+
+
+class ShortJob(Protocol[Driver]):
+    """A short job on a core, and what golden makes of it."""
+
+    def driver(self, device: SimulatedDevice) -> Driver:
+        """Make a host driver of the core."""
+
+    def load(self, driver: Driver) -> None:
+        """Load the network."""
+
+    def differences(self, driver: Driver, device: SimulatedDevice) -> list[str]:
+        """Run the job on a core that has the network, from its start, and list what differs from golden."""
+
+
+@dataclass(frozen=True)
+class OrderEntry:
+    """Order list with one entry at a limit, and how the command ends that runs it.
+
+    Parameters
+    ----------
+    words : tuple of int
+        The list.
+    settings : dict of str to int
+        Settings that are not the usual ones.
+    error : IntEnum, optional
+        None where the command ends without one.
+    value : int
+        Offending value or address.
+    """
+
+    words: tuple[int, ...]
+    settings: dict[str, int]
+    error: IntEnum | None = None
+    value: int = 0
+
+
+class Trials(Protocol[Core, Variation]):
+    """Trials of a core, its room's ``TRIALS``; a variation holds the settings of a job.
+
+    Attributes
+    ----------
+    command : IntEnum
+        Command that runs an order list, with which each setting is tried.
+    loads : tuple of IntEnum
+        Commands that load a network before it.
+    silent : tuple of IntEnum
+        Commands that may end well where every access to the memory is an error.
+    """
+
+    command: ClassVar[IntEnum]
+    loads: ClassVar[tuple[IntEnum, ...]]
+    silent: ClassVar[tuple[IntEnum, ...]] = ()
+
+    @abstractmethod
+    def job(self, spec: Core, seed: int, variation: Variation) -> ShortJob[Any]:
+        """Make a job with golden's results; the seed is that of its numbers."""
+
+    @abstractmethod
+    def short(self, spec: Core) -> dict[str, Variation]:
+        """List jobs that together reach every part of the core, by name."""
+
+    @abstractmethod
+    def random(self, spec: Core, rng: np.random.Generator) -> Variation:
+        """Draw a job with random settings and more data."""
+
+    def edge(self, spec: Core) -> dict[str, Variation]:
+        """List jobs whose values lie at edges that random values rarely show, by name."""
+        return {}
+
+    def long(self, spec: Core) -> dict[str, Variation]:
+        """List jobs of very many steps, by name."""
+        return {}
+
+    @abstractmethod
+    def usual(self, spec: Core) -> dict[str, int]:
+        """Make settings that are no addresses, which the core does not refuse."""
+
+    @abstractmethod
+    def limits(self, spec: Core) -> set[int]:
+        """Numbers at which settings of the core end."""
+
+    def together(self, spec: Core, values: Sequence[int]) -> Iterator[dict[str, int]]:
+        """Make settings that are at a limit together, of values around all limits, for `command`."""
+        yield from ()
+
+    @abstractmethod
+    def entries(self, spec: Core) -> Iterator[OrderEntry]:
+        """Make order lists with one entry at a limit."""
+
+
+def trials_of(spec: CoreSpec) -> Trials[Any, Any]:
+    """Find the trials of a core in its room.
+
+    Raises
+    ------
+    UserError
+        If there are none.
+    """
+    found: Trials[Any, Any] | None = spec.part("sim", "trials", "TRIALS")
+    if found is None:
+        raise UserError(f"{spec.name} has no trials, and cannot be mutated as a whole")
+    return found
