@@ -21,20 +21,6 @@ SIGN_PRODUCTS = "sign_products"
 
 The operands keep their widths, which are those of a DSP.
 """
-OPEN_MEMORIES = "open_memories"
-"""Pass: take the memories out of the top module, each a ``$mem_v2`` with asynchronous reads.
-
-What a port gives becomes an input, of which a bit is 0 until a 1 has been written in its column, where the contents at
-the start have none. What the memory is given becomes outputs: an address for each port that is read, and what is
-written, where it is. A port that is read is called ``memoryNUMBERportPORT``. See `TABLE_BITS` for what stays.
-"""
-TABLE_BITS = 1024
-"""Bits of a memory that is never written up to which it is left where others are taken out."""
-OPEN_PRODUCTS = "open_products"
-"""Pass: take the signed multipliers, which are those of data, out of the top module.
-
-What one gives becomes an input, which is 0 where an operand is, and its operands outputs.
-"""
 NO_ZERO_CONTENTS = "no_zero_contents"
 """Pass: leave out initial contents of a RAM that are zero, as it is after configuration.
 
@@ -48,17 +34,16 @@ Such bits of inputs pad a lane, or are an address within a word or an identifier
 read in part. Verilator does not warn of a wire of that name.
 """
 CALL = "call"
-"""Command: call a function of a module of Python, with the rest of the words.
+"""Command: call a function of a module of Python, with the design and the rest of the words.
 
-A branch that counts what it has written does so at the same time as the others.
+So another package has passes of its own; and a branch that counts what it has written does so at the same time as the
+others.
 """
 BLOCK_LATCHES = "block_latches"
 """Pass: join registers with asynchronous reads of memories whose ``ram_style`` is ``block`` or ``ultra``.
 
 The read is then synchronous, with the reset and the enable of the register, which is the latch of a block of RAM.
 """
-WATCH = "watch"
-"""Pass: make an output of the top module: its name, a cell, a port, a bit of it, and the value at which it is high."""
 
 _ALLOCATION = "glibc.malloc.hugetlb=1:glibc.malloc.mxfast=0"
 """Settings of glibc: large pages, and no lists of freed blocks to join. They save a sixth of the time of Yosys."""
@@ -245,72 +230,6 @@ def _unused_bits(design: Any, _: list[str]) -> None:
         top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
 
 
-def _open_memories(design: Any, _: list[str]) -> None:
-    from pyosys import libyosys as ys
-
-    top = design.top_module()
-    found = [cell for cell in top.cells_.values() if cell.type.str() == "$mem_v2" and not _is_logic(cell)]
-    for number, cell in enumerate(
-        sorted(found, key=lambda cell: cell.getParam(ys.IdString("\\MEMID")).decode_string())
-    ):
-
-        def port(name: str, cell: Any = cell) -> Any:
-            return cell.getPort(ys.IdString(f"\\{name}"))
-
-        width, address = (cell.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "ABITS"))
-        enable, data, where = port("WR_EN"), port("WR_DATA"), port("WR_ADDR")
-        written, name = ys.SigSpec(), f"memory{number}"
-        for one in range(where.size() // address):
-            enables = enable.extract(one * width, width)
-            any_enabled = top.ReduceOr(ys.IdString(f"$any{number}_{one}"), enables)
-            written.append(
-                top.Mux(
-                    ys.IdString(f"$where{number}_{one}"),
-                    ys.SigSpec(ys.Const(0, address)),
-                    where.extract(one * address, address),
-                    any_enabled,
-                )
-            )
-        stored = top.And(ys.IdString(f"$data{number}"), data, enable) if data.size() else data
-        columns = _columns(top, cell, name, stored)
-        reads, gives = port("RD_ADDR"), port("RD_DATA")
-        top.remove(cell)
-        _give(top, name, {"enable": enable, "data": stored, "written": written})
-        for one in range(reads.size() // address):
-            taken = _take(top, f"{name}port{one}", {"address": reads.extract(one * address, address)}, width)
-            seen = top.And(ys.IdString(f"$seen{number}_{one}"), taken, columns)
-            top.connect(gives.extract(one * width, width), seen)
-    top.fixup_ports()
-
-
-def _is_logic(memory: Any) -> bool:
-    """Tell whether a memory is a small table that is never written, as Yosys makes of a switch."""
-    from pyosys import libyosys as ys
-
-    width, words = (memory.getParam(ys.IdString(f"\\{name}")).as_int() for name in ("WIDTH", "SIZE"))
-    return not memory.getPort(ys.IdString("\\WR_EN")).size() and bool(width * words <= TABLE_BITS)
-
-
-def _columns(top: Any, memory: Any, name: str, stored: Any) -> Any:
-    """Make a register of each column of a memory, which is 1 if any of its words may have a 1 there."""
-    from pyosys import libyosys as ys
-
-    width = memory.getParam(ys.IdString("\\WIDTH")).as_int()
-    contents = memory.getParam(ys.IdString("\\INIT")).as_string()[::-1]
-    ones = ys.SigSpec(
-        ys.Const.from_string("".join("01"["1" in contents[bit::width]] for bit in reversed(range(width))))
-    )
-    if not stored.size():
-        return ones
-    clock, clocked = memory.getPort(ys.IdString("\\WR_CLK")), memory.getParam(ys.IdString("\\WR_CLK_POLARITY"))
-    before = ys.SigSpec(top.addWire(ys.IdString(f"${name}_before"), width))
-    after = ys.SigSpec(before)
-    for port in range(stored.size() // width):
-        after = top.Or(ys.IdString(f"${name}_column{port}"), after, stored.extract(port * width, width))
-    top.addDff(ys.IdString(f"${name}_columns"), clock.extract(0, 1), after, before, clocked.as_string()[-1] == "1")
-    return top.Or(ys.IdString(f"${name}_ever"), before, ones)
-
-
 def _no_zero_contents(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
@@ -344,74 +263,18 @@ def _block_latches(design: Any, _: list[str]) -> None:
         ys.run_pass("memory_dff a:ram_style=block a:ram_style=ultra %u", design)
 
 
-def _open_products(design: Any, _: list[str]) -> None:
-    from pyosys import libyosys as ys
-
-    top = design.top_module()
-    a, b, y, signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED"))
-    products = [cell for cell in top.cells_.values() if cell.type.str() == "$mul" and cell.getParam(signed).as_bool()]
-    for number, cell in enumerate(sorted(products, key=lambda cell: cell.name.str())):
-        operands, gives = {"a": cell.getPort(a), "b": cell.getPort(b)}, cell.getPort(y)
-        top.remove(cell)
-        ones = [top.ReduceOr(ys.IdString(f"$one{number}_{port}"), operand) for port, operand in operands.items()]
-        both = top.And(ys.IdString(f"$ones{number}"), *ones).repeat(gives.size())
-        taken = _take(top, f"product{number}", operands, gives.size())
-        top.connect(gives, top.And(ys.IdString(f"$product{number}"), taken, both))
-    top.fixup_ports()
-
-
-def _give(top: Any, name: str, given: dict[str, Any]) -> None:
-    """Make outputs ``NAME_PORT`` of what a part that is taken out of a module is given."""
-    from pyosys import libyosys as ys
-
-    for port, signal in given.items():
-        if signal.size():
-            wire = top.addWire(ys.IdString(f"\\{name}_{port}"), signal.size())
-            wire.port_output = True
-            top.connect(ys.SigSpec(wire), signal)
-
-
-def _take(top: Any, name: str, given: dict[str, Any], width: int) -> Any:
-    """Make an input ``NAME_gives`` of what a part gives that is taken out of a module, and outputs as `_give`."""
-    from pyosys import libyosys as ys
-
-    _give(top, name, given)
-    wire = top.addWire(ys.IdString(f"\\{name}_gives"), width)
-    wire.port_input = True
-    return ys.SigSpec(wire)
-
-
-def _watch(design: Any, arguments: list[str]) -> None:
-    from pyosys import libyosys as ys
-
-    output, name, port, bit, value = arguments
-    top = design.top_module()
-    cell = next(cell for cell in top.cells_.values() if cell.name.str() in (name, f"\\{name}"))
-    found = cell.getPort(ys.IdString(f"\\{port}")).extract(int(bit), 1)
-    wire = top.addWire(ys.IdString(f"\\{output}"), 1)
-    wire.port_output = True
-    if value == "1":
-        top.connect(ys.SigSpec(wire), found)
-    else:
-        top.addNot(ys.IdString(f"$watch_{output}"), found, ys.SigSpec(wire))
-    top.fixup_ports()
-
-
-def _call(_: Any, arguments: list[str]) -> None:
+def _call(design: Any, arguments: list[str]) -> None:
     module, function, *words = arguments
-    getattr(importlib.import_module(module), function)(*words)
+    getattr(importlib.import_module(module), function)(design, *words)
 
 
 _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     BLOCK_LATCHES: _block_latches,
     CALL: _call,
     NO_ZERO_CONTENTS: _no_zero_contents,
-    OPEN_MEMORIES: _open_memories,
-    OPEN_PRODUCTS: _open_products,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
     UNUSED_BITS: _unused_bits,
-    WATCH: _watch,
     WIDEN: lambda design, _: _widen(design),
     **synthesis_passes.PASSES,
     **arithmetic_passes.PASSES,

@@ -38,7 +38,7 @@ ERROR = "error"
 """Key of the message in a file that has no counts, as a primitive is unknown."""
 
 
-def write_resources(netlist: str, top: str, counts: str) -> None:
+def write_resources(_: Any, netlist: str, top: str, counts: str) -> None:
     """Write what `count_resources` finds in a file of Yosys, as attributes of an `Estimate`."""
 
     def found(design: Netlist) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def write_resources(netlist: str, top: str, counts: str) -> None:
     _write(netlist, top, counts, found)
 
 
-def write_paths(netlist: str, top: str, counts: str) -> None:
+def write_paths(_: Any, netlist: str, top: str, counts: str) -> None:
     """Write what `longest_paths` finds in a file of Yosys, as attributes of an `Estimate`."""
 
     def found(design: Netlist) -> dict[str, Any]:

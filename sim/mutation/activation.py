@@ -15,6 +15,7 @@ from ...hw import yosys
 from ..formal.checker import BROKEN
 from ..formal.prover import CUTS, TOP, prove_text
 from .faults import Fault, Netlist
+from .netlist_passes import WATCH
 
 _RULE = "active"
 _ACTIVE_AT = {"const0": 1, "const1": 0, "cnot0": 0, "cnot1": 1}
@@ -46,7 +47,7 @@ def never_active(made: Netlist, fault: Fault, seconds: int) -> bool:
             [
                 "read_rtlil netlist.il",
                 f"hierarchy -top {top}",
-                f"{yosys.WATCH} {BROKEN}{_RULE} {fault.cell} {fault.port} {bit} {_ACTIVE_AT[fault.mode]}",
+                f"{WATCH} {BROKEN}{_RULE} {fault.cell} {fault.port} {bit} {_ACTIVE_AT[fault.mode]}",
                 f"rename {top} {TOP}",
                 "write_rtlil watched.il",
             ],

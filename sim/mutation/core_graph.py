@@ -24,6 +24,7 @@ from .channels import valid_of
 from .constants import always_zero
 from .faults import PORT
 from .graph import FALSE, TRUE, Graph
+from .netlist_passes import OPEN_MEMORIES, OPEN_PRODUCTS
 
 _GIVES = "_gives"
 
@@ -282,8 +283,8 @@ def _write_graph(design: Emitted, folder: Path) -> None:
             "memory_collect",
             "memory_nordff",
             "opt_clean",
-            yosys.OPEN_MEMORIES,
-            yosys.OPEN_PRODUCTS,
+            OPEN_MEMORIES,
+            OPEN_PRODUCTS,
             "memory_map",
             "setundef -init -zero",
             "setundef -zero -undriven",

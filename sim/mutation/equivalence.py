@@ -19,6 +19,7 @@ from ...hw.verilog import Emitted
 from ..formal.checker import BROKEN
 from ..formal.prover import TOP, prove_text
 from .channels import channels, valid_of
+from .netlist_passes import OPEN_MEMORIES
 
 MAPPED_BITS = 4096
 """Bits of a block's memories up to which they are mapped to registers."""
@@ -63,7 +64,7 @@ def equivalence(original: Emitted, mutant: Emitted, seconds: int) -> Equivalence
         for role, design in (("gate", mutant), ("gold", original)):
             (folder / f"{role}.il").write_text(design.rtlil, encoding="utf-8")
         top = original.top
-        opened = ["memory_collect", "memory_nordff", "opt_clean", yosys.OPEN_MEMORIES] if cut else []
+        opened = ["memory_collect", "memory_nordff", "opt_clean", OPEN_MEMORIES] if cut else []
         found = []
         for role in ("gold", "gate"):  # one at a time: both have the same name until they are renamed
             read = [f"read_rtlil {role}.il", f"hierarchy -top {top}"]
