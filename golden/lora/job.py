@@ -93,7 +93,7 @@ class Job:
     ) -> None:
         self.network, self.frozen, self.adapters = network, tuple(frozen), adapters
         self.rate, self.cache, self.noise, self.loss = rate, cache, noise, loss
-        self._labels = labels_of(loss, network.name, network.stages)
+        self._labels = labels_of(loss, network.name, network.stages[0].inputs, network.classes)
         self.softmax = SoftmaxTables()
         self.batches = self.epoch_loss = self._loss = 0
         self.validation = self._validation = Validation()

@@ -117,7 +117,8 @@ class AdapterMapping:
     @property
     def labels(self) -> int:
         """Labels that a sample can have, see `nn.loss.labels_of`."""
-        return labels_of(self.loss, self.forward.name, self.forward.network_stages)
+        stages = self.forward.network_stages
+        return labels_of(self.loss, self.forward.name, stages[0].inputs, stages[-1].biases)
 
     # -- records ---------------------------------------------------------------------------------------------------
 

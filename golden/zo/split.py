@@ -1,4 +1,4 @@
-"""Split of a zeroth-order step: a network cut in two parts, with perturbations of their own (FedSPZO, algorithm 1)."""
+"""Split of a zeroth-order step: a model cut in two parts, with perturbations of their own (FedSPZO, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from math import gcd
 from typing import TypeVar
 
 from ..errors import UserError
-from ..models.stages import after_cut
-from .mapping import PerturbationMapping
+from .model import ModelWords
 from .scalars import StepLayout
 
 MOST_PERTURBATIONS = 16
@@ -23,14 +22,14 @@ _Record = TypeVar("_Record")
 
 @dataclass(frozen=True)
 class Split:
-    """Cut of a network, and number of perturbations of both parts in a step.
+    """Cut of a model, and number of perturbations of both parts in a step.
 
     Parameters
     ----------
     cut : int
-        First stage of the second part; 0 for a network that is not cut.
+        Where the second part begins, of a network its first stage; 0 for a model that is not cut.
     first : int
-        P1, perturbations of the first part; of a network that is not cut, of all of it.
+        P1, perturbations of the first part; of a model that is not cut, of all of it.
     second : int
         P2, perturbations of the second part for each of the first; 1 without a cut.
 
@@ -68,30 +67,14 @@ class Split:
         """
         return list(zip(*[iter(records)] * self.slopes, strict=True))
 
-    def check(self, mapping: PerturbationMapping) -> None:
-        """Refuse a cut that a network does not have.
-
-        Raises
-        ------
-        UserError
-            If it is out of range.
-        """
-        stages = len(mapping.forward.stages)
-        if self.cut and mapping.times:
-            raise UserError(f"cut = {self.cut}: where words share rows of deltas, a network is not cut")
-        if 0 < self.cut < stages:
-            after_cut(mapping.forward.network_stages, self.cut)
-        if not 0 <= self.cut < stages:
-            raise UserError(f"cut = {self.cut}: {mapping.forward.name} of {stages} stages is cut at 0 to {stages - 1}")
-
-    def layout(self, mapping: PerturbationMapping, period: int) -> StepLayout:
+    def layout(self, model: ModelWords, period: int) -> StepLayout:
         """Positions of the perturbations of a step.
 
         A perturbation of the first part takes as many positions as it has rows of deltas. One of the second part takes
         as many more that those of one of the first and all that belong to it are coprime to the generator's period,
         where there is such a number: then all positions are taken before one returns.
         """
-        *first, second = (len(part.rows) for part in mapping.parts(self.cut))
+        *first, second = (len(part.rows) for part in model.parts(self.cut))
         spans = range(second, second + MOST_GAP + 1)
         chosen = next((one for one in spans if gcd(sum(first) + self.second * one, period) == 1), second)
         return StepLayout(self.first, self.second, (sum(first), chosen))

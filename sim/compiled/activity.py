@@ -22,6 +22,7 @@ from ...golden.nn.arithmetic.random_parameters import random_parameters, random_
 from ...golden.rng.pezo import PezoSpec
 from ...golden.zo.coefficient import LARGEST_BATCH
 from ...golden.zo.memory_layout import StepOrder
+from ...golden.zo.step_settings import StepSettings
 from ...hw.verilog import Emitted, emit
 from ..cores.instantft.job import TuningJob
 from ..cores.zotrain.job import TrainingJob
@@ -256,11 +257,11 @@ def _train(
     inputs, _, labels = random_samples(network, spec.byte_inputs, batch, rng, spec.labels)
     drawn = [rng.permutation(batch) for _ in range(job.steps)]
     steps = [StepOrder(one, labels[one], TRAINING_RATE) for one in drawn]
-    training = TrainingJob(frozen, inputs, steps, SHIFT)
+    training = TrainingJob(frozen, inputs, steps, StepSettings(shift=SHIFT, loss=spec.loss))
     trainer = ZerothOrderTrainer(Core(TRAINING_CORE, device, device, device.interrupt), spec)
     training.load(trainer)
     device.waves(file, period_ps)
-    trained = trainer.train(inputs, steps, training.position, training.eps_shift, SHIFT)
+    trained = trainer.train(inputs, steps, training.settings, training.position)
     device.end_waves()
     golden = training.golden(spec)
     for _ in training.run_golden(spec, golden):

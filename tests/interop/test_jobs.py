@@ -18,7 +18,9 @@ from fabtune.golden.lora.forward_cache import ForwardCache, record_layout
 from fabtune.golden.lora.job import Job
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
 from fabtune.golden.zo.deltas import PerturbationTable
-from fabtune.golden.zo.job import ZerothOrderJob, rates_of
+from fabtune.golden.zo.job import ZerothOrderJob
+from fabtune.golden.zo.network_model import NetworkModel
+from fabtune.golden.zo.step_settings import StepSettings
 from fabtune.hw.verilog import emit
 from fabtune.sim.simulator import simulate
 
@@ -176,9 +178,10 @@ def zeroth_order_job(folder, seed, pauses):
     inputs = rng.integers(0, 256, (count, *network.input_shape))
     x, labels = q8_16_of_bytes(inputs), rng.integers(0, classes, count)
     drawn = [rng.integers(0, count, n) for n in (4, 3, 4)]
-    rates, shift = rates_of([2e-3] * steps, [len(one) for one in drawn], PerturbationTable(spec.source))
+    sizes = [len(one) for one in drawn]
+    rates, common = StepSettings().with_rates([2e-3] * steps, sizes, PerturbationTable(spec.source))
     position = 1234
-    job = ZerothOrderJob(spec.mapping, frozen, spec.source, shift, 10, position)
+    job = ZerothOrderJob(NetworkModel(spec.mapping, frozen), spec.source, common, position)
     job.total = rng.integers(-(1 << 20), 1 << 20, job.total.shape)
     rows = page.delta_rows(stages, spec.lanes, spec.columns)
     start = job.rows.copy()
@@ -196,7 +199,7 @@ def zeroth_order_job(folder, seed, pauses):
     host.keep("records", host.region("records", steps * record), steps * record)
     host.region("logits", 0)
     settings = {"sample_count": count, "steps": steps, "batch": size, "position": position, "eps_shift": 10}
-    settings |= {"shift": shift, "cut": 0, "p1": 1, "p2": 1, "gap": job.layout.span - rows, "scalars": 0}
+    settings |= {"shift": common.shift, "cut": 0, "p1": 1, "p2": 1, "gap": job.layout.span - rows, "scalars": 0}
     for name, value in settings.items():
         host.write(name, value)
     host.run("load", steps_done=0)
@@ -204,7 +207,7 @@ def zeroth_order_job(folder, seed, pauses):
     slopes = [slope for rate, one, label in order for slope in job.step(x[one], label, rate)]
     counters = {"saturations": job.saturations, "coefficients_clipped": job.coefficients_clipped}
     host.run("train", locked=("deltas", "shift"), steps_done=steps, **counters)
-    host.read("shift", shift)
+    host.read("shift", common.shift)
     image = len(page.write_deltas(start))
     host.keep("deltas", host.region("deltas", image), image)
     host.run("save_deltas")

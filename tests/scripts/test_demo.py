@@ -78,7 +78,7 @@ def test_the_first_steps_are_those_of_the_whole_run():
         IntegerTuning(network, module, task, settings_for(steps), lanes=16, columns=4).integers
         for steps in (STEPS_IN_RTL, 2000)
     ]
-    assert len({run.job.shift for run in runs}) == 1
+    assert len({run.job.settings.shift for run in runs}) == 1
     assert len({run.job.position for run in runs}) == 1
     for one, other in zip(*(run.orders[:STEPS_IN_RTL] for run in runs), strict=True):
         assert one.rate == other.rate

@@ -62,7 +62,7 @@ def test_a_core_that_differs_is_told(fabtune, monkeypatch):
     monkeypatch.setattr(
         ZerothOrderTrainer,
         "train",
-        lambda self, inputs, steps, position, *more: train(self, inputs, steps, position + 1, *more),
+        lambda self, inputs, steps, settings, position: train(self, inputs, steps, settings, position + 1),
     )
     asked = ("--method", "pezo-otf", "--core", "tiny", "--steps", 2, "--engine", "rtl")
     status, out, _ = fabtune("tune", *asked)

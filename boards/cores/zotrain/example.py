@@ -11,8 +11,10 @@ from ....golden.axi.regions import JobMemory, Region
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import q8_16_of_bytes
 from ....golden.zo.deltas import PerturbationTable
-from ....golden.zo.job import ZerothOrderJob, rates_of
+from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.network_model import NetworkModel
+from ....golden.zo.step_settings import StepSettings
 from ...example.digits import Digits, as_read, correct
 from ...example.job import Example
 
@@ -20,7 +22,6 @@ STEPS_AND_RATES = {"digits": (600, 1e-3), "lenet5-mnist": (40, 3e-4)}
 """By network: of the larger one as few as golden computes in a second."""
 BATCH, INFERRED = 20, 100
 """Samples of a step, and of a step of an inference."""
-EPS_SHIFT = 10
 PROGRAM = Path(__file__).with_name("example.c")
 """The core's commands in C."""
 
@@ -37,8 +38,11 @@ def example(spec: ZotrainSpec, digits: Digits) -> Example:
     layout, source, tune, test = spec.layout, spec.source, digits.tune, digits.test
     x, xt = q8_16_of_bytes(tune.inputs), q8_16_of_bytes(test.inputs)
     count, rate = STEPS_AND_RATES[spec.network]
-    rates, shift = rates_of([rate] * count, [BATCH] * count, PerturbationTable(source), EPS_SHIFT)
-    job = ZerothOrderJob(spec.mapping, digits.frozen, source, shift, EPS_SHIFT)
+    rates, common = StepSettings().with_rates([rate] * count, [BATCH] * count, PerturbationTable(source))
+    job, registers = (
+        ZerothOrderJob(NetworkModel(spec.mapping, digits.frozen), source, common),
+        spec.step_registers(common),
+    )
     rng = np.random.default_rng(2)
     drawn = [rng.integers(0, len(tune), BATCH) for _ in range(count)]
     steps = [StepOrder(one, tune.labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
@@ -49,7 +53,7 @@ def example(spec: ZotrainSpec, digits: Digits) -> Example:
         job.step(x[step.indices], step.labels, step.rate)
     after = correct(job.logits(xt), test.labels)
 
-    memory = JobMemory()
+    memory, registers = JobMemory(), spec.step_registers(common)
     memory.place(layout.parameters(digits.frozen))
     memory.place(layout.samples(as_read(tune, spec.byte_inputs)), "tune_samples")
     memory.place(layout.order(steps, BATCH), "tune_order")
@@ -66,9 +70,7 @@ def example(spec: ZotrainSpec, digits: Digits) -> Example:
         "test_count": len(test),
         "test_steps": len(tested),
         "test_batch": INFERRED,
-        "eps_shift": EPS_SHIFT,
-        "shift": shift,
-        "gap": job.layout.span - spec.mapping.all_rows,
+        **{name: registers[name] for name in ("eps_shift", "shift", "gap")},
     }
     classes = spec.described.classes
     return Example(spec, before, after, len(test), classes, layout.logit_beats * BEAT // 4, settings, PROGRAM, memory)

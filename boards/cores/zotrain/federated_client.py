@@ -19,9 +19,11 @@ from ....golden.train.federated.message import Message
 from ....golden.train.federated.model import Totals
 from ....golden.train.zo.integer_tuning import eps_shift_of, loss_of
 from ....golden.zo.deltas import PerturbationTable
-from ....golden.zo.job import ZerothOrderJob, rates_of
+from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.scalars import Scalars
+from ....golden.zo.step_settings import StepSettings
 from .job import ZerothOrderTrainer
 
 
@@ -65,16 +67,16 @@ class CoreClient:
             raise UserError("the core's generator is not the federation's")
         batch = min(config.batch, len(samples))
         spec.check_split(split, batch)
-        table = PerturbationTable(spec.source)
-        self._eps_shift = eps_shift_of(config.eps)
-        rates, self._shift = rates_of([config.rate], [batch], table, self._eps_shift, split.slopes)
+        settings = StepSettings(eps_shift=eps_shift_of(config.eps), split=split, scalars=True, loss=spec.loss)
+        rates, self._settings = settings.with_rates([config.rate], [batch], PerturbationTable(spec.source))
         self._rate = rates[0]
         self._inputs: NDArray[np.integer] = (
             samples.inputs.astype(np.uint8) if spec.byte_inputs else Converter().samples(samples)
         )
         self.config, self.samples, self.trainer = config, samples, trainer
         # the deltas as sums of both parts, and back
-        self._sums = ZerothOrderJob(spec.mapping, frozen, spec.source, self._shift, split=split, loss=spec.loss)
+        self._network = NetworkModel(spec.mapping, frozen)
+        self._sums = ZerothOrderJob(self._network, spec.source, self._settings)
         self.losses: list[float] = []
         self.evaluations = [0, 0]
         trainer.load(frozen)
@@ -89,9 +91,9 @@ class CoreClient:
         """Copy the weights, read from the core: (count,) of int32."""
         rows = self.trainer.deltas()
         found = []
-        for part in self._sums.parts:
-            spread = rows[part.mapping.rows][:, np.arange(part.mapping.width) % rows.shape[1]]
-            found.append(((part.words << 16) + spread).reshape(-1))
+        for part in self._network.parts(self.config.split.cut):
+            spread = rows[part.rows][:, np.arange(part.mapping.width) % rows.shape[1]]
+            found.append(((part.frozen << 16) + spread).reshape(-1))
         return torch.from_numpy(np.concatenate(found).astype(np.int32))
 
     def train(self, task: ClientTask) -> Message:
@@ -106,8 +108,7 @@ class CoreClient:
         batches = list(config.batches(task.round, task.client, len(labels)))
         steps = [StepOrder(indices, labels[indices], self._rate) for indices in batches]
         position = task.position % self.trainer.spec.source.period
-        settings = position, self._eps_shift, self._shift, split, True
-        trained = self.trainer.train(self._inputs, steps, *settings)
+        trained = self.trainer.train(self._inputs, steps, self._settings, position)
         if clipped := trained.finished.counts["coefficients_clipped"]:
             raise UserError(f"the core clipped {clipped} coefficients: lower the rate")
         slopes = split.steps(trained.slopes)

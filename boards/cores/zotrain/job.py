@@ -14,11 +14,11 @@ from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.rng.perturbation import POSITIONS
-from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT, RATE
+from ....golden.zo.coefficient import LARGEST_BATCH, RATE
 from ....golden.zo.deltas import DELTA
-from ....golden.zo.job import EPS_SHIFTS, ZerothOrderStep
+from ....golden.zo.job import ZerothOrderStep
 from ....golden.zo.memory_layout import LABEL_BIT, StepOrder
-from ....golden.zo.split import WHOLE, Split
+from ....golden.zo.step_settings import StepSettings
 from ...host.driver import Buffer, Core, Finished
 
 
@@ -96,14 +96,7 @@ class ZerothOrderTrainer:
         return self.layout.deltas_of(self._deltas.array)
 
     def train(
-        self,
-        inputs: NDArray[np.integer],
-        steps: Sequence[StepOrder],
-        position: int,
-        eps_shift: int,
-        shift: int,
-        split: Split = WHOLE,
-        scalars: bool = False,
+        self, inputs: NDArray[np.integer], steps: Sequence[StepOrder], settings: StepSettings, position: int
     ) -> Trained:
         """Train with one command.
 
@@ -113,28 +106,27 @@ class ZerothOrderTrainer:
             Bytes or Q8.16, as the core was generated.
         steps : sequence of StepOrder
             Indices, labels and rate of each step.
+        settings : StepSettings
         position : int
             Position of the first perturbation.
-        eps_shift, shift, split, scalars
-            See `golden.zo.job.ZerothOrderJob`.
 
         Raises
         ------
         UserError
-            If there are no steps, or samples, labels, a rate or a setting are out of range, or the core keeps fewer
-            samples at the cut than a step has; nothing is written then.
+            If there are no steps, or samples, labels, a rate or the position are out of range, or the core has another
+            loss, or keeps fewer samples at the cut than a step has; nothing is written then.
         """
         spec, period = self.spec, self.spec.source.period
         _check("position", position, 0, min(period, POSITIONS) - 1)
-        _check("eps_shift", eps_shift, EPS_SHIFTS[0], EPS_SHIFTS[-1])
-        _check("shift", shift, 0, LARGEST_SHIFT)
+        if settings.loss != spec.loss:
+            raise UserError(f"loss = {settings.loss}: the core was generated with loss = {spec.loss}")
         batch = self._check_steps(inputs, steps)
-        spec.check_split(split, batch)
-        layout = split.layout(spec.mapping, period)
+        spec.check_split(settings.split, batch)
+        slopes, span = settings.split.slopes, settings.split.layout(spec.mapping, period).span
         if period > POSITIONS:
-            _check("position of the last step", position + (len(steps) - 1) * layout.span, 0, POSITIONS - 1)
+            _check("position of the last step", position + (len(steps) - 1) * span, 0, POSITIONS - 1)
         state = self.core.place(self.layout.state(position))
-        records = self.core.place(self.layout.records(len(steps) * split.slopes, batch))
+        records = self.core.place(self.layout.records(len(steps) * slopes, batch))
         finished = self._run(
             Command.TRAIN,
             inputs,
@@ -143,18 +135,12 @@ class ZerothOrderTrainer:
             state=state.device_address,
             records=records.device_address,
             position=position,
-            eps_shift=eps_shift,
-            shift=shift,
-            cut=split.cut,
-            p1=split.first,
-            p2=split.second,
-            gap=layout.spans[1] - len(spec.mapping.parts(split.cut)[-1].rows),
-            scalars=int(scalars),
+            **spec.step_registers(settings),
         )
         records.invalidate()
-        sizes = [len(step.indices) for step in steps for _ in range(split.slopes)]
+        sizes = [len(step.indices) for step in steps for _ in range(slopes)]
         found = self.layout.records_of(records.array, sizes, batch)
-        return Trained(finished, found, (position + len(steps) * layout.span) % period)
+        return Trained(finished, found, (position + len(steps) * span) % period)
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the network with the deltas as they are now: (n, classes) in Q8.16.

@@ -8,14 +8,15 @@ from ....golden.cores.zotrain.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ....golden.zo.deltas import DELTA, PerturbationTable
-from ....golden.zo.job import ZerothOrderJob, rates_of
+from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.network_model import NetworkModel
+from ....golden.zo.step_settings import StepSettings
 from ...selftest.job import SelfTest
 
 SAMPLES, BATCH, STEPS = 6, 3, 3
 RATE = 2e-3
 """Learning rate of a mean loss."""
-EPS_SHIFT = 10
 
 
 def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
@@ -31,9 +32,9 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
     frozen = random_parameters(network, rng)
     inputs, x, labels = random_samples(network, spec.byte_inputs, SAMPLES, rng, spec.labels)
     drawn = [rng.integers(0, SAMPLES, BATCH) for _ in range(STEPS)]
-    rates, shift = rates_of([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source), EPS_SHIFT)
+    rates, common = StepSettings(loss=spec.loss).with_rates([RATE] * STEPS, [BATCH] * STEPS, PerturbationTable(source))
     steps = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
-    job = ZerothOrderJob(spec.mapping, frozen, source, shift, EPS_SHIFT, position=0, loss=spec.loss)
+    job = ZerothOrderJob(NetworkModel(spec.mapping, frozen), source, common)
     largest = DELTA.maximum >> 8
     job.total = rng.integers(-largest, largest, job.total.shape)
 
@@ -65,15 +66,7 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
         found = [slope for one in chosen for slope in job.step(x[one.indices], one.labels, one.rate)]
         settings = {"samples": at["samples"], "order": orders[part], "state": states[part], "records": records}
         settings |= {"sample_count": SAMPLES, "steps": len(chosen), "batch": BATCH, "position": position}
-        settings |= {
-            "eps_shift": EPS_SHIFT,
-            "shift": shift,
-            "cut": 0,
-            "p1": 1,
-            "p2": 1,
-            "gap": span - spec.mapping.all_rows,
-            "scalars": 0,
-        }
+        settings |= spec.step_registers(common)
         counters = {
             "steps_done": len(chosen),
             "saturations": job.saturations - before[0],

@@ -17,10 +17,11 @@ from ...rng.generators import Generator
 from ...rng.pezo import PezoSpec
 from ...zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.deltas import DELTA
-from ...zo.job import EPS_SHIFTS
 from ...zo.mapping import PerturbationMapping
 from ...zo.memory_layout import ZerothOrderLayout
+from ...zo.network_model import check_cut
 from ...zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
+from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import Reasons, Refusal, SettingValues
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
@@ -141,7 +142,7 @@ class ZotrainSpec(NetworkCoreSpec):
     @cached_property
     def labels(self) -> int:
         """Labels that a sample can have, see `nn.loss.labels_of`."""
-        return labels_of(self.loss, self.network, self.described.stages)
+        return labels_of(self.loss, self.network, self.described.stages[0].inputs, self.described.classes)
 
     @cached_property
     def mapping(self) -> PerturbationMapping:
@@ -207,12 +208,25 @@ class ZotrainSpec(NetworkCoreSpec):
         UserError
             If the network does not have the cut, or the core keeps outputs of fewer samples there than a step has.
         """
-        split.check(self.mapping)
+        check_cut(self.mapping, split.cut)
         if split.cut and batch > (kept := self.kept_samples(split.cut)):
             raise UserError(
                 f"cut = {split.cut}: the core's cut_rows = {self.cut_rows} keep outputs of {kept} samples, a batch of "
                 f"{batch} needs {batch * self._rows_of_sample(split.cut)}: lower the batch, or take a core with more"
             )
+
+    def step_registers(self, settings: StepSettings) -> dict[str, int]:
+        """Settings of steps as the registers of a training command."""
+        split, words = settings.split, len(self.mapping.parts(settings.split.cut)[-1].rows)
+        return {
+            "eps_shift": settings.eps_shift,
+            "shift": settings.shift,
+            "cut": split.cut,
+            "p1": split.first,
+            "p2": split.second,
+            "gap": split.layout(self.mapping, self.source.period).spans[1] - words,
+            "scalars": int(settings.scalars),
+        }
 
     @cached_property
     def layout(self) -> ZerothOrderLayout:

@@ -6,11 +6,9 @@ order list has one, it is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from ...errors import UserError
-from ...models.stages import Stage
 from ..softmax import LARGEST_SAMPLE
 
 Loss = Literal["cross_entropy", "mse"]
@@ -19,7 +17,7 @@ LARGEST_OUTPUTS = 1 << 14
 """Most outputs of an autoencoder: the sum of both sides' squared errors then fits 63 bits."""
 
 
-def labels_of(loss: Loss, name: str, stages: Sequence[Stage]) -> int:
+def labels_of(loss: Loss, name: str, inputs: int, outputs: int) -> int:
     """Count the labels that a sample of a network can have: 1, of an autoencoder.
 
     Parameters
@@ -27,8 +25,8 @@ def labels_of(loss: Loss, name: str, stages: Sequence[Stage]) -> int:
     loss : str
     name : str
         Name of the network, for messages.
-    stages : sequence of Stage
-        Its stages.
+    inputs, outputs : int
+        Values of a sample, and of its outputs.
 
     Raises
     ------
@@ -36,7 +34,6 @@ def labels_of(loss: Loss, name: str, stages: Sequence[Stage]) -> int:
         If the network has more classes than a label's eight bits tell apart, or, with the mean squared error, other
         outputs than inputs, or too many of them.
     """
-    inputs, outputs = stages[0].inputs, stages[-1].biases
     if loss == "cross_entropy":
         if outputs > LARGEST_SAMPLE:
             raise UserError(f"{name} has {outputs} classes; the core takes at most {LARGEST_SAMPLE}")

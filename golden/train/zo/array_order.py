@@ -20,7 +20,9 @@ from ...nn.array.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.job import ZerothOrderJob
 from ...zo.mapping import PerturbationMapping
+from ...zo.network_model import NetworkModel, check_cut
 from ...zo.split import Split
+from ...zo.step_settings import StepSettings
 from ..conversion import Converter
 from .periodic import Periodic
 from .weights import IntegerWeights
@@ -51,7 +53,7 @@ class ArrayOrder:
     cut: int = 0
 
     def __post_init__(self) -> None:
-        Split(self.cut).check(self.mapping)
+        check_cut(self.mapping, self.cut)
 
     @classmethod
     def of(cls, network: Network, lanes: int, columns: int, cut: int = 0) -> ArrayOrder:
@@ -109,12 +111,11 @@ class ArrayOrder:
         """
         arrays = [one.detach().cpu().double().numpy() for one in tensors]
         stages = tuple(StageParameters(*pair) for pair in zip(arrays[::2], arrays[1::2], strict=True))
-        job = ZerothOrderJob(
-            self.mapping, Converter().stages(stages), source, shift=0, deltas=total, split=Split(self.cut)
-        )
+        model = NetworkModel(self.mapping, Converter().stages(stages))
+        job = ZerothOrderJob(model, source, StepSettings(split=Split(self.cut)), deltas=total)
         return [
             torch.from_numpy(Q4_12.to_float(values)).to(tensor.dtype)
-            for values, tensor in zip(flat(job.tuned()), tensors, strict=True)
+            for values, tensor in zip(flat(model.tuned(job)), tensors, strict=True)
         ]
 
 

@@ -11,15 +11,15 @@ from ...datasets.dataset import Samples
 from ...fixed import Q8_16, Integers
 from ...models.importers.folding import Parameters
 from ...models.network import Network
-from ...nn.arithmetic.loss import Loss
 from ...nn.array.mapping import Mapping
 from ...rng.perturbation import PerturbationSource
 from ...zo.deltas import PerturbationTable
-from ...zo.job import ZerothOrderJob, ZerothOrderStep, rates_of
+from ...zo.job import ZerothOrderJob, ZerothOrderStep
 from ...zo.mapping import PerturbationMapping
 from ...zo.memory_layout import StepOrder
 from ...zo.mse_difference import rate_scale
-from ...zo.split import WHOLE, Split
+from ...zo.network_model import NetworkModel
+from ...zo.step_settings import StepSettings
 from ..conversion import Converter
 from ..metrics import accuracy, mean_squared_error
 from .schedule import Schedule
@@ -43,19 +43,16 @@ class IntegerZerothOrder:
     schedule : Schedule
     rate : float
         Learning rate of the mean loss, of the mean squared error as PyTorch defines it.
-    eps_shift : int
-        See `ZerothOrderJob`.
+    settings : StepSettings, optional
+        Their shift is chosen for the rate.
     position : int
         Position of the first perturbation.
     lanes, columns : int
         Size of the core's array, which decides the order of the parameters in a perturbation.
-    split : Split
-        Perturbations of a step.
-    loss : str
-        See `nn.loss`.
 
     Attributes
     ----------
+    model : NetworkModel
     job : ZerothOrderJob
     orders : list of StepOrder
         Samples, labels and rate of each step.
@@ -74,24 +71,24 @@ class IntegerZerothOrder:
         tune: Samples,
         schedule: Schedule,
         rate: float,
-        eps_shift: int = 10,
+        settings: StepSettings | None = None,
         position: int = 0,
         lanes: int = 32,
         columns: int = 4,
-        split: Split = WHOLE,
-        loss: Loss = "cross_entropy",
     ) -> None:
         self._converter = Converter()
-        if loss == "mse":
+        settings = settings or StepSettings()
+        autoencoder = settings.loss == "mse"
+        if autoencoder:
             rate *= rate_scale(network.classes)
         batches = list(schedule.indices(len(tune)))
         sizes = [len(indices) for indices in batches]
-        rates, shift = rates_of([rate] * schedule.steps, sizes, PerturbationTable(source), eps_shift, split.slopes)
-        labels = np.zeros(len(tune), np.int64) if loss == "mse" else tune.labels.astype(np.int64)
+        rates, settings = settings.with_rates([rate] * schedule.steps, sizes, PerturbationTable(source))
+        labels = np.zeros(len(tune), np.int64) if autoencoder else tune.labels.astype(np.int64)
         self.orders = [StepOrder(indices, labels[indices], own) for indices, own in zip(batches, rates, strict=True)]
         mapping = PerturbationMapping(Mapping.of(network, lanes, columns, tune.inputs.dtype == np.uint8))
-        frozen = self._converter.stages(parameters)
-        self.job = ZerothOrderJob(mapping, frozen, source, shift, eps_shift, position, split=split, loss=loss)
+        self.model = NetworkModel(mapping, self._converter.stages(parameters))
+        self.job = ZerothOrderJob(self.model, source, settings, position)
         self._inputs = self._converter.samples(tune)
 
     @property
@@ -111,7 +108,8 @@ class IntegerZerothOrder:
 
     def inputs(self, samples: Samples) -> NDArray[np.integer]:
         """Samples as the core reads them: bytes, or Q8.16."""
-        return samples.inputs.astype(np.uint8) if self.job.mapping.forward.byte_inputs else Converter().samples(samples)
+        as_bytes = self.model.mapping.forward.byte_inputs
+        return samples.inputs.astype(np.uint8) if as_bytes else Converter().samples(samples)
 
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
         """Fraction of samples that the network as tuned so far classifies correctly."""

@@ -19,7 +19,8 @@ from ...models.layers import BatchNorm, Weighted
 from ...models.network import Network, deployed
 from ...zo.coefficient import LARGEST_BATCH
 from ...zo.deltas import DELTA, PerturbationTable
-from ...zo.job import EPS_SHIFTS, ZerothOrderStep, rates_of
+from ...zo.job import ZerothOrderStep
+from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from .array_order import ArrayOrder, flat
 from .delta_file import Delta, base_digest
 from .finetune import StepProgress, ZoResult, ZoSettings
@@ -71,11 +72,10 @@ class IntegerTuning:
             task.tune,
             settings.schedule,
             settings.rate,
-            eps_shift_of(settings.eps),
+            step_settings(settings),
             start_of(self._source, settings.schedule.seed),
             lanes,
             columns,
-            settings.split,
         )
 
     def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
@@ -123,7 +123,7 @@ class IntegerTuning:
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """Tuned parameters: values of Q4.12 as float32, named as in `tuned_tensors`."""
-        values = flat(self.integers.job.tuned())
+        values = flat(self.integers.model.tuned(self.integers.job))
         return {name: Q4_12.to_float(one).astype(np.float32) for name, one in zip(self._base, values, strict=True)}
 
     def delta(self) -> Delta:
@@ -165,12 +165,17 @@ def check_settings(settings: ZoSettings, samples: int) -> None:
         raise UserError(f"a core tunes all parameters as integers, which {settings.method} does not")
     if settings.queries > 1:
         raise UserError(f"queries = {settings.queries}: a core counts perturbations of a step with --p1 and --p2")
-    eps_shift = eps_shift_of(settings.eps)
+    steps = step_settings(settings)
     sizes = [len(indices) for indices in settings.schedule.indices(samples)]
     if max(sizes) > LARGEST_BATCH:
         raise UserError(f"batch = {max(sizes)}: a core's step has at most {LARGEST_BATCH} samples")
     source = integer_source_of(settings.generator_name, settings.parameters)
-    rates_of([settings.rate] * len(sizes), sizes, PerturbationTable(source.spec), eps_shift, settings.split.slopes)
+    steps.with_rates([settings.rate] * len(sizes), sizes, PerturbationTable(source.spec))
+
+
+def step_settings(settings: ZoSettings) -> StepSettings:
+    """Settings of a core's steps, but for their shift; see `eps_shift_of`."""
+    return StepSettings(eps_shift=eps_shift_of(settings.eps), split=settings.split)
 
 
 def eps_shift_of(eps: float) -> int:

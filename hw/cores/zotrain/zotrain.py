@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 from ....golden.cores.zotrain.registers import CORE, Command, Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
-from ....golden.zo.job import EPS_SHIFTS
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
+from ....golden.zo.step_settings import EPS_SHIFTS
 from ...axi.bus import Lite
 from ..memory_system import buses
 from ..shell import Check, Shell

@@ -17,7 +17,8 @@ from ....golden.fixed import Integers
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ....golden.zo.memory_layout import StepOrder
-from ....golden.zo.split import WHOLE, Split
+from ....golden.zo.network_model import NetworkModel
+from ....golden.zo.step_settings import StepSettings
 from ...compiled.comparison import Comparison, simulated_core, wrong_counts
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
@@ -35,30 +36,25 @@ class TrainingJob:
         Bytes or Q8.16, as the core was generated.
     steps : sequence of StepOrder
         Indices, labels and rate of each step.
-    shift, eps_shift, position : int
-        See `ZerothOrderJob`.
+    settings : StepSettings
+        With the core's loss.
+    position : int
+        Position of the first perturbation.
     deltas : array of int, optional
         Deltas at the start, see `ZerothOrderJob.total`; by default there are none.
-    split : Split
-        Perturbations of a step.
-    scalars : bool
-        Coefficients are rounded to the bytes of a message.
     """
 
     frozen: Sequence[StageIntegers]
     inputs: NDArray[np.integer]
     steps: Sequence[StepOrder]
-    shift: int
-    eps_shift: int = 10
+    settings: StepSettings
     position: int = 0
     deltas: Integers | None = None
-    split: Split = WHOLE
-    scalars: bool = False
 
     def golden(self, spec: ZotrainSpec) -> ZerothOrderJob:
         """Make the integer job, before its first step."""
-        settings = self.shift, self.eps_shift, self.position, self.deltas, "blas", self.split, self.scalars, spec.loss
-        return ZerothOrderJob(spec.mapping, self.frozen, spec.source, *settings)
+        model = NetworkModel(spec.mapping, self.frozen)
+        return ZerothOrderJob(model, spec.source, self.settings, self.position, self.deltas)
 
     def run_golden(self, spec: ZotrainSpec, job: ZerothOrderJob) -> Iterator[list[ZerothOrderStep]]:
         """Run all steps on an integer job; after each one the job holds what the core must hold then."""
@@ -80,8 +76,7 @@ class TrainingJob:
         """Run all steps on a loaded core; return its result and the deltas' image after each step."""
         before = len(device.traced_images)
         device.trace_image(trainer.layout.deltas(self.golden(trainer.spec).rows).image)
-        settings = self.position, self.eps_shift, self.shift, self.split, self.scalars
-        trained = trainer.train(self.inputs, self.steps, *settings)
+        trained = trainer.train(self.inputs, self.steps, self.settings, self.position)
         return trained, device.traced_images[before:]
 
 
@@ -149,7 +144,7 @@ def compare_zeroth_order(
     stage("compare")
     golden = job.golden(spec)
     wrong = abs(len(traced) - len(job.steps))
-    steps = zip(job.run_golden(spec, golden), job.split.steps(trained.slopes), strict=True)
+    steps = zip(job.run_golden(spec, golden), job.settings.split.steps(trained.slopes), strict=True)
     for number, (step, slopes) in enumerate(steps):
         wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
         wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)

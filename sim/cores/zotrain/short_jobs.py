@@ -14,6 +14,7 @@ from ....golden.rng.perturbation import POSITIONS
 from ....golden.zo.coefficient import RATE
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import WHOLE, Split
+from ....golden.zo.step_settings import StepSettings
 from ...compiled.comparison import wrong_counts
 from ...compiled.device import SimulatedDevice
 from ...trials.draws import HALF, in_grains, samples_of
@@ -33,7 +34,7 @@ class TrainingVariation:
     gain : float
         Size of the network's parameters: from about 50 most activations are clipped.
     rate, shift, eps_shift, split, scalars
-        See `ZerothOrderJob`.
+        See `ZerothOrderJob` and `StepSettings`.
     start : int
         Most of the deltas at the start; 0: there are none.
     grain : int
@@ -86,14 +87,16 @@ class ShortTraining:
         labels = rng.integers(0, spec.labels, samples)
         drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
         position = int(rng.integers(1000))
-        settings = {"split": wanted.split, "scalars": wanted.scalars, "eps_shift": wanted.eps_shift}
+        settings = StepSettings(
+            eps_shift=wanted.eps_shift, shift=wanted.shift, split=wanted.split, scalars=wanted.scalars, loss=spec.loss
+        )
         frozen = random_parameters(network, rng, wanted.gain)
         frozen = in_grains(frozen, HALF if wanted.halves else 1)
         inputs = samples_of(network, spec.byte_inputs, samples, rng)
         steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
         position = period - 1 - position % 100 if wanted.late else position
         self.spec = spec
-        self.job = TrainingJob(frozen, inputs, steps, wanted.shift, position=position, **settings)  # type: ignore[arg-type]
+        self.job = TrainingJob(frozen, inputs, steps, settings, position)
         if wanted.start:
             total = self.job.golden(spec).total
             most = wanted.start // wanted.grain
@@ -143,7 +146,7 @@ def _with_rates(spec: ZotrainSpec, job: TrainingJob, near: Sequence[int]) -> lis
     for number, step in enumerate(job.steps):
         position, given = golden.position, (values[step.indices], step.labels)
         (slope,) = golden.step(*given, rate=0)  # moves nothing
-        rate = round((near[number % len(near)] << job.shift) / max(abs(slope.difference), 1))
+        rate = round((near[number % len(near)] << job.settings.shift) / max(abs(slope.difference), 1))
         steps.append(replace(step, rate=min(max(rate, 1), RATE.maximum)))
         golden.position = position
         golden.step(*given, steps[-1].rate)

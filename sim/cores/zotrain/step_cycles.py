@@ -10,6 +10,7 @@ import numpy as np
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.nn.arithmetic.random_parameters import random_parameters
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.step_settings import StepSettings
 from .job import TrainingJob, compare_zeroth_order
 
 
@@ -52,9 +53,8 @@ def step_cycles(
     inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
     frozen, labels = random_parameters(network, rng), rng.integers(0, spec.labels, batch)
     order = StepOrder(np.arange(batch), labels, rate=40_000)
-    found = [
-        compare_zeroth_order(spec, TrainingJob(frozen, inputs, [order] * count, shift=24), inputs[:1], stage=stage)[1]
-        for count in (1, 1 + steps)
-    ]
+    settings = StepSettings(shift=24, loss=spec.loss)
+    jobs = [TrainingJob(frozen, inputs, [order] * count, settings) for count in (1, 1 + steps)]
+    found = [compare_zeroth_order(spec, job, inputs[:1], stage=stage)[1] for job in jobs]
     more = found[1].cycles - found[0].cycles
     return StepCycles(round(more / steps), sum(one.mismatches for one in found))

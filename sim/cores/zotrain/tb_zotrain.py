@@ -6,6 +6,7 @@ The script of each phase is recorded from the host driver's `Core.run`, the regi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from ....golden.rng.perturbation import POSITIONS
 from ....golden.zo.deltas import DELTA, PerturbationTable
-from ....golden.zo.job import ZerothOrderJob, rates_of
+from ....golden.zo.job import ZerothOrderJob
 from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.network_model import NetworkModel
+from ....golden.zo.step_settings import StepSettings
 from ...phase import Phase
 from ..recorded_job import RecordedJob
 
@@ -63,8 +66,8 @@ class _Scenario(RecordedJob):
         """Place all regions, then run the three phases with golden and record their commands."""
         memory, layout = self.memory, self._layout
         first, second, third = (self._orders() for _ in range(3))
-        (_, shift), period = self._rates(first), self._spec.source.period
-        job = self._job(shift, self._position)
+        (_, settings), period = self._rates(first), self._spec.source.period
+        job = self._job(settings, self._position)
         memory.place(layout.parameters(self._frozen))
         memory.place(layout.samples(self._inputs))
         names = ("", "_again", "_other")
@@ -76,9 +79,9 @@ class _Scenario(RecordedJob):
             memory.place(layout.deltas(), f"deltas{name}")
         for name in ("logits", "logits_other"):
             memory.place(layout.logits(self._steps * BATCH), name)
-        return [self._first(job, first, shift), self._second(job, second), self._third(third)]
+        return [self._first(job, first), self._second(job, second), self._third(third)]
 
-    def _first(self, job: ZerothOrderJob, orders: list[StepOrder], shift: int) -> Phase:
+    def _first(self, job: ZerothOrderJob, orders: list[StepOrder]) -> Phase:
         """Load and train from reset."""
         addresses = self.memory.addresses
         self.host.expect(signature=self._spec.signature)
@@ -90,11 +93,11 @@ class _Scenario(RecordedJob):
             **{name: addresses[name] for name in names},
             **counts,
             position=job.position,
-            eps_shift=10,
-            shift=shift,
+            eps_shift=job.settings.eps_shift,
+            shift=job.settings.shift,
             p1=1,
             p2=1,
-            gap=job.layout.span - job.mapping.all_rows,
+            gap=job.layout.span - job.model.all_rows,
         )
         records = self._train(job, orders)
         steps = self.host.steps
@@ -117,13 +120,13 @@ class _Scenario(RecordedJob):
     def _third(self, orders: list[StepOrder]) -> Phase:
         """Load other deltas, train from them with another eps, and infer."""
         addresses, layout = self.memory.addresses, self._layout
-        job = self._job(self._rates(orders)[1], 5, eps_shift=7)
+        job = self._job(replace(self._rates(orders)[1], eps_shift=7), 5)
         largest = DELTA.maximum >> 6
         job.total = self._rng.integers(-largest, largest, job.total.shape)
         start = layout.deltas(job.rows).image
         self.run(Command.LOAD_DELTAS, deltas=addresses["deltas_other"])
         other = {name: addresses[f"{name}_other"] for name in ("order", "state", "records")}
-        records = self._train(job, orders, **other, position=5, eps_shift=7, shift=job.shift)
+        records = self._train(job, orders, **other, position=5, eps_shift=7, shift=job.settings.shift)
         self.run(Command.SAVE_DELTAS)
         logits = self._infer(job, orders, logits=addresses["logits_other"])
         written = {
@@ -156,14 +159,12 @@ class _Scenario(RecordedJob):
         """Image of a job's deltas."""
         return self._layout.deltas(job.rows).image
 
-    def _job(self, shift: int, position: int, eps_shift: int = 10) -> ZerothOrderJob:
-        spec = self._spec
-        settings = shift, eps_shift, position
-        return ZerothOrderJob(spec.mapping, self._frozen, spec.source, *settings, loss=spec.loss)
+    def _job(self, settings: StepSettings, position: int) -> ZerothOrderJob:
+        return ZerothOrderJob(NetworkModel(self._spec.mapping, self._frozen), self._spec.source, settings, position)
 
-    def _rates(self, orders: Sequence[StepOrder]) -> tuple[list[int], int]:
-        table = PerturbationTable(self._spec.source)
-        return rates_of([RATE] * len(orders), [len(order.indices) for order in orders], table)
+    def _rates(self, orders: Sequence[StepOrder]) -> tuple[list[int], StepSettings]:
+        sizes, table = [len(order.indices) for order in orders], PerturbationTable(self._spec.source)
+        return StepSettings(loss=self._spec.loss).with_rates([RATE] * len(orders), sizes, table)
 
     def _orders(self) -> list[StepOrder]:
         """Draw the samples of each step, the last step with fewer, and their rates."""

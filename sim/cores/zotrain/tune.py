@@ -9,7 +9,7 @@ from ....golden.errors import UserError
 from ....golden.models.network import Network, deployed
 from ....golden.rng.pezo import PezoSpec
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
-from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, eps_shift_of, source_of
+from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, source_of
 from ....golden.train.zo.methods import METHODS
 from ...compiled.session import Dram
 from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Stage
@@ -72,15 +72,8 @@ class ZotrainTuner:
         integers, start = tuning.integers, tuning.integers.job.position
         stage("tune in integers")
         result = tuning.run(**progress)
-        job = TrainingJob(
-            integers.job.frozen,
-            integers.inputs(tuning.task.tune),
-            integers.orders,
-            integers.job.shift,
-            eps_shift_of(tuning.settings.eps),
-            start,
-            split=tuning.settings.split,
-        )
+        inputs, frozen = integers.inputs(tuning.task.tune), integers.model.frozen
+        job = TrainingJob(frozen, inputs, integers.orders, integers.job.settings, start)
         slopes, comparison = compare_zeroth_order(
             spec, job, integers.inputs(tuning.task.test[:HELD_OUT]), dram, seed, stage
         )

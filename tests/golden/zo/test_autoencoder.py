@@ -11,9 +11,12 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.zo.deltas import PerturbationTable
-from fabtune.golden.zo.job import DIFFERENCE_FRACTION, ZerothOrderJob, rates_of
+from fabtune.golden.zo.job import ZerothOrderJob
+from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION
 from fabtune.golden.zo.mapping import PerturbationMapping
 from fabtune.golden.zo.mse_difference import mean_squared_error, rate_scale
+from fabtune.golden.zo.network_model import NetworkModel
+from fabtune.golden.zo.step_settings import StepSettings
 
 OUTPUTS = 20
 MAPPING = PerturbationMapping(Mapping.of(network_from(f"{OUTPUTS} fc6 relu fc{OUTPUTS}"), 16, 2, byte_inputs=False))
@@ -28,10 +31,11 @@ def _inputs():
     return Q8_16.from_float(rng.normal(0, 1, (BATCH, 3)) @ rng.normal(0, 0.6, (3, OUTPUTS))), np.zeros(BATCH, np.int64)
 
 
-def job_of(parameters, rate=0.02, **settings):
+def job_of(parameters, rate=0.02):
     """A job before its first step, and its rate."""
-    (word,), shift = rates_of([rate * rate_scale(OUTPUTS)], [BATCH], PerturbationTable(SOURCE))
-    return ZerothOrderJob(MAPPING, parameters(MAPPING), SOURCE, shift, loss="mse", **settings), word
+    settings = StepSettings(loss="mse")
+    (word,), settings = settings.with_rates([rate * rate_scale(OUTPUTS)], [BATCH], PerturbationTable(SOURCE))
+    return ZerothOrderJob(NetworkModel(MAPPING, parameters(MAPPING)), SOURCE, settings), word
 
 
 def mse(tensors, x):
@@ -50,7 +54,7 @@ def test_a_slope_is_the_gradient_along_the_perturbation(parameters, inputs):
     (part,), x = job.parts, torch.from_numpy(Q8_16.to_float(inputs[0]))
     for _ in range(10):
         tables = [part.deltas.along(job.position, side) for side in job._sides]
-        plus, minus = (tensors_of(part.parameters(table, job._narrow)) for table in tables)
+        plus, minus = (tensors_of(part.part.parameters(part.offsets(table, job._narrow))) for table in tables)
         middle = [((one + other) / 2).requires_grad_() for one, other in zip(plus, minus, strict=True)]
         gradient = torch.autograd.grad(mse(middle, x), middle)
         slope = sum(float((own * (a - b)).sum()) for own, a, b in zip(gradient, plus, minus, strict=True))
@@ -66,7 +70,7 @@ def test_steps_lower_the_error(parameters, inputs):
     assert np.mean(errors[-20:]) < 0.5 * np.mean(errors[:5])
     x = torch.from_numpy(Q8_16.to_float(inputs[0]))
     left = np.mean(np.square(Q8_16.to_float(job.logits(inputs[0]) - inputs[0])))
-    assert left == pytest.approx(mse(tensors_of(job.tuned()), x).item(), rel=1e-3)
+    assert left == pytest.approx(mse(tensors_of(job.model.tuned(job)), x).item(), rel=1e-3)
 
 
 def test_a_label_is_refused(parameters, inputs):

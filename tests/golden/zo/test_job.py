@@ -1,5 +1,7 @@
 """The integer zeroth-order job: against the PyTorch optimiser's integers, sums weight by weight, and float64 losses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -19,9 +21,12 @@ from fabtune.golden.settings import build
 from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.golden.train.zo.weights import IntegerWeights
 from fabtune.golden.zo.deltas import DELTA, PerturbationTable
-from fabtune.golden.zo.job import COEFFICIENT, DIFFERENCE_FRACTION, ZerothOrderJob, rates_of
+from fabtune.golden.zo.job import COEFFICIENT, ZerothOrderJob
+from fabtune.golden.zo.loss_difference import DIFFERENCE_FRACTION
 from fabtune.golden.zo.mapping import PerturbationMapping
+from fabtune.golden.zo.network_model import NetworkModel
 from fabtune.golden.zo.split import Split
+from fabtune.golden.zo.step_settings import StepSettings
 
 CHANNELS = "3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4"
 OTF8, OTF14, POOL = ("otf8",), ("otf14",), ("pool", "pool.p=32")
@@ -40,22 +45,29 @@ def source_of(preset, *settings):
 def _job_of(parameters):
     """Function that makes a job before its first step, and its rate."""
 
-    def job_of(mapping, source, rate=1e-3, batch=20, **more):
-        (word,), shift = rates_of([rate], [batch], PerturbationTable(source))
-        return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
+    def job_of(mapping, source, rate=1e-3, batch=20, eps_shift=10, products="blas", **more):
+        (word,), settings = StepSettings().with_rates([rate], [batch], PerturbationTable(source))
+        model = NetworkModel(mapping, parameters(mapping), products)
+        return ZerothOrderJob(model, source, replace(settings, eps_shift=eps_shift), **more), word
 
     return job_of
 
 
 def replayed(job, source, steps):
     """Integer weights of the PyTorch optimiser after the moves of these steps, in words."""
-    periodic = Periodic(source, job.mapping.width, PerturbationTable(source).fraction)
-    start = torch.from_numpy(Q4_12.to_float(job.parts[0].words).astype(np.float32).reshape(-1))
+    periodic = Periodic(source, job.model.mapping.width, PerturbationTable(source).fraction)
+    start = torch.from_numpy(Q4_12.to_float(job.parts[0].part.frozen).astype(np.float32).reshape(-1))
     weights = IntegerWeights([start], periodic, DELTA)
     for step in steps:
         weights.add(step.position, step.coefficient * weights.resolution)
     total = periodic.accumulate((step.position, step.coefficient) for step in steps)
-    return weights.integers[0].numpy().reshape(job.parts[0].words.shape), total.numpy()
+    return weights.integers[0].numpy().reshape(job.parts[0].part.frozen.shape), total.numpy()
+
+
+def moved_parameters(job, position, side):
+    """Parameters of a side of a perturbation."""
+    (own,) = job.parts
+    return own.part.parameters(own.offsets(own.deltas.along(position, side * job.eps), Narrower()))
 
 
 CASES = {
@@ -89,7 +101,7 @@ def test_deltas_and_weights_are_those_of_the_optimiser(name, steps, job_of, samp
     assert len({step.coefficient for step in found}) > min(20, steps // 2)
     integers, total = replayed(job, source, found)
     assert np.array_equal(job.total, total)
-    mine = (job.parts[0].words << 16) + job.rows[:, np.arange(mapping.width) % source.width]
+    mine = (job.parts[0].part.frozen << 16) + job.rows[:, np.arange(mapping.width) % source.width]
     assert np.array_equal(mine.astype(np.int32), integers)
 
 
@@ -107,9 +119,9 @@ def test_every_parameter_is_perturbed_by_its_own_number(network, job_of):
     delta = total[word % times, (lane % n + word) % n]
     for side in (1, -1):
         e = (delta + side * (z << (28 - 10 - 10))) / 65536
-        moved = np.clip(job.parts[0].words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
+        moved = np.clip(job.parts[0].part.frozen.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
         expected = mapping.split(moved)
-        found = job.parts[0].parameters(job.parts[0].deltas.along(position, side * job.eps), Narrower())
+        found = moved_parameters(job, position, side)
         for mine, theirs in zip(found, expected, strict=True):
             assert np.array_equal(mine.weight, theirs.weight)
             assert np.array_equal(mine.bias, theirs.bias)
@@ -126,8 +138,8 @@ def test_gaussian_numbers_move_every_parameter_by_its_own(job_of, samples):
         z = draw_perturbation(source, position, count, mapping.width).astype(int)
         for side in (1, -1):
             e = (delta + side * (z << (28 - 6 - 10))) / 65536
-            moved = np.clip(job.parts[0].words.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
-            found = job.parts[0].parameters(job.parts[0].deltas.along(position, side * job.eps), Narrower())
+            moved = np.clip(job.parts[0].part.frozen.reshape(-1) + np.rint(e).astype(int), -32768, 32767)
+            found = moved_parameters(job, position, side)
             for mine, theirs in zip(found, mapping.split(moved), strict=True):
                 assert np.array_equal(mine.weight, theirs.weight)
                 assert np.array_equal(mine.bias, theirs.bias)
@@ -182,7 +194,7 @@ def test_loss_difference_is_the_cross_entropys(job_of, samples):
         for _ in range(30):
             (part,) = job.parts
             tables = [part.deltas.along(job.position, side) for side in job._sides]
-            logits = [job._forward(part, inputs, table) for table in tables]
+            logits = [part.forward(inputs, table, Narrower()) for table in tables]
             exact = [torch.from_numpy(Q8_16.to_float(one)) for one in logits]
             plus, minus = (
                 float(torch.nn.functional.cross_entropy(one, torch.from_numpy(labels), reduction="sum"))
@@ -211,9 +223,9 @@ def test_coefficient_is_the_optimisers_step(parameters, samples):
     """``- rate * slope`` of the mean loss, in units of the delta's last place times a perturbation's."""
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 12)
-    rates, shift = rates_of([3e-4, 1e-4, 1e-7], [12] * 3, PerturbationTable(source))
+    rates, settings = StepSettings().with_rates([3e-4, 1e-4, 1e-7], [12] * 3, PerturbationTable(source))
     for word, rate in zip(rates, (3e-4, 1e-4, 1e-7), strict=True):
-        job = ZerothOrderJob(mapping, parameters(mapping), source, shift)
+        job = ZerothOrderJob(NetworkModel(mapping, parameters(mapping)), source, settings)
         (step,) = job.step(inputs, labels, word)
         slope = step.difference * 2.0**-DIFFERENCE_FRACTION / 12 / (2 * 2.0**-10)
         assert abs(step.coefficient - -rate * slope * 2.0**18) <= 0.5 + 1e-4 * abs(step.coefficient) + 1e-2
@@ -252,16 +264,18 @@ def test_tuned_parameters_give_the_jobs_logits(job_of, parameters, samples):
     for _ in range(20):
         job.step(inputs, labels, rate)
     values = inputs
-    for stage, own in zip(mapping.forward.network_stages, job.tuned(), strict=True):
+    for stage, own in zip(mapping.forward.network_stages, job.model.tuned(job), strict=True):
         values = forward(stage, own, values, product_of("int64"), Narrower())
     assert np.array_equal(values, job.logits(inputs))
-    assert any((own.weight != start.weight).any() for own, start in zip(job.tuned(), parameters(mapping), strict=True))
+    assert any(
+        (own.weight != start.weight).any() for own, start in zip(job.model.tuned(job), parameters(mapping), strict=True)
+    )
 
 
 def test_what_is_clipped_is_counted(job_of, parameters, samples):
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 20)
-    job = ZerothOrderJob(mapping, parameters(mapping), source, shift=0)
+    job = ZerothOrderJob(NetworkModel(mapping, parameters(mapping)), source, StepSettings(shift=0))
     (step,) = job.step(inputs, labels, 65535)
     assert abs(step.coefficient) in (COEFFICIENT.maximum, -COEFFICIENT.minimum)
     assert job.coefficients_clipped == 1
@@ -284,9 +298,16 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_setting_that_makes_no_sense_is_refused(mistake, parameters):
-    mapping = mapping_of("digits")
+    mapping, given = mapping_of("digits"), MISTAKES[mistake]
+    settings = {name: value for name, value in given.items() if "shift" in name}
+    more = {name: value for name, value in given.items() if name not in settings}
     with pytest.raises(UserError, match=mistake):
-        ZerothOrderJob(mapping, parameters(mapping), source_of(*OTF8), **({"shift": 20} | MISTAKES[mistake]))
+        ZerothOrderJob(
+            NetworkModel(mapping, parameters(mapping)),
+            source_of(*OTF8),
+            StepSettings(**{"shift": 20} | settings),
+            **more,
+        )
 
 
 @pytest.mark.parametrize(
@@ -312,7 +333,7 @@ def test_a_batch_that_does_not_fit_changes_nothing(change, refusal, job_of, samp
 @pytest.mark.parametrize("rates", [[-1e-3], [0.0], [float("nan")], [1e30], [1e-30], []])
 def test_rates_that_are_no_words_are_refused(rates):
     with pytest.raises(UserError, match="learning rate"):
-        rates_of(rates, [20] * len(rates), PerturbationTable(source_of(*OTF8)))
+        StepSettings().with_rates(rates, [20] * len(rates), PerturbationTable(source_of(*OTF8)))
 
 
 def test_an_offset_that_words_share_is_clipped_once():
@@ -322,8 +343,9 @@ def test_an_offset_that_words_share_is_clipped_once():
     frozen = [StageIntegers(np.zeros(one.weight_shape, np.int64), np.zeros(one.biases, np.int64)) for one in stages]
     deltas = np.zeros(spec.generator.base.shape, np.int64)
     deltas[3, 4] = DELTA.maximum
-    (part,), narrow = ZerothOrderJob(spec.mapping, frozen, spec.source, 24, deltas=deltas).parts, Narrower()
-    clipped = part.parameters(part.deltas.total, narrow)
+    model, narrow = NetworkModel(spec.mapping, frozen), Narrower()
+    (own,) = ZerothOrderJob(model, spec.source, StepSettings(shift=24), deltas=deltas).parts
+    clipped = own.part.parameters(own.offsets(own.deltas.total, narrow))
     assert narrow.saturations == 1
     # 32 rows of words share a row of deltas, each number of it two or more weights of a word
     assert sum(int((one.weight == Q4_12.maximum).sum()) for one in clipped) > 32

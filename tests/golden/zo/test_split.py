@@ -1,5 +1,7 @@
 """Steps with perturbations of two parts: against sums weight by weight, the PyTorch integers, and one part alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,11 +20,13 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.train.zo.periodic import Periodic
 from fabtune.golden.train.zo.weights import IntegerWeights
 from fabtune.golden.zo.deltas import DELTA, PerturbationTable
-from fabtune.golden.zo.job import COEFFICIENT, ZerothOrderJob, rates_of
+from fabtune.golden.zo.job import COEFFICIENT, ZerothOrderJob
 from fabtune.golden.zo.loss_difference import loss_differences
 from fabtune.golden.zo.mapping import PerturbationMapping
+from fabtune.golden.zo.network_model import NetworkModel, check_cut
 from fabtune.golden.zo.scalars import Scalars
 from fabtune.golden.zo.split import Split
+from fabtune.golden.zo.step_settings import StepSettings
 
 CHANNELS = "3x7x6 conv5k3p1 relu pool2 conv6k2 relu flatten fc9 relu fc4"
 SOURCE = PezoSpec()
@@ -38,10 +42,10 @@ def mapping_of(network=CHANNELS, lanes=16, columns=4):
 def _job_of(parameters):
     """Function that makes a job before its first step, and its rate."""
 
-    def job_of(mapping, source=SOURCE, rate=1e-3, batch=5, **more):
-        slopes = more.get("split", Split()).slopes
-        (word,), shift = rates_of([rate], [batch], PerturbationTable(source), slopes=slopes)
-        return ZerothOrderJob(mapping, parameters(mapping), source, shift, **more), word
+    def job_of(mapping, source=SOURCE, rate=1e-3, batch=5, split=Split(), scalars=False, **more):  # noqa: B008
+        settings = StepSettings(split=split, scalars=scalars)
+        (word,), settings = settings.with_rates([rate], [batch], PerturbationTable(source))
+        return ZerothOrderJob(NetworkModel(mapping, parameters(mapping)), source, settings, **more), word
 
     return job_of
 
@@ -98,7 +102,7 @@ def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars, jo
     periodic = Periodic(SOURCE, mapping.width, None if fraction == SOURCE.fraction_bits else fraction)
     weights = []
     for own in job.parts:
-        start = torch.from_numpy(Q4_12.to_float(own.words).astype(np.float32).reshape(-1))
+        start = torch.from_numpy(Q4_12.to_float(own.part.frozen).astype(np.float32).reshape(-1))
         weights.append(IntegerWeights([start], periodic, DELTA))
     position = 0
     for step in steps:
@@ -110,10 +114,10 @@ def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars, jo
                 weights[1].add(at, coefficient * weights[1].resolution)
         position += job.layout.span
     for part, own in zip(job.parts, weights, strict=True):
-        table = part.deltas.perturbation.spread(part.deltas.total, part.mapping.words)
-        mine = (part.words << 16) + table[:, np.arange(mapping.width) % SOURCE.width]
+        table = part.deltas.perturbation.spread(part.deltas.total, part.part.words)
+        mine = (part.part.frozen << 16) + table[:, np.arange(mapping.width) % SOURCE.width]
         assert np.array_equal(mine.astype(np.int32).reshape(-1), own.integers[0].numpy())
-        assert np.array_equal(job.rows[part.mapping.rows], table)
+        assert np.array_equal(job.rows[part.part.rows], table)
 
 
 def test_several_perturbations_of_a_whole_network_share_a_rate(job_of, samples):
@@ -122,7 +126,7 @@ def test_several_perturbations_of_a_whole_network_share_a_rate(job_of, samples):
     inputs, labels = samples(mapping, 5)
     job, rate = job_of(mapping, split=Split(first=3))
     alone, _ = job_of(mapping)
-    alone.shift = job.shift
+    alone.settings = replace(alone.settings, shift=job.settings.shift)
     frozen = alone.rows.copy()
     slopes = job.step(inputs, labels, rate)
     for slope in slopes:
@@ -157,7 +161,7 @@ def test_gaussian_numbers_split_a_network_too(job_of, samples):
 def test_sums_of_coefficients_are_clipped_and_counted(parameters, samples):
     mapping = mapping_of()
     inputs, labels = samples(mapping, 5)
-    job = ZerothOrderJob(mapping, parameters(mapping), SOURCE, shift=0, split=Split(2, 1, 4))
+    job = ZerothOrderJob(NetworkModel(mapping, parameters(mapping)), SOURCE, StepSettings(split=Split(2, 1, 4)))
     slopes = job.step(inputs, labels, 65535)
     coefficients = [slope.coefficient for slope in slopes]
     assert {abs(one) for one in coefficients} <= {COEFFICIENT.maximum, -COEFFICIENT.minimum}
@@ -172,13 +176,14 @@ def test_rows_hold_every_word_of_both_parts_once(parameters):
         rows = np.concatenate([part.rows for part in mapping.parts(cut)])
         assert sorted(rows) == list(range(mapping.words))
     assert [part.words for part in mapping.parts(2)] == [24, 486]
-    job = ZerothOrderJob(mapping, parameters(mapping), SOURCE, shift=20, split=Split(2))
+    model, settings = NetworkModel(mapping, parameters(mapping)), StepSettings(shift=20, split=Split(2))
+    job, other = (ZerothOrderJob(model, SOURCE, settings) for _ in range(2))
     total = np.random.default_rng(0).integers(-100, 100, (2, *SOURCE.base.shape))
     job.total = total
-    saved, other = job.rows, ZerothOrderJob(mapping, parameters(mapping), SOURCE, shift=20, split=Split(2))
+    saved = job.rows
     other.rows = saved
     assert np.array_equal(other.rows, saved)
-    for mine, theirs in zip(other.tuned(), job.tuned(), strict=True):
+    for mine, theirs in zip(model.tuned(other), model.tuned(job), strict=True):
         assert np.array_equal(mine.weight, theirs.weight)
         assert np.array_equal(mine.bias, theirs.bias)
 
@@ -197,8 +202,8 @@ def test_records_are_grouped_by_step():
         (lambda: Split(1, 1, 17), "P2 = 17 is not in 1 to 16"),
         (lambda: Split(1, 13, 5), "P1 x P2 = 65 slopes of a step: at most 64"),
         (lambda: Split(0, 1, 2), "P2 = 2 without a second part"),
-        (lambda: Split(4).check(mapping_of()), "cut = 4: .* of 4 stages is cut at 0 to 3"),
-        (lambda: Split(-1).check(mapping_of()), "cut = -1"),
+        (lambda: check_cut(mapping_of(), 4), "cut = 4: .* of 4 stages is cut at 0 to 3"),
+        (lambda: check_cut(mapping_of(), -1), "cut = -1"),
     ],
 )
 def test_a_split_that_makes_no_sense_is_refused(split, refusal):

@@ -17,7 +17,9 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.golden.zo.network_model import NetworkModel
 from fabtune.golden.zo.split import Split
+from fabtune.golden.zo.step_settings import StepSettings
 
 SPEC = ZotrainSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", lanes=16)
 WORDS_SPEC = ZotrainSpec(
@@ -37,8 +39,9 @@ class PlayedCore:
         self.memory, self.end, self.fault, self.commands = np.zeros(1 << 20, np.uint8), 4096, 0, []
         self.job = self.new_job()
 
-    def new_job(self, position=0, eps_shift=10, shift=0, **more):
-        return ZerothOrderJob(self.spec.mapping, self.frozen, self.spec.source, shift, eps_shift, position, **more)
+    def new_job(self, position=0, **settings):
+        model = NetworkModel(self.spec.mapping, self.frozen)
+        return ZerothOrderJob(model, self.spec.source, StepSettings(**settings), position)
 
     # -- registers and memory --------------------------------------------------------------------------------------
 
@@ -102,9 +105,10 @@ class PlayedCore:
         assert np.array_equal(state, generator.serial(position))
         rows, split = self.job.rows, Split(self.at("cut"), self.at("p1"), self.at("p2"))
         settings = {"split": split, "scalars": bool(self.at("scalars"))}
-        self.job = self.new_job(position, self.at("eps_shift"), self.at("shift"), **settings)
+        settings |= {name: self.at(name) for name in ("eps_shift", "shift")}
+        self.job = self.new_job(position, **settings)
         self.job.rows = rows
-        assert self.at("gap") == self.job.layout.spans[1] - self.job.parts[-1].mapping.words
+        assert self.at("gap") == self.job.layout.spans[1] - self.job.parts[-1].part.words
         samples = self.samples()
         steps = [self.job.step(samples[indices], labels.astype(int), rate) for rate, indices, labels in self.order()]
         image = self.spec.layout.records_image([slope for step in steps for slope in step], self.at("batch"))
@@ -167,9 +171,10 @@ class Case:
         steps = [job.step(self.values[one.indices], one.labels, one.rate) for one in self.steps]
         return job, [slope for step in steps for slope in step]
 
-    def train(self, **changes):
-        given = {"inputs": self.inputs, "steps": self.steps, "position": 77, "eps_shift": EPS_SHIFT, "shift": SHIFT}
-        return self.trainer.train(**(given | changes))
+    def train(self, inputs=None, steps=None, position=77, **settings):
+        inputs, steps = (own if given is None else given for given, own in ((inputs, self.inputs), (steps, self.steps)))
+        common = StepSettings(**({"eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
+        return self.trainer.train(inputs, steps, common, position)
 
 
 @pytest.fixture(params=[SPEC, WORDS_SPEC], ids=["bytes, otf8", "words, pool"])
@@ -292,6 +297,7 @@ MISTAKES = {
     "cut = 1: the core's cut_rows = 0 keep outputs of 0 samples, a batch of 4 needs 72": {"split": Split(1)},
     "cut = 9: .* is cut at 0 to": {"split": Split(9)},
     "shift = -1": {"shift": -1},
+    "loss = mse: the core was generated with loss = cross_entropy": {"loss": "mse"},
 }
 
 

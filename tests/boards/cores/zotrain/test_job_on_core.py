@@ -14,10 +14,12 @@ from fabtune.boards.host.driver import Core, CoreError
 from fabtune.golden.cores.zotrain.registers import CORE, Command, Error
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.errors import UserError
+from fabtune.golden.fixed import Integers
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.settings import build as spec_of
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
+from fabtune.golden.zo.step_settings import StepSettings
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
@@ -28,7 +30,7 @@ SMALL = (NETWORK, "lanes=16", "cut_rows=72")
 SAMPLES, BATCH, STEPS = 7, 4, 6
 
 
-def _job(spec: ZotrainSpec, gain: float = 1.0, **settings: Any) -> TrainingJob:
+def _job(spec: ZotrainSpec, position: int = 0, deltas: Integers | None = None, **settings: Any) -> TrainingJob:
     rng = np.random.default_rng(7)
     network = spec.described
     shape = (SAMPLES, *network.input_shape)
@@ -36,7 +38,8 @@ def _job(spec: ZotrainSpec, gain: float = 1.0, **settings: Any) -> TrainingJob:
     labels = rng.integers(0, network.classes, SAMPLES)
     drawn = [rng.integers(0, SAMPLES, BATCH if number % 3 < 2 else BATCH - 1) for number in range(STEPS)]
     steps = [StepOrder(indices, labels[indices], 40_000 + 1000 * number) for number, indices in enumerate(drawn)]
-    return TrainingJob(random_parameters(network, rng, gain), inputs, steps, **({"shift": 24} | settings))
+    common = StepSettings(**({"shift": 24} | settings))
+    return TrainingJob(random_parameters(network, rng), inputs, steps, common, position, deltas)
 
 
 VARIATIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -78,7 +81,7 @@ def test_whole_job(name: str) -> None:
     job = _job(spec, **more)
     slopes, comparison = compare_zeroth_order(spec, job, job.inputs)
     assert (comparison.mismatches, comparison.steps_compared, comparison.logits_compared) == (0, STEPS, SAMPLES)
-    assert len({slope.coefficient for slope in slopes}) == len(slopes) == STEPS * job.split.slopes
+    assert len({slope.coefficient for slope in slopes}) == len(slopes) == STEPS * job.settings.split.slopes
 
 
 @cache
@@ -103,7 +106,7 @@ def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJo
     trainer.load_deltas(job.golden(trainer.spec).rows)
     trained, traced = job.train(trainer, device)
     golden = job.golden(trainer.spec)
-    steps = zip(job.run_golden(trainer.spec, golden), job.split.steps(trained.slopes), strict=True)
+    steps = zip(job.run_golden(trainer.spec, golden), job.settings.split.steps(trained.slopes), strict=True)
     for number, (step, own) in enumerate(steps):
         assert all(same(*pair) for pair in zip(step, own, strict=True))
         assert np.array_equal(traced[number], trainer.layout.deltas(golden.rows).image)
@@ -112,7 +115,7 @@ def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJo
 
 
 def _train(trainer: ZerothOrderTrainer, job: TrainingJob) -> None:
-    trainer.train(job.inputs, job.steps, job.position, job.eps_shift, job.shift, job.split, job.scalars)
+    trainer.train(job.inputs, job.steps, job.settings, job.position)
 
 
 def test_all_that_is_clipped_is_counted() -> None:
@@ -142,12 +145,12 @@ def test_a_saved_state_goes_on_elsewhere(simulated: tuple[SimulatedDevice, Zerot
     _, trainer = simulated
     job = _job(trainer.spec)
     trainer.load(job.frozen)
-    first = trainer.train(job.inputs, job.steps[:2], job.position, job.eps_shift, job.shift)
+    first = trainer.train(job.inputs, job.steps[:2], job.settings, job.position)
     saved = trainer.deltas()
     _, other = _simulated(Dram.stressed(0.2), seed=5)
     other.load(job.frozen)
     other.load_deltas(saved)
-    rest = other.train(job.inputs, job.steps[2:], first.position, job.eps_shift, job.shift)
+    rest = other.train(job.inputs, job.steps[2:], job.settings, first.position)
     golden = job.golden(trainer.spec)
     expected = [slope for step in job.run_golden(trainer.spec, golden) for slope in step]
     assert all(same(one, two) for one, two in zip(first.slopes + rest.slopes, expected, strict=True))
@@ -196,9 +199,9 @@ def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, Zero
     list(second.run_golden(trainer.spec, other))
     found = trainer.deltas()
     for part in other.parts:
-        spread = part.deltas.perturbation.spread(part.deltas.total, part.mapping.words)
+        spread = part.deltas.perturbation.spread(part.deltas.total, part.part.words)
         # a network so small leaves most of the folded sums unused
-        assert np.array_equal(found[part.mapping.rows], spread)
+        assert np.array_equal(found[part.part.rows], spread)
 
 
 @pytest.mark.parametrize("coefficient", [(1 << 26) - 1, 127 << 19, 255 << 10, (255 << 10) - 1, 128, 127, -(1 << 26)])

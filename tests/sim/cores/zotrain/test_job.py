@@ -11,6 +11,7 @@ from fabtune.golden.cores.zotrain.registers import CORE
 from fabtune.golden.errors import UserError
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
+from fabtune.golden.zo.step_settings import StepSettings
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
@@ -29,7 +30,13 @@ def job():
     inputs, labels = rng.integers(0, 256, (6, *network.input_shape)), rng.integers(0, network.classes, 6)
     batches = (np.arange(4), np.arange(4, 6), np.array([5, 5, 0]), np.array([2]))
     steps = [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches]
-    return TrainingJob(random_parameters(network, rng), inputs, steps, shift=24, eps_shift=9, position=77)
+    settings = StepSettings(shift=24, eps_shift=9)
+    return TrainingJob(random_parameters(network, rng), inputs, steps, settings, position=77)
+
+
+def shifted(job, shift):
+    """The job with another shift."""
+    return replace(job, settings=replace(job.settings, shift=shift))
 
 
 def test_a_job_is_the_same_in_the_core(job):
@@ -46,7 +53,7 @@ def test_a_job_is_the_same_in_the_core(job):
 def test_a_job_that_clips_goes_on_from_deltas_with_stalls_on_every_channel(job):
     golden = job.golden(SPEC)
     list(job.run_golden(SPEC, golden))
-    further = replace(job, shift=14, position=golden.position, deltas=golden.total)
+    further = replace(shifted(job, 14), position=golden.position, deltas=golden.total)
     clipping = further.golden(SPEC)
     list(further.run_golden(SPEC, clipping))
     assert clipping.saturations > 0
@@ -61,11 +68,11 @@ def test_another_shift_in_the_core_is_found(job, monkeypatch):
     monkeypatch.setattr(
         ZerothOrderTrainer,
         "train",
-        lambda self, inputs, steps, position, eps_shift, shift, *more: train(
-            self, inputs, steps, position, eps_shift, shift - 1, *more
+        lambda self, inputs, steps, settings, position: train(
+            self, inputs, steps, replace(settings, shift=settings.shift - 1), position
         ),
     )
-    _, comparison = compare_zeroth_order(SPEC, replace(job, shift=26), job.inputs)
+    _, comparison = compare_zeroth_order(SPEC, shifted(job, 26), job.inputs)
     # all records, all deltas and the final ones; logits are compared with the core's own deltas
     assert comparison.mismatches == len(job.steps) * 2 + 1
     assert not comparison.facts["bit_exact"]

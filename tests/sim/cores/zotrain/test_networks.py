@@ -7,6 +7,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.golden.zo.memory_layout import StepOrder
 from fabtune.golden.zo.split import Split
+from fabtune.golden.zo.step_settings import StepSettings
 from fabtune.sim.cores.zotrain.job import TrainingJob, compare_zeroth_order
 
 CASES = {
@@ -38,14 +39,12 @@ def test_every_cut_of_a_network(name):
         for batch in (1, 5, 2, SAMPLES):
             indices = rng.integers(0, SAMPLES, batch)
             steps.append(StepOrder(indices, labels[indices], rate=int(rng.integers(1, 60_000))))
-        job = TrainingJob(
-            frozen,
-            inputs,
-            steps,
+        settings = StepSettings(
             shift=int(rng.integers(18, 26)),
             eps_shift=int(rng.integers(4, 13)),
             split=split,
             scalars=bool(rng.integers(2)),
         )
+        job = TrainingJob(frozen, inputs, steps, settings)
         _, comparison = compare_zeroth_order(spec, job, inputs[:3], seed=int(rng.integers(100)))
         assert comparison.mismatches == 0, split

@@ -1,0 +1,93 @@
+"""Settings of a zeroth-order step, the same for the integer job, a core and its host; learning rates as its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import UserError
+from ..nn.arithmetic.loss import Loss
+from .coefficient import LARGEST_SHIFT, RATE
+from .deltas import DELTA, PerturbationTable
+from .loss_difference import DIFFERENCE_FRACTION
+from .split import WHOLE, Split
+
+EPS_SHIFTS = range(4, 13)
+"""Shifts of eps: the perturbation is far above a last place of Q4.12 there, and far below 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
+    """What all steps of a job have in common; a step's rate is a word of its own.
+
+    Parameters
+    ----------
+    eps_shift : int
+        ``eps = 2**-eps_shift``.
+    shift : int
+        Bits that the product of loss difference and rate is shifted to the right, see `with_rates`.
+    split : Split
+        Perturbations of a step.
+    scalars : bool
+        Round the coefficients of a step to the bytes of a message, see `scalars.Scalars`.
+    loss : str
+        See `nn.arithmetic.loss`.
+
+    Raises
+    ------
+    UserError
+        If a setting is out of range.
+    """
+
+    eps_shift: int = 10
+    shift: int = 0
+    split: Split = WHOLE
+    scalars: bool = False
+    loss: Loss = "cross_entropy"
+
+    def __post_init__(self) -> None:
+        if self.eps_shift not in EPS_SHIFTS:
+            raise UserError(f"eps_shift = {self.eps_shift} is not in {EPS_SHIFTS[0]} to {EPS_SHIFTS[-1]}")
+        if not 0 <= self.shift <= LARGEST_SHIFT:
+            raise UserError(f"shift = {self.shift} is not in 0 to {LARGEST_SHIFT}")
+
+    def with_rates(
+        self, rates: Sequence[float], batches: Sequence[int], perturbation: PerturbationTable
+    ) -> tuple[list[int], StepSettings]:
+        """Convert learning rates of mean losses to words, and choose the shift for them.
+
+        ``c = - rate * dL / (2 eps batch slopes)`` in units of ``2**(fraction - 28)``.
+
+        Parameters
+        ----------
+        rates : sequence of float
+            Learning rate of each step, at least 0.
+        batches : sequence of int
+            Number of samples of each step.
+        perturbation : PerturbationTable
+
+        Returns
+        -------
+        list of int, StepSettings
+            Rate of each step in `RATE`, and these settings with the largest shift with which all rates fit.
+
+        Raises
+        ------
+        UserError
+            If a rate is negative, or all are 0 or too small or large for any shift.
+        """
+        if not len(rates) or min(rates) < 0 or not np.isfinite(rates).all():
+            raise UserError(f"learning rates of {min(rates, default=0):g} to {max(rates, default=0):g}: give 0 or more")
+        exponent = DELTA.fraction - perturbation.fraction + self.eps_shift - 1 - DIFFERENCE_FRACTION
+        sizes = [batch * self.split.slopes for batch in batches]
+        exact = [np.ldexp(rate / size, exponent) for rate, size in zip(rates, sizes, strict=True)]
+        shift = RATE.width - int(np.frexp(max(exact))[1])
+        if np.rint(np.ldexp(max(exact), shift)) > RATE.maximum:
+            shift -= 1
+        if not max(exact) or not 0 <= shift <= LARGEST_SHIFT:
+            raise UserError(
+                f"a learning rate of {max(rates):g} is no 16-bit number with a shift of 0 to {LARGEST_SHIFT}"
+            )
+        return [int(np.rint(np.ldexp(one, shift))) for one in exact], replace(self, shift=shift)
