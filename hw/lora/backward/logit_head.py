@@ -15,7 +15,7 @@ from ...nn.celoss import Celoss
 from ...nn.interfaces import ACTIVATION, LOGIT, PARAMETER, PRODUCT
 from ...nn.softmax import Softmax
 from ...primitives.adder_tree import adder_tree
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline
 from ...primitives.rounding import RoundSaturate
 from ..engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
 from ..job_interfaces import LabelWrite
@@ -213,9 +213,10 @@ class LogitHead(wiring.Component):
         """
         mapping, forward = self.mapping, self.forward
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
-        before_sum = READ + MULTIPLY + exact_log2(ranks)
+        stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "total": exact_log2(ranks), "logit": SUM}
+        pipeline = Pipeline(m, stages | {"rounded": RoundSaturate.LATENCY})
         # by then a sample's last logit is in the FIFO, whose level decides on the next one
-        behind = before_sum + SUM + RoundSaturate.LATENCY
+        behind = pipeline.latency("issue", "rounded")
         sample_width = len(Value.cast(forward.base))
         rows = mapping.logit_rows
         m.submodules.bases = bases = memory.Memory(shape=unsigned(sample_width), depth=self.batch * rows, init=[])
@@ -264,10 +265,10 @@ class LogitHead(wiring.Component):
         products = [Signal(PRODUCT, name=f"logit_product{rank}") for rank in range(ranks)]
         m.d.sync += [p.eq(b_port.data[r] * h_port.data[r]) for r, p in enumerate(products)]
         total = adder_tree(m, products, "logitd")
-        step = delayed(m, issue, before_sum, "logit_step")
-        first = delayed(m, adapter == 0, before_sum, "logit_first")
-        last = delayed(m, issue & end, before_sum, "logit_last")
-        final = delayed(m, number == classes - 1, behind, "logit_final")
+        step = pipeline.place("issue", issue, "logit_step").at("total")
+        first = pipeline.place("issue", adapter == 0, "logit_first").at("total")
+        last = pipeline.place("issue", issue & end, "logit_last").at("total")
+        final = pipeline.place("issue", number == classes - 1, "logit_final").at("rounded")
         logit = Signal(signed(max(len(total), PRODUCT.width) + adapters.bit_length() + 1))
         with m.If(step):
             m.d.sync += logit.eq(Mux(first, left[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
@@ -276,12 +277,12 @@ class LogitHead(wiring.Component):
         if rows == 1:
             m.d.comb += base.addr.eq(sample)
         else:
-            more = delayed(m, number != classes - 1, before_sum, "logit_more")
+            more = pipeline.place("issue", number != classes - 1, "logit_more").at("total")
             self._next_row(m, base, left, begin, step & first, more)
             with m.If(self.start):
                 m.d.sync += into.addr.eq(0)
         m.submodules.logit_rounding = rounding = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
-        valid = delayed(m, last, SUM + RoundSaturate.LATENCY, "logit_valid")
+        valid = pipeline.place("total", last, "logit_valid").at("rounded")
         m.d.comb += [
             rounding.i.eq(logit),
             waiting.w_en.eq(valid),
@@ -347,20 +348,18 @@ class LogitHead(wiring.Component):
                         m.d.sync += [sample.eq(sample + 1), origin.eq(origin + adapters)]
                         m.next = "COLLECT"
         gradient = self._gradient(m, given, taken, number)
-        beginning, over = (
-            delayed(m, number == 0, READ + MULTIPLY, "dh_first"),
-            delayed(m, issue & end, READ + MULTIPLY, "dh_last"),
-        )
-        step, position = (
-            delayed(m, issue, READ + MULTIPLY, "db_step"),
-            delayed(m, entry, READ + MULTIPLY, "db_position"),
-        )
-        first_sample = delayed(m, fresh, READ + MULTIPLY, "db_first")
+        stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "sums": SUM, "rounded": RoundSaturate.LATENCY}
+        pipeline = Pipeline(m, stages)
+        beginning = pipeline.place("issue", number == 0, "dh_first").at("products")
+        over = pipeline.place("issue", issue & end, "dh_last").at("products")
+        step = pipeline.place("issue", issue, "db_step").at("products")
+        position = pipeline.place("issue", entry, "db_position").at("products")
+        first_sample = pipeline.place("issue", fresh, "db_first").at("products")
         clipped = []
         before = Signal.like(old.data)
         m.d.sync += before.eq(old.data)
         sums = []
-        valid = delayed(m, over, SUM + RoundSaturate.LATENCY, "dh_valid")
+        valid = pipeline.place("products", over, "dh_valid").at("rounded")
         for rank in range(ranks):
             lower, outer = Signal(GRADIENT_PRODUCT, name=f"lower{rank}"), Signal(PRODUCT, name=f"outer{rank}")
             total = Signal(signed(GRADIENT_PRODUCT.width + classes.bit_length()), name=f"dh_sum{rank}")
@@ -376,8 +375,8 @@ class LogitHead(wiring.Component):
         written = Signal.like(new.data)
         m.d.sync += [written[rank].eq(total) for rank, total in enumerate(sums)]
         m.d.comb += [
-            new.en.eq(delayed(m, step, SUM, "db_write")),
-            new.addr.eq(delayed(m, position, SUM, "db_address")),
+            new.en.eq(pipeline.place("products", step, "db_write").at("sums")),
+            new.addr.eq(pipeline.place("products", position, "db_address").at("sums")),
             new.data.eq(written),
         ]
         at, done = Signal(range(self.batch * adapters + 1)), Signal(range(adapters + 1))
