@@ -36,12 +36,12 @@ class BiasGroups(NamedTuple):
     ----------
     first : int
         Number of the first group.
-    count : int
+    size : int
         Number of groups; they are neighbours.
     """
 
     first: int
-    count: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -112,4 +112,4 @@ class Rows:
     @property
     def groups(self) -> int:
         """Groups of all rows of biases."""
-        return sum(groups.count for groups in self.bias_groups)
+        return sum(groups.size for groups in self.bias_groups)

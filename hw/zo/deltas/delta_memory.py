@@ -408,5 +408,5 @@ def _waits(m: Module, rows: Rows, word: Value) -> Value:
     with m.Switch(word):
         for row, groups in enumerate(rows.bias_groups):
             with m.Case(row):
-                m.d.comb += waits.eq(groups.count - 1)
+                m.d.comb += waits.eq(groups.size - 1)
     return waits

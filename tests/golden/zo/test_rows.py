@@ -18,9 +18,9 @@ def test_rows_are_those_of_the_mapping():
     assert len(rows.whole.biases) == len(rows.bias_groups)
     assert len(rows.whole.weights) == FORWARD.weight_words * rows.weight_rows
     firsts = [groups.first for groups in rows.bias_groups]
-    assert firsts == np.cumsum([0, *(groups.count for groups in rows.bias_groups)])[:-1].tolist()
+    assert firsts == np.cumsum([0, *(groups.size for groups in rows.bias_groups)])[:-1].tolist()
     assert rows.groups == FORWARD.groups
-    assert max(groups.count for groups in rows.bias_groups) <= rows.most_groups
+    assert max(groups.size for groups in rows.bias_groups) <= rows.most_groups
 
 
 def test_parts_of_each_cut_are_all_rows():
