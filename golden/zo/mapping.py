@@ -22,6 +22,7 @@ from ..fixed import Integers
 from ..nn.arithmetic.forward import StageIntegers
 from ..nn.array.images import weight_positions
 from ..nn.array.mapping import Mapping
+from .rows import BiasGroups, Deadline, RowRange, Rows
 
 ROWS = 512
 """Rows of a block RAM at its widest: deltas of so many words take no more of them than those of one."""
@@ -78,11 +79,6 @@ class PerturbationMapping:
         return self.forward.lanes * self.forward.columns // self.cycles
 
     @property
-    def bias_groups(self) -> int:
-        """Most groups of output channels whose biases stand side by side in a word."""
-        return self.forward.lanes // self.cycles
-
-    @property
     def bias_words(self) -> int:
         """Words of the biases."""
         return self.bias_starts[self.stages.stop] - self.bias_starts[self.stages.start]
@@ -92,27 +88,71 @@ class PerturbationMapping:
         """Words of a perturbation, and so cycles of the generator."""
         return self.bias_words + self.weight_starts[self.stages.stop] - self.weight_starts[self.stages.start]
 
+    @cached_property
+    def delta_rows(self) -> Rows:
+        """Rows of the whole network's deltas, and those of both parts for each of its cuts."""
+        whole = replace(self, first=0, last=None)
+        parts = (whole.parts(cut) for cut in range(1, len(self.forward.stages)))
+        return Rows(
+            whole=whole.row_range,
+            cuts=tuple((first.row_range, second.row_range) for first, second in parts),
+            words=whole.words,
+            bias_groups=self._bias_groups,
+            most_groups=self._most_groups,
+            columns=self.forward.columns,
+            weight_rows=self.cycles,
+            times=self.times,
+        )
+
     @property
     def all_rows(self) -> int:
-        """Rows of the whole network's deltas."""
+        """Number of rows of the whole network's deltas."""
         return self.times or self.weight_starts[-1]
 
-    @cached_property
+    @property
     def rows(self) -> Integers:
         """Row of each word's deltas among those of the whole network, (words,); with `times` of so many words."""
+        return self.row_range.numbers
+
+    @cached_property
+    def row_range(self) -> RowRange:
+        """Rows of the words' deltas among those of the whole network; with `times` of so many words."""
         if self.times:
-            return np.arange(self.times)
+            return RowRange(range(self.bias_words), range(self.bias_words, self.times), (Deadline(self.times, 0),))
         first, last = self.stages.start, self.stages.stop
-        biases = np.arange(self.bias_starts[first], self.bias_starts[last])
-        return np.concatenate([biases, np.arange(self.weight_starts[first], self.weight_starts[last])])
+        biases, weights = (range(starts[first], starts[last]) for starts in (self.bias_starts, self.weight_starts))
+        return RowRange(biases, weights, self._deadlines)
 
     @property
-    def bias_rows(self) -> tuple[tuple[int, int], ...]:
-        """First group of output channels, and number of groups, of each row of biases of the whole network."""
+    def _deadlines(self) -> tuple[Deadline, ...]:
+        """Words that have been made by the cycles of a pass: at least the biases and the first of the array's words.
+
+        The pass takes a word of the array's weights a cycle, each stage on both sides before the next one; its waits
+        between stages are not counted.
+        """
+        found, start = [Deadline(self.bias_words + 1, 0)], 0
+        for stage in self.forward.stages[self.stages.start : self.stages.stop]:
+            for group in range(stage.weight_groups):
+                first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
+                used = start + group * (stage.cycles // stage.weight_groups)
+                # the first word of a group is the most urgent, or the last where words are made more slowly than used
+                for word in (0, stage.words - 1):
+                    found.append(Deadline(self.bias_words + (first + word + 1) * self.cycles, used + word))
+            start += 2 * stage.cycles
+        return tuple(found)
+
+    @property
+    def _most_groups(self) -> int:
+        """Most groups of output channels whose biases stand side by side in a word."""
+        return self.forward.lanes // self.cycles
+
+    @property
+    def _bias_groups(self) -> tuple[BiasGroups, ...]:
+        """Groups of output channels of each row of biases of the whole network."""
         found = []
         for stage in self.forward.stages:
-            for first in range(0, stage.groups, self.bias_groups):
-                found.append((stage.biases + first, min(self.bias_groups, stage.groups - first)))
+            for first in range(0, stage.groups, self._most_groups):
+                found.append(BiasGroups(stage.biases + first, min(self._most_groups, stage.groups - first)))
         return tuple(found)
 
     @cached_property
@@ -135,26 +175,6 @@ class PerturbationMapping:
 
     def _rows(self, cycles: int) -> int:
         return self._bias_starts(cycles)[-1] + self.forward.weight_words * cycles
-
-    def lead(self, cycles: int) -> int:
-        """Words whose offsets must be there when a pass begins, where each takes so many cycles to make.
-
-        The pass takes a word of the array's weights a cycle, each stage on both sides before the next one; its waits
-        between stages are not counted. At least the biases and the first of the array's words. Where words share rows,
-        it is all rows.
-        """
-        if self.times:
-            return self.times
-        lead, start = 1, 0
-        for stage in self.forward.stages[self.stages.start : self.stages.stop]:
-            for group in range(stage.weight_groups):
-                first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
-                used = start + group * (stage.cycles // stage.weight_groups)
-                # the first word of a group is the most urgent, or the last where words are made more slowly than used
-                for word in (0, stage.words - 1):
-                    lead = max(lead, (first + word + 1) * self.cycles - (used + word) // cycles)
-            start += 2 * stage.cycles
-        return self.bias_words + lead
 
     @cached_property
     def positions(self) -> tuple[tuple[Integers, Integers], ...]:

@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..axi.bus import BEAT
 from ..axi.regions import Bytes, Region
 from ..fixed import Integers
-from ..nn.arithmetic.forward import StageIntegers
-from ..nn.array.images import frozen_image, samples_image
 from ..rng.generators import Generator
 from .job import ZerothOrderStep
-from .mapping import PerturbationMapping
+from .rows import Rows
 
 WORDS = BEAT // 4
 """Words of 32 bits in a beat."""
@@ -45,18 +42,20 @@ class StepOrder:
 
 
 class ZerothOrderLayout:
-    """Regions that the commands of a zeroth-order core read and write.
+    """Regions that the commands of a zeroth-order core read and write, but for those of its network.
 
     Parameters
     ----------
-    mapping : PerturbationMapping
-        Network on the core.
+    rows : Rows
+        Rows of the deltas.
     generator : Generator
-        Its generator.
+        Generator of the perturbations.
+    outputs : int
+        Logits of a sample.
     """
 
-    def __init__(self, mapping: PerturbationMapping, generator: Generator) -> None:
-        self.mapping, self.generator = mapping, generator
+    def __init__(self, rows: Rows, generator: Generator, outputs: int) -> None:
+        self.rows, self.generator, self.outputs = rows, generator, outputs
 
     # -- sizes in beats --------------------------------------------------------------------------------------------
 
@@ -68,7 +67,7 @@ class ZerothOrderLayout:
     @property
     def delta_beats(self) -> int:
         """Beats of all rows of deltas."""
-        return self.mapping.all_rows * self.row_beats
+        return len(self.rows) * self.row_beats
 
     @property
     def state_beats(self) -> int:
@@ -78,7 +77,7 @@ class ZerothOrderLayout:
     @property
     def logit_beats(self) -> int:
         """Beats of a sample's logits, 4 bytes each."""
-        return -(-self.mapping.forward.stages[-1].channels // WORDS)
+        return -(-self.outputs // WORDS)
 
     @staticmethod
     def step_beats(batch: int) -> int:
@@ -91,14 +90,6 @@ class ZerothOrderLayout:
         return 1 + -(-batch // WORDS)
 
     # -- regions ---------------------------------------------------------------------------------------------------
-
-    def parameters(self, frozen: Sequence[StageIntegers]) -> Region:
-        """Frozen weights and biases, Q4.12 in two bytes; see `nn.images.frozen_image`."""
-        return Region.containing("parameters", frozen_image(self.mapping.forward, frozen))
-
-    def samples(self, inputs: NDArray[np.integer]) -> Region:
-        """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
-        return Region.containing("samples", samples_image(self.mapping.forward, inputs))
 
     def order(self, steps: Sequence[StepOrder], batch: int) -> Region:
         """Order list: of each step the rate and the number of samples, then an entry for each sample.
@@ -136,7 +127,7 @@ class ZerothOrderLayout:
 
     def deltas_of(self, image: Bytes) -> Integers:
         """Read deltas from their image: (rows, n)."""
-        rows = image.view("<i4").reshape(self.mapping.all_rows, -1)
+        rows = image.view("<i4").reshape(len(self.rows), -1)
         return rows[:, : self.generator.width].astype(np.int64)
 
     def records_image(self, slopes: Sequence[ZerothOrderStep], batch: int) -> Bytes:
@@ -170,7 +161,7 @@ class ZerothOrderLayout:
     def logits_of(self, image: Bytes) -> Integers:
         """Read logits from their image: (samples, classes) in Q8.16."""
         words = image.view("<i4").reshape(-1, self.logit_beats * WORDS)
-        return words[:, : self.mapping.forward.stages[-1].channels].astype(np.int64)
+        return words[:, : self.outputs].astype(np.int64)
 
 
 def _signed(value: int, bits: int) -> int:

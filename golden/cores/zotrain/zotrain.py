@@ -18,13 +18,13 @@ from ...rng.pezo import PezoSpec
 from ...zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.deltas import DELTA
 from ...zo.mapping import PerturbationMapping
-from ...zo.memory_layout import ZerothOrderLayout
 from ...zo.network_model import check_cut
 from ...zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
 from ...zo.step_settings import EPS_SHIFTS, StepSettings
 from ..core import Reasons, Refusal, SettingValues
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
+from .memory_layout import ZotrainLayout
 from .registers import CORE, Command, Error
 
 LEAST_NUMBERS = 31
@@ -229,9 +229,9 @@ class ZotrainSpec(NetworkCoreSpec):
         }
 
     @cached_property
-    def layout(self) -> ZerothOrderLayout:
+    def layout(self) -> ZotrainLayout:
         """Regions of device memory that a job uses."""
-        return ZerothOrderLayout(self.mapping, self.source)
+        return ZotrainLayout(self.mapping, self.source)
 
     @property
     def forward(self) -> Mapping:

@@ -13,6 +13,7 @@ from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...axi.memory_port import beat_number, byte_address
 from ...nn.forward_engine import ForwardEngine
+from ...nn.interfaces import Offsets
 from ...nn.memories.output_memory import OutputReader
 from ...rng.generators import generator_of
 from ...zo.deltas.delta_memory import DeltaMemory, Walk, WalkRange
@@ -89,17 +90,19 @@ class ZerothOrderTrainer(wiring.Component):
         self.spec, self.mapping = spec, spec.mapping
         forward, generator = spec.mapping.forward, spec.source
         self.generator, self.numbers = generator_of(generator), PerturbationNumbers(generator, spec.parts)
-        self.offsets = OffsetMemory(spec.mapping, self.numbers)
+        rows = spec.mapping.delta_rows
+        offsets = Offsets(forward, self.numbers.n, rows.weight_rows, OffsetMemory.read_latency(rows))
+        self.offsets = OffsetMemory(rows, self.numbers, offsets)
         self.engine = ForwardEngine(
             forward,
-            offsets=self.offsets.interface,
+            offsets=offsets,
             kept=len(forward.stages) - 1,
             cut_rows=spec.cut_rows,
             cut_style=spec.cut_style,
         )
         self.reader = OutputReader(forward)
         shared = self.engine.cut.signature if spec.cut_style == "shared" else None
-        self.deltas = DeltaMemory(spec.mapping, self.numbers, spec.deltas, shared)
+        self.deltas = DeltaMemory(rows, self.numbers, spec.deltas, shared)
         address = spec.address
         self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address, spec.loss), StepUpdates()
         self.scheduler, self.state = StepScheduler(forward, spec.labels, Error, address), StateLoader(generator)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.fixed import Q4_12
 from ....golden.zo.coefficient import COEFFICIENT
 from ....golden.zo.deltas import DELTA
-from ....golden.zo.mapping import PerturbationMapping
+from ....golden.zo.rows import RowRange, Rows
 from ....golden.zo.split import MOST_GAP
 from ...axi.memory_port import BEATS
 from ...ports import shape
@@ -39,9 +39,9 @@ class WalkRange(IntEnum):
 
     ALL = 0
     FIRST = 1
-    """Words of the stages before the cut."""
+    """Words of the part before the cut."""
     SECOND = 2
-    """Words of the stages behind it."""
+    """Words of the part behind it."""
 
 
 class WalkControl(wiring.Signature):
@@ -52,8 +52,8 @@ class WalkControl(wiring.Signature):
 
     Parameters
     ----------
-    stages : int
-        Stages of the network.
+    cuts : int
+        Cuts that there are.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ class WalkControl(wiring.Signature):
         In the cycle of `start`; other walks than those with a perturbation take `WalkRange.ALL`.
     final : Out, 1
         In the cycle of `start`: the walk is the last of its sequence.
-    cut : Out, range(stages)
-        First stage of the second part; stays the same during a command.
+    cut : Out, range(cuts + 1)
+        Number of the cut, from 1 up; stays the same during a command.
     gap : Out, 6 bits
         Words of the generator that are skipped behind a perturbation, but not behind one of the first part; stays the
         same during a command.
@@ -81,14 +81,14 @@ class WalkControl(wiring.Signature):
         The walk is over, all is written; one cycle.
     """
 
-    def __init__(self, stages: int) -> None:
+    def __init__(self, cuts: int) -> None:
         super().__init__(
             {
                 "start": Out(1),
                 "walk": Out(Walk, init=Walk.CLEAR),
                 "range": Out(WalkRange, init=WalkRange.ALL),
                 "final": Out(1),
-                "cut": Out(range(stages)),
+                "cut": Out(range(cuts + 1)),
                 "gap": Out(range(MOST_GAP + 1)),
                 "coefficient": Out(shape(COEFFICIENT)),
                 "eps": Out(unsigned(COEFFICIENT.width - 1)),
@@ -107,7 +107,7 @@ class DeltaMemory(wiring.Component):
 
     Parameters
     ----------
-    mapping : PerturbationMapping
+    rows : Rows
     numbers : PerturbationNumbers
         Their format, latency, and how they are divided into parts.
     style, shared : str, wiring.Signature
@@ -153,31 +153,31 @@ class DeltaMemory(wiring.Component):
 
     def __init__(
         self,
-        mapping: PerturbationMapping,
+        rows: Rows,
         numbers: PerturbationNumbers,
         style: str = "block",
         shared: wiring.Signature | None = None,
     ) -> None:
-        self.mapping = mapping
+        self.rows = rows
         self.format, self.latency = numbers.format, numbers.latency
         self.n, self.parts, self.width = numbers.n, numbers.parts, numbers.width
-        self.rows = DeltaRows(mapping.all_rows * self.parts, self.width, style, shared)
+        self.memory = DeltaRows(len(rows) * self.parts, self.width, style, shared)
         row = data.ArrayLayout(shape(DELTA), self.width)
         super().__init__(
             {
-                "control": In(WalkControl(len(mapping.forward.stages))),
+                "control": In(WalkControl(len(rows.cuts))),
                 **dict.fromkeys(("word", "replay", "mark"), Out(1)),
                 "valid": In(1),
                 "part": Out(range(self.parts)),
                 "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
-                "offsets": Out(OffsetRow(mapping.all_rows, self.parts, self.width)),
+                "offsets": Out(OffsetRow(len(rows), self.parts, self.width)),
                 "load": In(BEATS),
                 "loaded": Out(1),
                 "save": Out(BEATS),
                 **dict.fromkeys(("begin_save",), In(1)),
                 "saved": Out(1),
                 "written": Out(1),
-                "written_word": Out(range(mapping.all_rows)),
+                "written_word": Out(range(len(rows))),
                 "written_part": Out(range(self.parts)),
                 "written_row": Out(row),
                 "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
@@ -187,7 +187,7 @@ class DeltaMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        issue, word = Signal(), Signal(range(self.mapping.all_rows))
+        issue, word = Signal(), Signal(range(len(self.rows)))
         # side of a word, whether its other side is made with it, kind of the walk
         side, both = Signal(), Signal()
         walk = Signal(Walk)
@@ -212,9 +212,9 @@ class DeltaMemory(wiring.Component):
 
     def _walk(self, m: Module, issue: Signal, word: Signal, side: Signal, both: Signal, walk: Signal) -> None:
         """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
-        mapping, control, part = self.mapping, self.control, self.part
-        words, ranges = Signal(WalkRange), _Ranges(mapping, max(2, self.parts))
-        wait, waiting, rest = Signal(range(mapping.bias_groups)), Signal(), Signal.like(control.gap)
+        rows, control, part = self.rows, self.control, self.part
+        words, ranges = Signal(WalkRange), _Ranges(rows, max(2, self.parts))
+        wait, waiting, rest = Signal(range(rows.most_groups)), Signal(), Signal.like(control.gap)
         sides, update = walk == Walk.SIDES, walk == Walk.UPDATE
         uses, final, returns, marks = Signal(), Signal(), Signal(), Signal()
         last_part, last_side = part == self.parts - 1, side | both | ~sides
@@ -228,7 +228,7 @@ class DeltaMemory(wiring.Component):
                 following.eq(Mux(following == ranges.last_bias, ranges.weights, following + 1)),
             ]
             if self.parts > 1:
-                m.d.sync += both.eq(sides & (following >= len(mapping.bias_rows)))
+                m.d.sync += both.eq(sides & (following >= len(rows.bias_groups)))
 
         # registers: a walk begins a few cycles after its start
         m.d.sync += [
@@ -260,7 +260,7 @@ class DeltaMemory(wiring.Component):
                     m.d.sync += part.eq(Mux(last_part, 0, part + 1))
                     with m.If(last_part):
                         # biases of a word are spread one group a cycle
-                        waits = _waits(m, mapping, word)
+                        waits = _waits(m, rows, word)
                         m.d.sync += [side.eq(sides & ~side & ~both), wait.eq(waits), waiting.eq(walk[1] & (waits != 0))]
                     with m.If(last_part & last_side):
                         m.d.comb += self.word.eq(uses)
@@ -345,7 +345,7 @@ class DeltaMemory(wiring.Component):
 
     def _rows(self, m: Module, word: Signal, clear: Value) -> data.View:
         """The deltas of a part as its products are there, or 0."""
-        m.submodules.rows = rows = self.rows
+        m.submodules.rows = rows = self.memory
         m.d.comb += [
             rows.address.eq(delayed(m, word * self.parts + self.part, self.latency, "read_row")),
             rows.clear.eq(delayed(m, clear, self.latency, "clear")),
@@ -368,47 +368,45 @@ class _Ranges:
 
     Parameters
     ----------
-    mapping : PerturbationMapping
+    rows : Rows
     cycles : int
         Cycles for the offsets of a word.
     """
 
     NAMES = ("first", "last_bias", "weights", "last", "lead")
 
-    def __init__(self, mapping: PerturbationMapping, cycles: int) -> None:
-        self.mapping, self.cycles = mapping, cycles
+    def __init__(self, rows: Rows, cycles: int) -> None:
+        self.rows, self.cycles = rows, cycles
         self.first, self.last_bias, self.weights, self.last, self.lead = (
-            Signal(range(mapping.all_rows), name=name) for name in self.NAMES
+            Signal(range(len(rows)), name=name) for name in self.NAMES
         )
 
     def load(self, m: Module, words: Value, cut: Value) -> None:
         """Set the registers for a `WalkRange`, in the module's current condition."""
-        stages = len(self.mapping.forward.stages)
         with m.Switch(words):
             with m.Case(WalkRange.ALL):
-                self._load(m, self.mapping)
-            for number in range(2 if stages > 1 else 0):
+                self._load(m, self.rows.whole)
+            for number in range(2 if self.rows.cuts else 0):
                 with m.Case(WalkRange(1 + number)), m.Switch(cut):
-                    for at in range(1, stages):
-                        with m.Case(at):
-                            self._load(m, self.mapping.parts(at)[number])
+                    for cut_number, parts in enumerate(self.rows.cuts, start=1):
+                        with m.Case(cut_number):
+                            self._load(m, parts[number])
 
-    def _load(self, m: Module, part: PerturbationMapping) -> None:
-        rows = part.rows
+    def _load(self, m: Module, part: RowRange) -> None:
         m.d.sync += [
-            self.first.eq(int(rows[0])),
-            self.last_bias.eq(int(rows[part.bias_words - 1])),
-            self.weights.eq(int(rows[part.bias_words])),
-            self.last.eq(int(rows[-1])),
-            self.lead.eq(int(rows[part.lead(self.cycles) - 1])),
+            self.first.eq(part.biases[0]),
+            self.last_bias.eq(part.biases[-1]),
+            self.weights.eq(part.weights[0]),
+            self.last.eq(part.weights[-1]),
+            self.lead.eq(int(part.numbers[part.lead(self.cycles) - 1])),
         ]
 
 
-def _waits(m: Module, mapping: PerturbationMapping, word: Value) -> Value:
+def _waits(m: Module, rows: Rows, word: Value) -> Value:
     """Cycles that a word of biases takes to be spread behind the first one: its groups less one; 0 for weights."""
-    waits = Signal(range(mapping.bias_groups))
+    waits = Signal(range(rows.most_groups))
     with m.Switch(word):
-        for row, (_, groups) in enumerate(mapping.bias_rows):
+        for row, groups in enumerate(rows.bias_groups):
             with m.Case(row):
-                m.d.comb += waits.eq(groups - 1)
+                m.d.comb += waits.eq(groups.size - 1)
     return waits

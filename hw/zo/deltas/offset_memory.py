@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ....golden.zo.mapping import PerturbationMapping
+from ....golden.zo.rows import Rows
 from ...nn.interfaces import PARAMETER, Offsets
 from .perturbation_numbers import PerturbationNumbers
 
@@ -56,40 +56,41 @@ class OffsetRow(wiring.Signature):
 class OffsetMemory(wiring.Component):
     """Rows of offsets by word and side; those of the biases are spread over the groups that share a word.
 
-    Where words share rows (`PerturbationMapping.times`), word w has row w mod times, whose numbers are turned by the
-    rest of w: number j of the word is number (j + w - w mod times) mod n of the row.
+    Where words share rows (`Rows.times`), word w has row w mod times, whose numbers are turned by the rest of w: number
+    j of the word is number (j + w - w mod times) mod n of the row.
 
     Parameters
     ----------
-    mapping : PerturbationMapping
+    rows : Rows
     numbers : PerturbationNumbers
         How the numbers of a word are divided into parts.
+    offsets : Offsets
+        Interface of the engine that reads them, of the latency `read_latency`.
 
     Attributes
     ----------
     row : In, `OffsetRow`
         Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
-        one comes as many cycles later as the word has groups, `PerturbationMapping.bias_rows`, at the earliest.
+        one comes as many cycles later as the word has groups, `Rows.bias_groups`, at the earliest.
     offsets : In, `Offsets`
         The forward engine, from which the addresses and sides come.
     """
 
-    def __init__(self, mapping: PerturbationMapping, numbers: PerturbationNumbers) -> None:
-        self.mapping, self.n, self.parts, self.width = mapping, numbers.n, numbers.parts, numbers.width
-        self.interface = Offsets(mapping.forward, self.n, mapping.cycles, FOLDED_READ if mapping.times else 1)
-        super().__init__(
-            {
-                "row": In(OffsetRow(mapping.all_rows, self.parts, self.width)),
-                "offsets": In(self.interface),
-            }
-        )
+    def __init__(self, rows: Rows, numbers: PerturbationNumbers, offsets: Offsets) -> None:
+        self.rows, self.n, self.parts, self.width = rows, numbers.n, numbers.parts, numbers.width
+        super().__init__({"row": In(OffsetRow(len(rows), self.parts, self.width)), "offsets": In(offsets)})
+
+    @staticmethod
+    def read_latency(rows: Rows) -> int:
+        """Cycles from a weight word's number to its offsets."""
+        return FOLDED_READ if rows.times else 1
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        row, bias_words, cycles = self.row, self.mapping.bias_words, self.mapping.cycles
+        row, rows, bias_words = self.row, self.rows, len(self.rows.whole.biases)
         of_biases = row.word < bias_words
-        within, folded = exact_log2(cycles), self.mapping.times > 0
-        address = Signal(range(self.mapping.times or self.mapping.forward.weight_words))
+        within, folded = exact_log2(rows.weight_rows), rows.times > 0
+        address = Signal(range(rows.times or len(rows.whole.weights) // rows.weight_rows))
         word = Signal(len(address) + within)
         read, turn = self._folded(m) if folded else (self.offsets.weight, None)
         # where words share rows, weights use those of the biases, too
@@ -98,7 +99,7 @@ class OffsetMemory(wiring.Component):
         before = Signal.like(address)
         m.d.sync += before.eq(address)
         found = []
-        for cycle in range(cycles):
+        for cycle in range(rows.weight_rows):
             chosen = weights_row & (word[:within] == cycle)
             for part in range(self.parts):
                 count = min(self.width, self.n - part * self.width)
@@ -137,12 +138,12 @@ class OffsetMemory(wiring.Component):
 
         Times are 2**b - 1, so that the rest of a number is the sum of its digits in base 2**b.
         """
-        times, words = self.mapping.times, self.mapping.words
+        times, words = self.rows.times, self.rows.words
         bits = times.bit_length()
         word, total, high = Signal(range(words)), Signal(bits + 1), Signal(range((words >> bits) + 1))
         wraps, row, turn = Signal(), Signal(bits), Signal(range(self.n))
         m.d.sync += [
-            word.eq(self.offsets.weight + self.mapping.bias_words),
+            word.eq(self.offsets.weight + len(self.rows.whole.biases)),
             total.eq(word[:bits] + word[bits:]),
             high.eq(word[bits:]),
         ]
@@ -156,8 +157,8 @@ class OffsetMemory(wiring.Component):
 
     def _biases(self, m: Module, store: Value) -> None:
         """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
-        forward, row, columns = self.mapping.forward, self.row, self.mapping.forward.columns
-        group = Signal(range(forward.groups))
+        row, columns = self.row, self.rows.columns
+        group = Signal(range(self.rows.groups))
         depth = 2 << len(group)
         m.submodules.biases = biases = memory.Memory(
             shape=data.ArrayLayout(PARAMETER, columns),
@@ -167,7 +168,7 @@ class OffsetMemory(wiring.Component):
         )
         into, port = biases.write_port(), biases.read_port()
         turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
-        left = Signal(range(self.mapping.bias_groups))
+        left = Signal(range(self.rows.most_groups))
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
@@ -183,7 +184,7 @@ class OffsetMemory(wiring.Component):
         with m.If(store):
             m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side)]
             with m.Switch(row.word):
-                for number, (first, groups) in enumerate(self.mapping.bias_rows):
+                for number, (first, groups) in enumerate(self.rows.bias_groups):
                     with m.Case(number):
                         m.d.sync += [group.eq(first), left.eq(groups - 1)]
             for j, number in enumerate(turning):

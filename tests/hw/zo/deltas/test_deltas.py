@@ -6,6 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from fabtune.golden.cores.zotrain.memory_layout import ZotrainLayout
 from fabtune.golden.fixed import Q4_12, narrow
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
@@ -13,8 +14,8 @@ from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
 from fabtune.golden.zo.mapping import PerturbationMapping
-from fabtune.golden.zo.memory_layout import ZerothOrderLayout
 from fabtune.golden.zo.split import Split
+from fabtune.hw.nn.interfaces import Offsets
 from fabtune.hw.rng.pezo import Pezo
 from fabtune.hw.zo.deltas.delta_memory import DeltaMemory, Walk, WalkRange
 from fabtune.hw.zo.deltas.offset_memory import OffsetMemory
@@ -32,10 +33,12 @@ class Walks(wiring.Component):
 
     def __init__(self, spec, mapping, parts):
         self.generator, self.numbers = Pezo(spec), PerturbationNumbers(spec, parts)
-        self.deltas = DeltaMemory(mapping, self.numbers)
-        self.offsets = OffsetMemory(mapping, self.numbers)
+        rows = mapping.delta_rows
+        offsets = Offsets(mapping.forward, self.numbers.n, rows.weight_rows, OffsetMemory.read_latency(rows))
+        self.deltas = DeltaMemory(rows, self.numbers)
+        self.offsets = OffsetMemory(rows, self.numbers, offsets)
         super().__init__(
-            {"read": In(self.offsets.interface), "clipped": Out(32)}
+            {"read": In(offsets), "clipped": Out(32)}
             | {name: self.deltas.signature.members[name] for name in ("control", "load", "save")}
             | {name: self.deltas.signature.members[name] for name in ("loaded", "begin_save", "saved")}
         )
@@ -110,7 +113,7 @@ def offsets_in(numbers, mapping):
     """Numbers of all rows as the engine reads them: of each weight word, and of each group of biases."""
     columns = mapping.forward.columns
     biases = np.empty((mapping.forward.groups, columns), np.int64)
-    for row, (first, groups) in enumerate(mapping.bias_rows):
+    for row, (first, groups) in enumerate(mapping.delta_rows.bias_groups):
         lanes = np.arange(groups * columns) % numbers.shape[1]
         biases[first : first + groups] = numbers[row, lanes].reshape(groups, columns)
     return numbers[mapping.bias_words :].reshape(mapping.forward.weight_words, -1), biases
@@ -146,7 +149,7 @@ async def save(ctx, dut, layout):
 def test_walks(settings, mapping, parts, play):
     assert mapping.cycles == (1 if mapping is NARROW else 2)
     spec = build(PezoSpec, settings)
-    dut, rng, layout = Walks(spec, mapping, parts), np.random.default_rng(3), ZerothOrderLayout(mapping, spec)
+    dut, rng, layout = Walks(spec, mapping, parts), np.random.default_rng(3), ZotrainLayout(mapping, spec)
     table = PerturbationTable(spec)
     deltas = Deltas(table, rng.integers(-(1 << 31), 1 << 31, table.shape))
     eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
@@ -203,7 +206,7 @@ def test_a_pass_never_overtakes():
     for text, lanes, columns in (("20 fc33 relu fc3", 16, 2), ("1x12x12 conv4k5 relu flatten fc90 relu fc9", 32, 8)):
         mapping = PerturbationMapping(Mapping.of(network_from(text), lanes, columns, False))
         for cycles in (2, 4, 8):
-            lead, clock = mapping.lead(cycles), 0
+            lead, clock = mapping.row_range.lead(cycles), 0
             assert mapping.bias_words < lead <= mapping.words
             for stage in mapping.forward.stages:
                 for group in range(stage.groups):
@@ -249,7 +252,7 @@ def test_walks_of_two_parts(mapping, parts, gap, play):
                 await walk(ctx, dut, Walk.UPDATE, coefficient=coefficient, words=ranges[part], final=number == 2)
                 deltas[part].add(at, coefficient)
             position += first + 2 * second
-        rows = await save(ctx, dut, ZerothOrderLayout(mapping, spec))
+        rows = await save(ctx, dut, ZotrainLayout(mapping, spec))
         for part, sums in zip(own, deltas, strict=True):
             assert np.array_equal(rows[part.rows], table.spread(sums.total, part.words))
 

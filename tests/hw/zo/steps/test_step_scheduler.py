@@ -17,7 +17,7 @@ from fabtune.hw.zo.steps.state_loader import StateLoader
 from fabtune.hw.zo.steps.step_scheduler import StepScheduler
 
 MAPPING = Mapping.of(network_from("70 fc3"), 16, 2, byte_inputs=False)
-LAYOUT = ZerothOrderLayout(PerturbationMapping(MAPPING), PezoSpec())
+LAYOUT = ZerothOrderLayout(PerturbationMapping(MAPPING).delta_rows, PezoSpec(), 3)
 ORDER, SAMPLES, COUNT, BATCH = 0x400, 0x12340, 700_000, 5
 
 
@@ -180,7 +180,7 @@ def test_records(stall, play):
 @pytest.mark.parametrize("settings", [(), ("strategy=pool", "pool.p=32"), ("scale.urng.bits=14",)], ids=str)
 def test_states_are_loaded_one_after_the_other(settings, play):
     spec = build(PezoSpec, settings)
-    layout, dut, found = ZerothOrderLayout(LAYOUT.mapping, spec), StateLoader(spec), []
+    layout, dut, found = ZerothOrderLayout(LAYOUT.rows, spec, 3), StateLoader(spec), []
     positions = (5, 1234)
 
     async def body(ctx):

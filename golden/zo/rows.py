@@ -1,0 +1,115 @@
+"""Rows of deltas and offsets: which there are, and in which order a perturbation goes through them.
+
+The description knows no network. The mapping of a network makes it; delta memory, offset memory and the layout of
+device memory take it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..fixed import Integers
+
+
+class Deadline(NamedTuple):
+    """Words whose offsets must have been made by a cycle of a pass.
+
+    Parameters
+    ----------
+    words : int
+        Number of words, from the perturbation's first one on.
+    cycle : int
+        Cycle of the pass in which the last of them is used.
+    """
+
+    words: int
+    cycle: int
+
+
+class BiasGroups(NamedTuple):
+    """Groups of output channels whose biases share a row.
+
+    Parameters
+    ----------
+    first : int
+        Number of the first group.
+    size : int
+        Number of groups; they are neighbours.
+    """
+
+    first: int
+    size: int
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Rows that a perturbation goes through, a word each: those of biases come first, then those of weights.
+
+    Parameters
+    ----------
+    biases, weights : range
+        Numbers of the rows.
+    deadlines : tuple of Deadline
+        When a pass uses the words, at least the first one.
+    """
+
+    biases: range
+    weights: range
+    deadlines: tuple[Deadline, ...]
+
+    def __len__(self) -> int:
+        return len(self.biases) + len(self.weights)
+
+    @property
+    def numbers(self) -> Integers:
+        """Numbers of the rows, in the order of the words."""
+        return np.concatenate([np.arange(run.start, run.stop) for run in (self.biases, self.weights)])
+
+    def lead(self, cycles: int) -> int:
+        """Words whose offsets must be there when a pass begins, where each takes so many cycles to make."""
+        return max(words - cycle // cycles for words, cycle in self.deadlines)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the deltas and offsets of all words.
+
+    Parameters
+    ----------
+    whole : RowRange
+        All rows.
+    cuts : tuple of (RowRange, RowRange)
+        Rows of the first and of the second part, for each cut from 1 on.
+    words : int
+        Words of a perturbation of all parameters: as many as rows, or more where words share rows.
+    bias_groups : tuple of BiasGroups
+        Groups of each row of biases.
+    most_groups : int
+        Groups for whose biases a row has room.
+    columns : int
+        Biases of a group.
+    weight_rows : int
+        Rows of each word of the weight memory, a power of two.
+    times : int
+        Where words share rows: word w has row ``w mod times``, one less than a power of two. Otherwise 0.
+    """
+
+    whole: RowRange
+    cuts: tuple[tuple[RowRange, RowRange], ...]
+    words: int
+    bias_groups: tuple[BiasGroups, ...]
+    most_groups: int
+    columns: int
+    weight_rows: int = 1
+    times: int = 0
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    @property
+    def groups(self) -> int:
+        """Groups of all rows of biases."""
+        return sum(groups.size for groups in self.bias_groups)
