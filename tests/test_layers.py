@@ -1,6 +1,7 @@
 """Import rules between houses, areas, packages and files, and the sizes that keep a file readable."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -52,6 +53,15 @@ TRAIN = {
     "federated": {"adapters", "zo"},
 }
 """The same for the packages of golden/train."""
+
+CORES = {path.name for path in (ROOT / "golden" / "cores").iterdir() if (path / "__init__.py").exists()}
+NAMES_A_CORE = {
+    "golden/registry.py",  # the one line that makes it known
+    "golden/axi/axi_registers.py",  # the value of a setting: whose register map the block has by default
+    "golden/train/adapters/methods.py",  # the method of the same name
+    "golden/train/adapters/tune.py",
+}
+"""Files outside the rooms of the cores that name one of them."""
 
 LONGEST_FILE = 500
 WIDEST_FOLDER = 18
@@ -175,6 +185,30 @@ def test_no_package_imports_itself_through_others():
             if not (own.startswith(other) or other.startswith(own)):  # a package and what it contains are one
                 graph.setdefault(own, set()).add(other)
     assert sorts(graph) == ""
+
+
+def core_of(module):
+    """Name the core in whose room a module is; empty for any other."""
+    parts = module.split(".")[1:]
+    return parts[1] if parts[:1] == ["cores"] and len(parts) > 1 and parts[1] in CORES else ""
+
+
+def test_no_file_outside_a_core_s_rooms_imports_from_one():
+    for module, path in FILES.items():
+        for target, _ in imports(path):
+            if core_of(target) not in ("", core_of(module)):
+                assert str(path.relative_to(ROOT)) in NAMES_A_CORE, f"{module} imports {target}"
+
+
+@pytest.mark.parametrize("house", ["golden", "hw", "sim", "boards"])
+def test_no_file_outside_a_core_s_rooms_names_it(house):
+    words = re.compile(rf"`?\b({'|'.join(CORES)})(Spec)?\b", re.IGNORECASE)
+    for path in sorted(file for kind in ("py", "c", "h", "cpp", "tcl") for file in (ROOT / house).rglob(f"*.{kind}")):
+        place = path.relative_to(ROOT)
+        if place.parts[1] != "cores" and str(place) not in NAMES_A_CORE:
+            # the paper's name, InstantFT, is no core's
+            named = [found[0] for found in words.finditer(path.read_text()) if found[1] != "InstantFT"]
+            assert not named, f"{place} names {named[0]}"
 
 
 @pytest.mark.parametrize("house", [*HOUSES, "tests"])

@@ -16,7 +16,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "pezo-3": ("zeroth", TEXT),
     "pezo-4": ("zeroth", TEXT),
     "pezo-6": ("pezo", ()),
-    "pezo-core": ("pezo_core", ("preset", "seeds", "steps", "processes")),
+    "pezo-core": (".cores.zotrain.pezo_core", ("preset", "seeds", "steps", "processes")),
     "pezo-fig3": ("pezo_figures", TEXT),
     "pezo-fig4": ("pezo_figures", TEXT),
     "instantft-1": ("instantft", ()),

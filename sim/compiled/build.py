@@ -32,7 +32,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     Parameters
     ----------
     verilog : str
-        The core, with the ports of `instantft`: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
+        The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with two ports `m_axi_gmem1`, and, if
         it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several, with a bit
         of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch or step.
     top : str

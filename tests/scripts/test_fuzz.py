@@ -112,7 +112,11 @@ def _no_work():
             ),
             *("scripts.tables.trials.run_trials", "scripts.tables.zeroth.run_trials", "scripts.tables.skip2.tune"),
             *("scripts.tables.instantft.run_trials", "scripts.tables.fedspzo.run_trials", "scripts.tables.pezo.pezo_6"),
-            *("scripts.tables.skip2.run_trials", "scripts.tables.skip2.skip2_6", "scripts.tables.pezo_core.pezo_core"),
+            *(
+                "scripts.tables.skip2.run_trials",
+                "scripts.tables.skip2.skip2_6",
+                "scripts.cores.zotrain.pezo_core.pezo_core",
+            ),
             *("boards.estimate.estimate.estimate_spec", "boards.estimate.estimate.estimate_verilog"),
             *("scripts.import_model.estimate_spec", "scripts.sweep.run.run_trials"),
             *("sim.verify.simulate", "sim.formal.prover._write_model", "scripts.doctor.checks"),

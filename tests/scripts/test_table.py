@@ -93,7 +93,7 @@ def test_skip2_takes_less_time_than_lora_all(monkeypatch):
 
 
 def test_cores_with_pezo_and_gaussian_generators(monkeypatch):
-    from fabtune.scripts.tables import pezo_core
+    from fabtune.scripts.cores.zotrain import pezo_core
 
     simulated, lines = [], []
 

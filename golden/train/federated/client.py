@@ -32,7 +32,7 @@ class ClientTask:
 
 
 class FederatedClient(Protocol):
-    """Client of a federation: this program's, or a core's (`boards.cores.zotrain.federated_client`)."""
+    """Client of a federation: this program's, or a core's, in its room of ``boards/cores``."""
 
     losses: list[float]
     """Mean of the losses of each step of the last round."""

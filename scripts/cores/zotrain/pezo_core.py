@@ -7,21 +7,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...boards.estimate.estimate import estimate_spec
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
-from ...golden.datasets.tasks import task_of
-from ...golden.models.importers.folding import folded
-from ...golden.models.presets import preset
-from ...golden.rng.gaussian_array import GaussianArraySpec
-from ...golden.rng.perturbation import POSITIONS
-from ...golden.settings import build
-from ...golden.train.pretrain import pretrained, pretraining_defaults
-from ...golden.train.zo.defaults import zo_defaults
-from ...golden.train.zo.integer import IntegerZerothOrder
-from ...golden.train.zo.schedule import Schedule
-from ...sim.cores.zotrain.step_cycles import step_cycles
-from .options import Options, Rows
-from .trials import mean_and_deviation, run_trials
+from ....boards.estimate.estimate import estimate_spec
+from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ....golden.datasets.tasks import task_of
+from ....golden.models.importers.folding import folded
+from ....golden.models.presets import preset
+from ....golden.rng.gaussian_array import GaussianArraySpec
+from ....golden.rng.perturbation import POSITIONS
+from ....golden.settings import build
+from ....golden.train.pretrain import pretrained, pretraining_defaults
+from ....golden.train.zo.defaults import zo_defaults
+from ....golden.train.zo.integer import IntegerZerothOrder
+from ....golden.train.zo.schedule import Schedule
+from ....sim.cores.zotrain.step_cycles import step_cycles
+from ...tables.options import Options, Rows
+from ...tables.trials import mean_and_deviation, run_trials
 
 DESIGNS = {
     "PeZO on the fly, 8 bits": (),

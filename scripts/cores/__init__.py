@@ -1,0 +1,1 @@
+"""What the command line has for one core alone."""
