@@ -70,7 +70,7 @@ class DemoResult:
             "zotrain_accuracy_in_rtl": run.in_rtl.accuracy_after,
             "zotrain_trained_parameters": run.result.trained_parameters,
             "zotrain_steps": run.steps,
-            "zotrain_steps_compared": zotrain.facts["steps_compared"],
+            "zotrain_steps_compared": zotrain.compared,
             "zotrain_cycles": zotrain.cycles,
             "zotrain_cycles_per_step": zotrain.facts["cycles_per_step"],
             "zotrain_ms_at_200_mhz": zotrain.facts["ms_at_200_mhz"],
@@ -78,9 +78,9 @@ class DemoResult:
             "zotrain_bit_exact": zotrain.mismatches == 0,
             "instantft_accuracy_after": tuned.accuracy_after,
             "instantft_trained_parameters": tuned.trained_parameters,
-            "instantft_batches_compared": instantft.facts["batches_compared"],
+            "instantft_batches_compared": instantft.compared,
             "instantft_cycles": instantft.cycles,
-            "instantft_cycles_per_batch": round(instantft.cycles / instantft.facts["batches_compared"]),
+            "instantft_cycles_per_batch": round(instantft.cycles / instantft.compared),
             "instantft_ms_at_200_mhz": instantft.facts["ms_at_200_mhz"],
             "instantft_mismatches": instantft.mismatches,
             "instantft_bit_exact": instantft.mismatches == 0,
@@ -159,10 +159,7 @@ def _trainers(found: DemoResult) -> list[tuple[str, ...]]:
 def _comparisons(found: DemoResult) -> list[tuple[str, int, str, int, str, bool]]:
     """Rows of what was compared: name, cycles, what of it, differences, simulator, whether all is equal."""
     zotrain, instantft = found.zeroth_order.comparison, found.adapters.comparison
-    jobs = (
-        (zotrain, f"{zotrain.facts['steps_compared']:,} steps"),
-        (instantft, f"{instantft.facts['batches_compared']:,} steps"),
-    )
+    jobs = (zotrain, f"{zotrain.compared:,} steps"), (instantft, f"{instantft.compared:,} steps")
     rows = [
         (name, one.cycles, f"{what}, {one.logits_compared} outputs", one.mismatches, "verilator", not one.mismatches)
         for name, (one, what) in zip(CORES, jobs, strict=True)
@@ -177,7 +174,7 @@ def _accuracy(axes: Axes, found: DemoResult) -> None:
     # nothing is at 0 on a logarithmic axis: a line shows the accuracy before
     passes, right = zip(*run.curve[1:], strict=True)
     axes.plot(passes, [100 * one for one in right], color="tab:red", label="zeroth order, integers")
-    at = run.passes[run.comparison.facts["steps_compared"]]
+    at = run.passes[run.comparison.compared]
     axes.plot(at, 100 * run.in_rtl.accuracy_after, "o", color="tab:red", label="to here in the RTL of zotrain")
     colours = {"instantft": "tab:blue", "lora-last": "tab:green", "lora-all": "tab:grey"}
     for (method, engine), curve in found.adapters.curves.items():

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import re
 import tempfile
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
-
-from ...boards.cores.instantft.job import FineTuner
-from ...boards.cores.zotrain.job import ZerothOrderTrainer
-from ...boards.host.driver import Core
-from ...golden.cores.instantft.instantft import InstantftSpec
-from ...golden.cores.zotrain.registers import CORE as TRAINING_CORE
-from ...golden.cores.zotrain.zotrain import ZotrainSpec
+from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
-from ...golden.lora.adapters import Adapters
-from ...golden.nn.arithmetic.random_parameters import random_parameters, random_samples
-from ...golden.rng.pezo import PezoSpec
-from ...golden.zo.coefficient import LARGEST_BATCH
-from ...golden.zo.memory_layout import StepOrder
-from ...golden.zo.step_settings import StepSettings
 from ...hw.verilog import Emitted, emit
-from ..cores.instantft.job import TuningJob
-from ..cores.zotrain.job import TrainingJob
 from .build import build
 from .device import SimulatedDevice
 from .saif import Saif
 from .session import Dram
-
-TRAINING_BATCH = 16
-"""Samples of a step of `zotrain`, by default."""
-RATE, TRAINING_RATE, SHIFT = 20_000, 40_000, 24
-"""Learning rates of the jobs: one of `golden.lora.adapters.rate_of`, one of a `StepOrder` with its shift."""
 
 _REGISTER = re.compile(r"^\s+(?:\\(\S+) |(\w+)) *<= ", re.MULTILINE)
 _PLACE = re.compile(r"^module \\(\S+)", re.MULTILINE)
@@ -99,11 +81,11 @@ class ActivityJob:
     steps : int
         Steps of training, or batches of tuning after one epoch that fills the cache.
     batch : int
-        Samples of each; 0: what the core has room for, or `TRAINING_BATCH`.
+        Samples of each; 0: as many as the core's job has by default.
     seed : int
         Seed of network, samples and order.
     raw : bool
-        The cache of `instantft` holds Q8.16.
+        A cache of samples holds Q8.16.
     """
 
     steps: int = 4
@@ -111,7 +93,7 @@ class ActivityJob:
     seed: int = 1
     raw: bool = False
 
-    def check(self, spec: InstantftSpec | ZotrainSpec) -> int:
+    def check(self, spec: CoreSpec) -> int:
         """Check that a core can run the job; return the samples of a step.
 
         Raises
@@ -119,49 +101,88 @@ class ActivityJob:
         UserError
             Naming what it cannot do.
         """
-        most = spec.batch if isinstance(spec, InstantftSpec) else LARGEST_BATCH
+        own = activity_of(spec)
+        usual, most = own.batches(spec)
         if not 0 <= self.batch <= most:
             raise UserError(f"a batch of {self.batch}: {spec.name} takes 1 to {most} samples")
-        if self.raw and (not isinstance(spec, InstantftSpec) or spec.cache != "dram"):
+        if self.raw and not own.has_raw(spec):
             raise UserError("only an instantft whose cache is in DRAM has one of Q8.16")
-        if self.batch:
-            return self.batch
-        return spec.batch if isinstance(spec, InstantftSpec) else TRAINING_BATCH
+        return self.batch or usual
 
 
-def baseline(
-    spec: InstantftSpec | ZotrainSpec, job: ActivityJob
-) -> tuple[str, InstantftSpec | ZotrainSpec, ActivityJob] | None:
-    """Find what a core's activity is compared with: Gaussian generators, or a cache of Q8.16.
+Core = TypeVar("Core", bound=CoreSpec)
 
-    Parameters
+
+class CoreActivity(Protocol[Core]):
+    """Job of a core whose toggles are counted, its room's ``ACTIVITY``.
+
+    Attributes
     ----------
-    spec : InstantftSpec or ZotrainSpec
-    job : ActivityJob
-
-    Returns
-    -------
-    tuple of str, spec and ActivityJob, or None
-        The difference as a table names it, core and job; nothing where the core has no such form.
+    steps : str
+        What the job has: ``steps``, or ``batches``.
     """
-    if isinstance(spec, InstantftSpec):
-        return None if spec.cache != "dram" or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
-    if spec.fold or spec.gaussian != "none":
-        return None
-    return "Gaussian generators", replace(spec, generator=PezoSpec(), gaussian="tree"), job
+
+    steps: ClassVar[str]
+
+    @abstractmethod
+    def batches(self, spec: Core) -> tuple[int, int]:
+        """Samples of a step, by default and at most."""
+
+    def has_raw(self, spec: Core) -> bool:
+        """Whether the core can have a cache of Q8.16."""
+        return False
+
+    @abstractmethod
+    def baseline(self, spec: Core, job: ActivityJob) -> tuple[str, Core, ActivityJob] | None:
+        """Find what the core's activity is compared with.
+
+        Returns
+        -------
+        tuple of str, spec and ActivityJob, or None
+            The difference as a table names it, core and job; nothing where the core has no such form.
+        """
+
+    @abstractmethod
+    def run(
+        self, spec: Core, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
+    ) -> tuple[int, bool]:
+        """Run the job, write the activity of its command, and return the command's cycles and whether all is golden's.
+
+        Parameters
+        ----------
+        spec : CoreSpec
+        job : ActivityJob
+        batch : int
+            Samples of a step.
+        device : SimulatedDevice
+        file : Path
+            SAIF to write, see `SimulatedDevice.waves`.
+        period_ps : int
+        """
+
+
+def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
+    """Find the activity of a core in its room.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    found: CoreActivity[Any] | None = spec.part("sim", "activity", "ACTIVITY")
+    if found is None:
+        raise UserError(f"{spec.name} has no job whose toggles are counted")
+    return found
 
 
 def activity(
-    spec: InstantftSpec | ZotrainSpec,
-    job: ActivityJob,
-    period_ps: int,
-    stage: Callable[[str], None] = lambda _: None,
+    spec: CoreSpec, job: ActivityJob, period_ps: int, stage: Callable[[str], None] = lambda _: None
 ) -> Activity:
     """Run a job on a compiled core, compare its result with golden's, and count what toggles.
 
     Parameters
     ----------
-    spec : InstantftSpec or ZotrainSpec
+    spec : CoreSpec
     job : ActivityJob
     period_ps : int
         Clock period in ps, an even number, for the times in the SAIF.
@@ -182,10 +203,7 @@ def activity(
     stage("simulate the job")
     with tempfile.TemporaryDirectory(prefix="fabtune-") as folder:
         file = Path(folder, "activity.saif")
-        if isinstance(spec, InstantftSpec):
-            cycles, right = _tune(spec, job, batch, device, file, period_ps)
-        else:
-            cycles, right = _train(spec, job, batch, device, file, period_ps)
+        cycles, right = activity_of(spec).run(spec, job, batch, device, file, period_ps)
         stage("count the toggles")
         saif = Saif.of(file.read_text(encoding="utf-8"), emitted.top)
     return Activity(
@@ -219,54 +237,6 @@ def parts_of(emitted: Emitted) -> dict[str, str]:
     names = sorted({escaped or plain for escaped, plain in _REGISTER.findall(emitted.verilog)})
     found = {name: next((one for one in by_length if name.startswith(one)), None) for name in names}
     return {name: prefixes[prefix].split("$")[0] for name, prefix in found.items() if prefix}
-
-
-def _tune(
-    spec: InstantftSpec, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
-) -> tuple[int, bool]:
-    """Fill the cache, then write the activity of batches whose samples are all in it; return cycles and equality."""
-    rng, network, shape = np.random.default_rng(job.seed), spec.described, spec.mapping.shape
-    samples = min(spec.cache_entries, job.steps * batch)
-    flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
-    frozen = random_parameters(network, rng)
-    inputs, _, labels = random_samples(network, spec.byte_inputs, samples, rng, spec.labels)
-    recording = [np.arange(at, min(at + batch, samples)) for at in range(0, samples, batch)]
-    cached = list(np.resize(rng.permutation(samples), (job.steps, batch)))
-    raw = job.raw or spec.raw_modes[0]
-    tuning = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording, cached], RATE, raw)
-    tuner = FineTuner(Core(spec.registers, device, device, device.interrupt), spec, samples, raw)
-    tuner.load(frozen)
-    tuner.forget()
-    tuner.load_adapters(tuning.adapters)
-    tuner.tune(inputs, labels, [recording], RATE)
-    device.waves(file, period_ps)
-    tuned = tuner.tune(inputs, labels, [cached], RATE)
-    device.end_waves()
-    golden = tuning.golden(spec)
-    for _ in tuning.run_golden(spec, golden):
-        pass
-    return tuned.finished.cycles, np.array_equal(tuner.adapters().flat, golden.adapters.flat)
-
-
-def _train(
-    spec: ZotrainSpec, job: ActivityJob, batch: int, device: SimulatedDevice, file: Path, period_ps: int
-) -> tuple[int, bool]:
-    """Write the activity of steps of training; return their cycles, and whether the deltas are golden's."""
-    rng, network = np.random.default_rng(job.seed), spec.described
-    frozen = random_parameters(network, rng)
-    inputs, _, labels = random_samples(network, spec.byte_inputs, batch, rng, spec.labels)
-    drawn = [rng.permutation(batch) for _ in range(job.steps)]
-    steps = [StepOrder(one, labels[one], TRAINING_RATE) for one in drawn]
-    training = TrainingJob(frozen, inputs, steps, StepSettings(shift=SHIFT, loss=spec.loss))
-    trainer = ZerothOrderTrainer(Core(TRAINING_CORE, device, device, device.interrupt), spec)
-    training.load(trainer)
-    device.waves(file, period_ps)
-    trained = trainer.train(inputs, steps, training.settings, training.position)
-    device.end_waves()
-    golden = training.golden(spec)
-    for _ in training.run_golden(spec, golden):
-        pass
-    return trained.finished.cycles, np.array_equal(trainer.deltas(), golden.rows)
 
 
 def _pins(emitted: Emitted) -> list[str]:

@@ -54,16 +54,17 @@ def command(
     """
     from ....boards.vivado.power import power_script
     from ....boards.vivado.project import period_ns
-    from ....golden.cores.instantft.instantft import InstantftSpec
-    from ....golden.cores.zotrain.zotrain import ZotrainSpec
-    from ....sim.compiled.activity import ActivityJob, activity, baseline
+    from ....golden.cores.core import CoreSpec
+    from ....golden.registry import CORES
+    from ....sim.compiled.activity import ActivityJob, activity, activity_of
     from ....sim.compiled.saif import ROOT
     from ....sim.simulator import compiler
     from ...outputs import OutputFolder
 
     spec = spec_of(block, settings, preset)
-    if not isinstance(spec, InstantftSpec | ZotrainSpec):
-        raise UserError(f"{block} is no core: the activity of a job is that of instantft or zotrain")
+    if not isinstance(spec, CoreSpec):
+        names = " or ".join(name for name, core in CORES.items() if core.part("sim", "activity", "ACTIVITY"))
+        raise UserError(f"{block} is no core: the activity of a job is that of {names}")
     job = ActivityJob(steps, batch or 0, seed, raw)
     job.check(spec)
     # an even number, for both halves of a period
@@ -77,7 +78,7 @@ def command(
         click.echo(f"{name} ...", err=True)
 
     own = activity(spec, job, period_ps, stage)
-    against = None if alone else baseline(spec, job)
+    against = None if alone else activity_of(spec).baseline(spec, job)
     other = activity(*against[1:], period_ps, stage) if against else None
     for one in filter(None, (own, other)):
         if not one.bit_exact:
@@ -90,8 +91,7 @@ def command(
         compared = {"with": against[0]} | _facts(other) if against and other else None
         show_json({"folder": str(folder.path), "files": written} | _facts(own) | {"compared": compared})
         return
-    counted = "steps" if spec.name == "zotrain" else "batches"
-    click.echo(f"{counted}: {own.steps} of {own.batch} samples, {own.cycles} cycles")
+    click.echo(f"{activity_of(spec).steps}: {own.steps} of {own.batch} samples, {own.cycles} cycles")
     name = against[0] if against else ""
     _table("port", own, own.ports, other.ports if other else None, name)
     _table("registers of", own, own.registers, other.registers if other else None, name)

@@ -19,7 +19,7 @@ from ....golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from ....golden.lora.images import adapters_image
 from ....golden.lora.job import BatchResult, Job
 from ....golden.nn.arithmetic.forward import StageIntegers
-from ...compiled.comparison import Comparison, simulated_core
+from ...compiled.comparison import Comparison, compare
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
 
@@ -110,7 +110,12 @@ class TuningJob:
         core = Core(spec.registers, device, device, device.interrupt)
         return FineTuner(core, spec, len(self.inputs), self.raw)
 
-    def tune(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
+    def load(self, tuner: FineTuner) -> None:
+        """Load network and adapters into a core."""
+        tuner.load(self.frozen)
+        tuner.load_adapters(self.adapters)
+
+    def run_core(self, tuner: FineTuner, device: SimulatedDevice, logits: bool = False) -> tuple[Tuned, Bytes]:
         """Run all batches on a loaded core; return its result and the adapters' image after each batch."""
         before = len(device.traced_images)
         device.trace_image(adapters_image(tuner.spec.mapping, self.adapters))
@@ -118,25 +123,36 @@ class TuningJob:
         tuned = tuner.tune(self.inputs, self.labels, self.epochs, self.rate, logits, *ends)
         return tuned, device.traced_images[before:]
 
+    def found(self, tuner: FineTuner) -> Adapters:
+        """Read the core's adapters."""
+        return tuner.adapters()
+
+    def mismatches(self, spec: InstantftSpec, golden: Job, tuned: Tuned, traced: Bytes, found: Adapters) -> int:
+        """Run the integer job, count what differs in the core's, and give it the core's adapters."""
+        images, results = [], []
+        for batch in self.run_golden(spec, golden):
+            images.append(adapters_image(spec.mapping, golden.adapters))
+            results.append(batch)
+        expected = np.stack(images)
+        wrong = len(images) if traced.shape != expected.shape else int((traced != expected).any(axis=1).sum())
+        wrong += not np.array_equal(found.flat, golden.adapters.flat)
+        wrong += tuned.finished.counts != self.counts(spec, golden, results)
+        golden.adapters.flat[:] = found.flat
+        return wrong
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobComparison(Comparison):
     """Comparison of a job on the simulated core with the integer job; mismatches are of the kinds below.
 
     Batches with a wrong parameter, samples with a wrong logit, final adapters or counters that differ.
-
-    Parameters
-    ----------
-    batches_compared : int
-        Batches after which all adapters were compared.
+    Compared are batches: all adapters after each.
     """
-
-    batches_compared: int
 
     @property
     def facts(self) -> dict[str, Any]:
         """Figures for a report, by the keys of ``--json``."""
-        return super().facts | {"batches_compared": self.batches_compared}
+        return super().facts | {"batches_compared": self.compared}
 
 
 def compare_job(
@@ -171,32 +187,5 @@ def compare_job(
         The core's adapters at the end.
     JobComparison
     """
-    device = simulated_core(spec, dram, seed, stage)
-    tuner = FineTuner(Core(spec.registers, device, device, device.interrupt), spec, len(job.inputs), job.raw)
-    stage("simulate the job")
-    tuner.load(job.frozen)
-    tuner.load_adapters(job.adapters)
-    tuned, traced = job.tune(tuner, device)
-    found = tuner.adapters()
-    logits = tuner.logits(held_out)
-    stage("compare")
-    golden = job.golden(spec)
-    images, results = [], []
-    for batch in job.run_golden(spec, golden):
-        images.append(adapters_image(spec.mapping, golden.adapters))
-        results.append(batch)
-    expected = np.stack(images)
-    wrong = len(images) if traced.shape != expected.shape else int((traced != expected).any(axis=1).sum())
-    wrong += not np.array_equal(found.flat, golden.adapters.flat)
-    wrong += tuned.finished.counts != job.counts(spec, golden, results)
-    golden.adapters.flat[:] = found.flat
-    own = golden.logits(spec.values_of(held_out))
-    wrong += int((logits != own).any(axis=1).sum())
-    return found, JobComparison(
-        cycles=tuned.finished.cycles,
-        batches_compared=len(traced),
-        logits_compared=len(own),
-        mismatches=int(wrong),
-        simulated=device.simulated,
-        seconds=device.seconds,
-    )
+    _, found, comparison = compare(JobComparison, spec, job, held_out, dram, seed, stage)
+    return found, comparison

@@ -132,7 +132,7 @@ class ShortTuning:
         """Run the job from its adapters, and list what differs from golden."""
         driver.load_adapters(self.job.adapters)
         before = device.simulated
-        tuned, traced = self.job.tune(driver, device, logits=True)
+        tuned, traced = self.job.run_core(driver, device, logits=True)
         right = {
             "cycles": 0 < tuned.finished.cycles < device.simulated - before,
             "adapters of a batch": np.array_equal(traced, self._images),

@@ -19,7 +19,7 @@ from ....golden.zo.job import ZerothOrderJob, ZerothOrderStep
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.step_settings import StepSettings
-from ...compiled.comparison import Comparison, simulated_core, wrong_counts
+from ...compiled.comparison import Comparison, compare, wrong_counts
 from ...compiled.device import SimulatedDevice
 from ...compiled.session import Bytes, Dram
 
@@ -72,12 +72,30 @@ class TrainingJob:
         if self.deltas is not None:
             trainer.load_deltas(self.golden(trainer.spec).rows)
 
-    def train(self, trainer: ZerothOrderTrainer, device: SimulatedDevice) -> tuple[Trained, Bytes]:
+    def run_core(self, trainer: ZerothOrderTrainer, device: SimulatedDevice) -> tuple[Trained, Bytes]:
         """Run all steps on a loaded core; return its result and the deltas' image after each step."""
         before = len(device.traced_images)
         device.trace_image(trainer.layout.deltas(self.golden(trainer.spec).rows).image)
         trained = trainer.train(self.inputs, self.steps, self.settings, self.position)
         return trained, device.traced_images[before:]
+
+    def found(self, trainer: ZerothOrderTrainer) -> Integers:
+        """Read the core's deltas."""
+        return trainer.deltas()
+
+    def mismatches(
+        self, spec: ZotrainSpec, golden: ZerothOrderJob, trained: Trained, traced: Bytes, found: Integers
+    ) -> int:
+        """Run the integer job, count what differs in the core's, and give it the core's deltas."""
+        wrong = abs(len(traced) - len(self.steps))
+        steps = zip(self.run_golden(spec, golden), self.settings.split.steps(trained.slopes), strict=True)
+        for number, (step, slopes) in enumerate(steps):
+            wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
+            wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)
+        wrong += not np.array_equal(found, golden.rows)
+        wrong += wrong_counts(trained.finished, counts_of(golden, len(self.steps)))
+        golden.rows = found
+        return wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +103,14 @@ class ZerothOrderComparison(Comparison):
     """Comparison of a job on the simulated core with the integer job; mismatches are of the kinds below.
 
     Steps with a wrong record, steps after which a delta is wrong, final deltas or counters that differ, samples with a
-    wrong logit.
-
-    Parameters
-    ----------
-    steps_compared : int
-        Steps whose record, and after which all deltas, were compared.
+    wrong logit. Compared are steps: their record, and all deltas after each.
     """
-
-    steps_compared: int
 
     @property
     def facts(self) -> dict[str, Any]:
         """Figures for a report, by the keys of ``--json``."""
-        per_step = {"cycles_per_step": round(self.cycles / self.steps_compared) if self.steps_compared else None}
-        return super().facts | {"steps_compared": self.steps_compared} | per_step
+        per_step = {"cycles_per_step": round(self.cycles / self.compared) if self.compared else None}
+        return super().facts | {"steps_compared": self.compared} | per_step
 
 
 def compare_zeroth_order(
@@ -134,33 +145,8 @@ def compare_zeroth_order(
         The core's records, one for each slope.
     ZerothOrderComparison
     """
-    device = simulated_core(spec, dram, seed, stage)
-    trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
-    stage("simulate the job")
-    job.load(trainer)
-    trained, traced = job.train(trainer, device)
-    found = trainer.deltas()
-    logits = trainer.logits(held_out)
-    stage("compare")
-    golden = job.golden(spec)
-    wrong = abs(len(traced) - len(job.steps))
-    steps = zip(job.run_golden(spec, golden), job.settings.split.steps(trained.slopes), strict=True)
-    for number, (step, slopes) in enumerate(steps):
-        wrong += not all(same(*pair) for pair in zip(step, slopes, strict=True))
-        wrong += number < len(traced) and not np.array_equal(traced[number], spec.layout.deltas(golden.rows).image)
-    wrong += not np.array_equal(found, golden.rows)
-    wrong += wrong_counts(trained.finished, counts_of(golden, len(job.steps)))
-    golden.rows = found
-    own = golden.logits(spec.values_of(held_out))
-    wrong += int((logits != own).any(axis=1).sum())
-    return trained.slopes, ZerothOrderComparison(
-        cycles=trained.finished.cycles,
-        steps_compared=len(traced),
-        logits_compared=len(own),
-        mismatches=int(wrong),
-        simulated=device.simulated,
-        seconds=device.seconds,
-    )
+    trained, _, comparison = compare(ZerothOrderComparison, spec, job, held_out, dram, seed, stage)
+    return trained.slopes, comparison
 
 
 def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:

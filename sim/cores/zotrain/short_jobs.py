@@ -127,7 +127,7 @@ class ShortTraining:
         """Run the job from its deltas, and list what differs from golden."""
         driver.load_deltas(self._start)
         before = device.simulated
-        trained, traced = self.job.train(driver, device)
+        trained, traced = self.job.run_core(driver, device)
         slopes = trained.slopes
         right = {
             "cycles": 0 < trained.finished.cycles < device.simulated - before,

@@ -97,7 +97,7 @@ def _simulated(
 def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
     """A whole job, from the adapters' start to the outputs of the tuned network."""
     tuner.load_adapters(case.job.adapters)
-    tuned, traced = case.job.tune(tuner, device, logits=True)
+    tuned, traced = case.job.run_core(tuner, device, logits=True)
     assert np.array_equal(traced, case.images)
     assert tuned.logits is not None
     assert np.array_equal(tuned.logits, case.logits)

@@ -80,7 +80,7 @@ def test_whole_job(name: str) -> None:
     spec = spec_of(ZotrainSpec, settings)
     job = _job(spec, **more)
     slopes, comparison = compare_zeroth_order(spec, job, job.inputs)
-    assert (comparison.mismatches, comparison.steps_compared, comparison.logits_compared) == (0, STEPS, SAMPLES)
+    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, STEPS, SAMPLES)
     assert len({slope.coefficient for slope in slopes}) == len(slopes) == STEPS * job.settings.split.slopes
 
 
@@ -104,7 +104,7 @@ def _simulated(dram: Dram | None = None, seed: int = 0) -> tuple[SimulatedDevice
 def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJob) -> None:
     """A whole job from its deltas, all of it compared with golden."""
     trainer.load_deltas(job.golden(trainer.spec).rows)
-    trained, traced = job.train(trainer, device)
+    trained, traced = job.run_core(trainer, device)
     golden = job.golden(trainer.spec)
     steps = zip(job.run_golden(trainer.spec, golden), job.settings.split.steps(trained.slopes), strict=True)
     for number, (step, own) in enumerate(steps):
@@ -213,7 +213,7 @@ def test_sums_and_scalars_are_clipped_as_golden_clips_them(
     job = _job(spec, shift=max(0, 26 - abs(coefficient).bit_length()), split=Split(2, 1, 4), scalars=True)
     device, trainer = simulated
     trainer.load(job.frozen)
-    trained, _ = job.train(trainer, device)
+    trained, _ = job.run_core(trainer, device)
     golden = job.golden(spec)
     list(job.run_golden(spec, golden))
     assert trained.finished.counts["coefficients_clipped"] == golden.coefficients_clipped

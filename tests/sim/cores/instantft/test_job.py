@@ -28,7 +28,7 @@ def test_a_job_is_the_same_in_the_core(job):
     stages = []
     before = job.adapters.flat.copy()
     adapters, comparison = compare_job(SPEC, job, job.inputs[:5], stage=stages.append)
-    assert (comparison.mismatches, comparison.batches_compared, comparison.logits_compared) == (0, 4, 5)
+    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 5)
     assert comparison.facts["bit_exact"]
     assert 0 < comparison.cycles < comparison.simulated
     assert np.array_equal(job.adapters.flat, before)

@@ -1,0 +1,53 @@
+"""Toggles in steps of training: counted where the job ends with golden's numbers; what they are compared with."""
+
+from dataclasses import replace
+
+import pytest
+
+from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
+from fabtune.golden.settings import build as spec_from
+from fabtune.sim.compiled.activity import ActivityJob, activity
+from fabtune.sim.cores.zotrain.activity import ACTIVITY
+from fabtune.sim.cores.zotrain.job import TrainingJob
+from fabtune.sim.simulator import find
+
+PERIOD = 4000
+# the core of tests/sim/compiled/test_activity.py
+TRAINING = ZotrainSpec(network="1x4x4 flatten fc8 relu fc4", lanes=16, columns=2)
+JOB = ActivityJob(steps=2, batch=3)
+
+pytestmark = pytest.mark.skipif(not find("verilator"), reason="verilator is not installed")
+
+
+def test_a_training_job_is_golden_s_and_its_bits_are_counted():
+    own = activity(TRAINING, JOB, PERIOD)
+    assert own.bit_exact
+    assert own.registers["generator"].count > 1000
+    # what is written in a job: its records
+    assert own.ports["m_axi_gmem0 w"].count
+    assert "aclk" not in own.ports
+    assert "(aclk (T0" in own.saif
+
+
+@pytest.mark.slow
+def test_generators_of_pezo_toggle_less_than_gaussian_ones():
+    own = activity(TRAINING, JOB, PERIOD)
+    name, spec, same = ACTIVITY.baseline(TRAINING, JOB)
+    other = activity(spec, same, PERIOD)
+    assert name == "Gaussian generators"
+    assert other.bit_exact
+    assert 5 * own.registers["generator"].count < other.registers["generator"].count
+    assert own.registers["generator"].bits < other.registers["generator"].bits
+
+
+def test_another_result_is_seen(monkeypatch):
+    run = TrainingJob.run_golden  # golden misses the last step
+    monkeypatch.setattr(
+        TrainingJob, "run_golden", lambda self, spec, job: run(replace(self, steps=self.steps[:-1]), spec, job)
+    )
+    assert not activity(TRAINING, JOB, PERIOD).bit_exact
+
+
+def test_some_cores_have_nothing_to_compare_with():
+    assert ACTIVITY.baseline(spec_from(ZotrainSpec, (), "large"), ActivityJob()) is None
+    assert ACTIVITY.baseline(spec_from(ZotrainSpec, ("gaussian=tree",), "tiny"), ActivityJob()) is None
