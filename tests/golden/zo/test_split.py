@@ -23,7 +23,7 @@ from fabtune.golden.zo.deltas import DELTA, PerturbationTable
 from fabtune.golden.zo.job import COEFFICIENT, ZerothOrderJob
 from fabtune.golden.zo.loss_difference import loss_differences
 from fabtune.golden.zo.mapping import PerturbationMapping
-from fabtune.golden.zo.network_model import NetworkModel, check_cut
+from fabtune.golden.zo.network_model import NetworkModel
 from fabtune.golden.zo.scalars import Scalars
 from fabtune.golden.zo.split import Split
 from fabtune.golden.zo.step_settings import StepSettings
@@ -113,11 +113,11 @@ def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars, jo
             for at, coefficient in zip(others, mine, strict=True):
                 weights[1].add(at, coefficient * weights[1].resolution)
         position += job.layout.span
-    for part, own in zip(job.parts, weights, strict=True):
-        table = part.deltas.perturbation.spread(part.deltas.total, part.part.words)
-        mine = (part.part.frozen << 16) + table[:, np.arange(mapping.width) % SOURCE.width]
+    for tuned, own in zip(job.parts, weights, strict=True):
+        table = tuned.deltas.perturbation.spread(tuned.deltas.total, tuned.part.words)
+        mine = (tuned.part.frozen << 16) + table[:, np.arange(mapping.width) % SOURCE.width]
         assert np.array_equal(mine.astype(np.int32).reshape(-1), own.integers[0].numpy())
-        assert np.array_equal(job.rows[part.part.rows], table)
+        assert np.array_equal(job.rows[tuned.part.rows], table)
 
 
 def test_several_perturbations_of_a_whole_network_share_a_rate(job_of, samples):
@@ -202,8 +202,6 @@ def test_records_are_grouped_by_step():
         (lambda: Split(1, 1, 17), "P2 = 17 is not in 1 to 16"),
         (lambda: Split(1, 13, 5), "P1 x P2 = 65 slopes of a step: at most 64"),
         (lambda: Split(0, 1, 2), "P2 = 2 without a second part"),
-        (lambda: check_cut(mapping_of(), 4), "cut = 4: .* of 4 stages is cut at 0 to 3"),
-        (lambda: check_cut(mapping_of(), -1), "cut = -1"),
     ],
 )
 def test_a_split_that_makes_no_sense_is_refused(split, refusal):

@@ -198,10 +198,10 @@ def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, Zero
     other.rows = before.rows
     list(second.run_golden(trainer.spec, other))
     found = trainer.deltas()
-    for part in other.parts:
-        spread = part.deltas.perturbation.spread(part.deltas.total, part.part.words)
+    for own in other.parts:
+        spread = own.deltas.perturbation.spread(own.deltas.total, own.part.words)
         # a network so small leaves most of the folded sums unused
-        assert np.array_equal(found[part.part.rows], spread)
+        assert np.array_equal(found[own.part.rows], spread)
 
 
 @pytest.mark.parametrize("coefficient", [(1 << 26) - 1, 127 << 19, 255 << 10, (255 << 10) - 1, 128, 127, -(1 << 26)])
