@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from ...golden.cores.core import CoreSpec
@@ -37,11 +36,11 @@ class CoreSweep(ABC, Generic[Core, Settings]):
 
     spec: ClassVar[type[CoreSpec]]
     """The core."""
-    training: ClassVar[Mapping[str, type]]
+    training: ClassVar[dict[str, type]]
     """Types of the settings of its training, in addition to ``method``, ``batch`` and ``rate``."""
-    not_swept: ClassVar[Mapping[str, str]]
+    not_swept: ClassVar[dict[str, str]]
     """Settings of the core that a sweep does not take, each with the reason."""
-    generators: ClassVar[Mapping[str, str]] = {}
+    generators: ClassVar[dict[str, str]] = {}
     """Parts of its generator that are swept alone and trained on its array: prefix of their settings, by block."""
 
     @abstractmethod
