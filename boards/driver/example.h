@@ -9,7 +9,7 @@
 
 #define EXAMPLE_LINE 120
 
-/* The commands, in example_zotrain.c or example_instantft.c; `memory` is the core's address of the job's memory. */
+/* The commands, in example_CORE.c of the core; `memory` is the core's address of the job's memory. */
 enum fabtune_result example_load(const struct fabtune_core *core, uint64_t memory, struct fabtune_end *end);
 enum fabtune_result example_infer(const struct fabtune_core *core, uint64_t memory, struct fabtune_end *end);
 enum fabtune_result example_tune(const struct fabtune_core *core, uint64_t memory, struct fabtune_end *end);

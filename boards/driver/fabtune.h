@@ -2,7 +2,7 @@
  *
  * A core is reached through three functions, so that the same driver serves bare metal (fabtune_mmio.h), Linux
  * (fabtune_uio.h), a simulator, or anything else. Offsets and codes of a core's own registers are in its header
- * (fabtune_core.h, fabtune_zotrain.h); those that every core has are in fabtune_shell.h. */
+ * (fabtune_core.h, fabtune_CORE.h); those that every core has are in fabtune_shell.h. */
 #ifndef FABTUNE_H
 #define FABTUNE_H
 

@@ -21,7 +21,7 @@ SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX = "http://www.xilinx.com"
 """Namespace of Vivado's extensions."""
 VENDOR, LIBRARY, VERSION = "fabtune", "cores", "1.0"
-"""With the core's name, what Vivado and PYNQ know an IP by: ``fabtune:cores:instantft:1.0``."""
+"""With the core's name, what Vivado and PYNQ know an IP by: ``fabtune:cores:CORE:1.0``."""
 FAMILIES = ("zynquplus",)
 """Device families that the IP is offered for: that of both boards."""
 SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"

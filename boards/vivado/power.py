@@ -13,6 +13,6 @@ def power_script(saif: str, instance: str) -> str:
     saif : str
         Name of the SAIF, in the script's folder.
     instance : str
-        Place of the core in it: ``TOP/zotrain``.
+        Place of the core in it: ``TOP/CORE``.
     """
     return tcl.script("power", {"saif": saif, "instance": instance})
