@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from rich.console import Console
 
-from ..boards.cores.zotrain.federated_client import CoreClient
-from ..boards.cores.zotrain.job import ZerothOrderTrainer
-from ..boards.host.driver import Core
-from ..golden.cores.zotrain.registers import CORE
-from ..golden.cores.zotrain.zotrain import ZotrainSpec
+from ..golden.cores.core import CoreSpec
+from ..golden.datasets.dataset import Samples
 from ..golden.errors import UserError
 from ..golden.models.importers.folding import deployed_module, described, folded
 from ..golden.models.network import Network, deployed
+from ..golden.nn.arithmetic.forward import StageIntegers
+from ..golden.registry import CORES
 from ..golden.rng.pezo import PezoSpec
 from ..golden.train.adapters.cost_model import cost
 from ..golden.train.adapters.methods import METHODS
 from ..golden.train.conversion import Converter
+from ..golden.train.federated.client import FederatedClient
 from ..golden.train.federated.configuration import FederatedConfig
 from ..golden.train.federated.cost_model import cut_of, stage_of
 from ..golden.train.federated.defaults import FederatedRates, federated_rates
@@ -32,16 +32,74 @@ from ..golden.train.federated.federation import FederationResult, RoundMetrics
 from ..golden.train.federated.shards import shards
 from ..golden.train.federated.transport import faulty
 from ..golden.train.pretrain import pretraining_defaults
-from ..golden.train.zo.array_order import ArrayOrder
 from ..golden.train.zo.defaults import CORE_EPS, EPS
 from ..golden.train.zo.integer_tuning import eps_shift_of
 from ..golden.train.zo.methods import integer_source_of
-from ..sim.compiled.comparison import simulated_core
-from ..sim.cores.zotrain.job import PORTS
-from ..sim.cores.zotrain.tune import zotrain_preset
 from ..sim.simulator import compiler
 from .results import refuse_outputs
 from .start import Start, advance, progress_bars
+
+
+class CoreClients(Protocol):
+    """Clients of a federation that are cores: ``CLIENTS`` in ``sim/cores/CORE/federate.py``."""
+
+    def spec_for(self, network: Network, preset: str, byte_inputs: bool, generator: PezoSpec) -> CoreSpec:
+        """Make the core of all clients.
+
+        Parameters
+        ----------
+        network : Network
+        preset : str
+            Preset of the core.
+        byte_inputs : bool
+            Whether samples are bytes.
+        generator : PezoSpec
+
+        Raises
+        ------
+        UserError
+            If there is no such preset, or it does not fit.
+        """
+
+    def configured(self, spec: Any, config: FederatedConfig, network: Network, stage: int) -> FederatedConfig:
+        """Configure the order in which the core perturbs the parameters, cut at a layer with weights.
+
+        Parameters
+        ----------
+        spec : CoreSpec
+            From `spec_for`.
+        config : FederatedConfig
+            In the order of the layers.
+        network : Network
+        stage : int
+            See `cut_of`.
+        """
+
+    def client(
+        self, spec: Any, frozen: Sequence[StageIntegers], config: FederatedConfig, samples: Samples, seed: int
+    ) -> FederatedClient:
+        """Compile the core, and make a client of it.
+
+        Parameters
+        ----------
+        spec : CoreSpec
+            From `spec_for`.
+        frozen : sequence of StageIntegers
+            Pre-trained weights and biases, Q4.12.
+        config : FederatedConfig
+            From `configured`.
+        samples : Samples
+            Samples of the client.
+        seed : int
+            Seed of the randomness of the core's memory.
+        """
+
+
+def core_clients() -> CoreClients:
+    """Find the first core that takes part in federations."""
+    parts = (core.part("sim", "federate", "CLIENTS") for core in CORES.values())
+    found: CoreClients = next(part for part in parts if part is not None)
+    return found
 
 
 @dataclass(frozen=True)
@@ -59,7 +117,7 @@ class FederateRequest(Start):
     generator
         A preset of pezo.
     core
-        Preset of `zotrain` in whose order all clients perturb their weights; None for the order of the layers.
+        Preset of the core in whose order all clients perturb their weights; None for the order of the layers.
     simulated
         How many clients, the first ones, are cores in simulation.
     alpha
@@ -103,7 +161,7 @@ class FederateRequest(Start):
         eps = (CORE_EPS if self.core else EPS) if self.eps is None else self.eps
         return FederatedConfig(rate=rate, eps=eps, source=integer_source_of(self.generator), **values)
 
-    def spec(self, network: Network, byte_inputs: bool) -> ZotrainSpec | None:
+    def spec(self, network: Network, byte_inputs: bool) -> CoreSpec | None:
         """Spec of the core, if one is asked for."""
         if self.core is None:
             if self.simulated:
@@ -113,7 +171,7 @@ class FederateRequest(Start):
             raise UserError(f"--simulated {self.simulated}: there are {self.clients} clients")
         generator = integer_source_of(self.generator).spec
         assert isinstance(generator, PezoSpec)
-        return zotrain_preset(network, self.core, byte_inputs, generator)
+        return core_clients().spec_for(network, self.core, byte_inputs, generator)
 
 
 def experiment_of(request: FederateRequest, console: Console) -> FederatedExperiment:
@@ -132,8 +190,7 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     cut_of(network, stage)
     spec = request.spec(network, task.tune.inputs.dtype == np.uint8)
     if spec is not None:
-        order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
-        config = replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
+        config = core_clients().configured(spec, config, network, stage)
         if request.simulated:
             compiler()
             eps_shift_of(config.eps)  # refuses what a core cannot take before anything is trained
@@ -143,13 +200,10 @@ def experiment_of(request: FederateRequest, console: Console) -> FederatedExperi
     backward_flops = cost(plain, METHODS["ft-all"]).backward_flops
     trained = described(network, module)
     start = deployed_module(network, trained)
-    cores: list[CoreClient] = []
+    cores: list[FederatedClient] = []
     if spec is not None and request.simulated:
-        frozen = Converter().stages(folded(network, trained))
-        for samples in owned[: request.simulated]:
-            device = simulated_core(spec, PORTS, None, request.seed, lambda _: None)
-            trainer = ZerothOrderTrainer(Core(CORE, device, device, device.interrupt), spec)
-            cores.append(CoreClient(trainer, frozen, config, samples))
+        frozen, clients = Converter().stages(folded(network, trained)), core_clients()
+        cores = [clients.client(spec, frozen, config, own, request.seed) for own in owned[: request.simulated]]
     return FederatedExperiment(plain, start, owned, task.test, config, stage, backward_flops, cores)
 
 
