@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from ...golden.cores.core import CoreSpec
@@ -26,22 +25,22 @@ class Training(Protocol):
         """Learning rate."""
 
 
-Core = TypeVar("Core", bound=CoreSpec)
+_Core = TypeVar("_Core", bound=CoreSpec)
 """Spec of the core."""
-Settings = TypeVar("Settings", bound=Training)
+_Settings = TypeVar("_Settings", bound=Training)
 """Settings of its training."""
 
 
-class CoreSweep(ABC, Generic[Core, Settings]):
+class CoreSweep(ABC, Generic[_Core, _Settings]):
     """Designs of a core's points, their training and their cost."""
 
     spec: ClassVar[type[CoreSpec]]
     """The core."""
-    training: ClassVar[Mapping[str, type]]
+    training: ClassVar[dict[str, type]]
     """Types of the settings of its training, in addition to ``method``, ``batch`` and ``rate``."""
-    not_swept: ClassVar[Mapping[str, str]]
+    not_swept: ClassVar[dict[str, str]]
     """Settings of the core that a sweep does not take, each with the reason."""
-    generators: ClassVar[Mapping[str, str]] = {}
+    generators: ClassVar[dict[str, str]] = {}
     """Parts of its generator that are swept alone and trained on its array: prefix of their settings, by block."""
 
     @abstractmethod
@@ -61,11 +60,11 @@ class CoreSweep(ABC, Generic[Core, Settings]):
         """
 
     @abstractmethod
-    def with_seed(self, training: Settings, seed: int) -> Settings:
+    def with_seed(self, training: _Settings, seed: int) -> _Settings:
         """Make the training of a seed."""
 
     @abstractmethod
-    def accuracy(self, training: Settings, array: tuple[int, int], workload: Workload) -> float:
+    def accuracy(self, training: _Settings, array: tuple[int, int], workload: Workload) -> float:
         """Train in the core's integers; return the fraction of held-out samples that are right afterwards.
 
         Parameters
@@ -82,15 +81,15 @@ class CoreSweep(ABC, Generic[Core, Settings]):
         """
 
     @abstractmethod
-    def cycles(self, spec: Core, training: Settings, samples: int) -> int:
+    def cycles(self, spec: _Core, training: _Settings, samples: int) -> int:
         """Count the cycles of a job on so many samples, see `objectives.cycles`."""
 
     @abstractmethod
-    def dram_bytes(self, spec: Core, training: Settings, samples: int) -> int:
+    def dram_bytes(self, spec: _Core, training: _Settings, samples: int) -> int:
         """Count the bytes of all regions of a job on so many samples."""
 
     @abstractmethod
-    def tune_options(self, training: Settings, array: tuple[int, int]) -> list[str] | None:
+    def tune_options(self, training: _Settings, array: tuple[int, int]) -> list[str] | None:
         """List the options of `fabtune tune` behind the method, the rate and the workload.
 
         None where that command has no core with the array.

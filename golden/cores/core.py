@@ -8,10 +8,11 @@ A core's parts in other houses are found by `Spec.part`, in its room of each. A 
 | `sim` | `tb_CORE` | `scenario` | phases of the bench | it cannot be verified |
 | `boards` | `selftest` | `selftest` | a small job with its results | it cannot be packaged |
 | `boards` | `example` | `example` | a program that tunes | a package without one |
-| `boards` | `sweep` | `SWEEP` | a `CoreSweep`: designs, training and cost of points | it cannot be swept |
-| `sim` | `trials` | `TRIALS` | short jobs and order lists | it cannot be mutated as a whole |
+| `boards` | `sweep` | `SWEEP` | `CoreSweep`: designs, training and cost of points | it cannot be swept |
+| `sim` | `trials` | `TRIALS` | `Trials`: short jobs, order lists, limits | it cannot be mutated as a whole |
 | `sim` | `activity` | `ACTIVITY` | a job whose toggles are counted | it has no activity |
-| `sim` | `tune` | `tuned` | tuning on the compiled core | no method runs on it |
+| `sim` | `tune` | `TUNER` | `Tuner`: jobs of fine-tuning methods on the compiled core | no method runs on it |
+| `sim` | `federated` | `FEDERATION` | `Federation`: simulated clients of a federation | it is no client |
 """
 
 from __future__ import annotations

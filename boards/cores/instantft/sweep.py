@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -27,8 +26,8 @@ class InstantftSweep(CoreSweep[InstantftSpec, AdapterSettings]):
     """Designs of points of `instantft`."""
 
     spec = InstantftSpec
-    training: ClassVar[Mapping[str, type]] = {"epochs": int}
-    not_swept: ClassVar[Mapping[str, str]] = {
+    training: ClassVar[dict[str, type]] = {"epochs": int}
+    not_swept: ClassVar[dict[str, str]] = {
         "batch": "it is training's batch",
         **dict.fromkeys(("last_only", "tunes"), "the methods of a sweep have an adapter beside each stage"),
         **dict.fromkeys(

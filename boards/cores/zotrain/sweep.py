@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -30,13 +29,13 @@ class ZotrainSweep(CoreSweep[ZotrainSpec, ZoSettings]):
     """Designs of points of `zotrain`, or of a part of its generator that is trained on the array of a preset."""
 
     spec = ZotrainSpec
-    training: ClassVar[Mapping[str, type]] = {"steps": int, "eps": float}
-    not_swept: ClassVar[Mapping[str, str]] = {
+    training: ClassVar[dict[str, type]] = {"steps": int, "eps": float}
+    not_swept: ClassVar[dict[str, str]] = {
         "generator.strategy": "it is training's method: pezo-otf or pezo-pool",
         "gaussian": "a baseline, which fabtune table pezo-core measures",
         "cut_rows": "a sweep's steps have one perturbation of all parameters",
     }
-    generators: ClassVar[Mapping[str, str]] = {"pezo": "", "scale": "scale.", "urng": "scale.urng."}
+    generators: ClassVar[dict[str, str]] = {"pezo": "", "scale": "scale.", "urng": "scale.urng."}
 
     def design(self, space: Space, point: Point, workload: Workload) -> Design:
         """Build the block of a point and its training by zeroth order."""
