@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,74 +12,22 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, AdapterPlacement
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
 from ...sim.simulator import compiler
 from ..start import advance
-from .tuning import TuneRequest, Tuning
-
-
-@dataclass(frozen=True)
-class AdapterRequest(TuneRequest):
-    """Options of gradients and adapters; None where the default depends on the network.
-
-    Parameters
-    ----------
-    epochs, schedule, stop_at, validate, patience, rank, stochastic
-        See `AdapterSettings`.
-    pretrain_epochs, pretrain_rate
-        See `Pretraining`.
-    """
-
-    epochs: int | None
-    schedule: str
-    stop_at: float | None
-    validate: float
-    patience: int
-    rank: int
-    stochastic: bool
-    pretrain_epochs: int | None
-    pretrain_rate: float | None
-
-    def settings(self, network: Network) -> AdapterSettings:
-        """Settings that were given, and defaults of the network for the others."""
-        defaults = adapter_defaults(network.name)
-        return AdapterSettings(
-            self.method,
-            self.engine or "golden",
-            self.epochs or defaults.epochs,
-            self.batch or 20,
-            defaults.rate if self.rate is None else self.rate,
-            self.rank,
-            self.seed,
-            self.stochastic,
-            self.schedule,
-            self.stop_at,
-            self.validate,
-            self.patience,
-        )
-
-    def pretraining(self, network: Network) -> Pretraining:
-        """Settings of pre-training that were given, and defaults of the network for the others."""
-        given: dict[str, Any] = {"epochs": self.pretrain_epochs, "rate": self.pretrain_rate}
-        return replace(
-            pretraining_defaults(network.name, self.seed),
-            **{name: value for name, value in given.items() if value is not None},
-        )
+from .tuning import Tuning, given_settings
 
 
 class Adapters(Tuning):
     """Fine-tuning with gradients, see `Tuning`."""
 
-    Request = AdapterRequest
     methods = METHODS
     kept_as = "adapters"
     compared = "batches"
 
-    request: AdapterRequest
     job: AdapterTuning
     result: AdapterResult
 
@@ -97,16 +45,20 @@ class Adapters(Tuning):
     def prepare(self, console: Console) -> None:
         """Refuse what cannot run, load samples and network, and pre-train."""
         torch.set_num_threads(1)  # layers as small as these gain nothing from more, and sums keep their order
-        request = self.request
-        self._task = task = request.task()
-        network, module = request.network_for(task)
-        settings, samples = request.settings(network), len(task.tune)
+        start, options = self.start, self.options
+        self._task = task = start.task()
+        network, module = start.network_for(task)
+        defaults = adapter_defaults(network.name)
+        own = {"engine": "golden", "epochs": defaults.epochs, "batch": 20, "rate": defaults.rate}
+        settings, samples = AdapterSettings(**given_settings(AdapterSettings, options, **own)), len(task.tune)
         settings.split(samples)
         if settings.engine == "rtl":
             compiler()
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, samples, byte_inputs, self.preset)
-        module, self.origin = request.ready(network, module, task, request.pretraining(network), console)
+        given = {"epochs": options["pretrain_epochs"], "rate": options["pretrain_rate"]}
+        pretraining = replace(pretraining_defaults(network.name, start.seed), **given_settings(Pretraining, given))
+        module, self.origin = start.ready(network, module, task, pretraining, console)
         self.network, self.classes = network.name, network.classes
         self.job = AdapterTuning(network, module, task, settings)
 
@@ -119,7 +71,7 @@ class Adapters(Tuning):
         def after_epoch(epoch: Epoch) -> None:
             step(*(epoch.validation or (epoch.loss, epoch.accuracy)))
 
-        return {"progress": after_epoch, "watch": self.request.plot is not None}
+        return {"progress": after_epoch, "watch": self.options["plot"] is not None}
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -141,7 +93,7 @@ class Adapters(Tuning):
         return {
             "network": self.network,
             "data": self._task.name,
-            "drift": self.request.drift_name,
+            "drift": self.start.drift_name,
             "method": settings.method,
             "engine": settings.engine,
             "epochs": len(self.result.epochs),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,40 +19,18 @@ from ..results import refuse_outputs, save_tuned, spoilt
 from ..start import Start, core_bar, progress_bars
 
 
-@dataclass(frozen=True)
-class TuneRequest(Start):
-    """Options that every method has; None where the default depends on the network or the data.
-
-    Parameters
-    ----------
-    method, engine, batch, rate
-        See the settings of the method.
-    core
-        Preset of the core; None for `DEFAULT_CORE`.
-    output, plot, force
-        Files to write, and whether they may replace others.
-    """
-
-    method: str
-    engine: str | None
-    batch: int | None
-    rate: float | None
-    core: str | None
-    output: Path | None
-    plot: Path | None
-    force: bool
-
-
 class Tuning(ABC):
     """A fine-tuning with one method, from the options of the command to what was tuned.
 
     Parameters
     ----------
-    request : TuneRequest
-        Options, with those of the kind of method: the `Request` of the class.
+    options : mapping
+        Those of the command, by name; None where the default depends on the network or the data.
 
     Attributes
     ----------
+    start : Start
+        Samples, network and weights.
     network : str
         Name of the network or transformer, from `prepare` on.
     classes : int
@@ -66,8 +44,6 @@ class Tuning(ABC):
         From `run` on.
     """
 
-    Request: ClassVar[type[TuneRequest]]
-    """Options of the command, by the names of its parameters."""
     methods: ClassVar[Mapping[str, Any]]
     """Names of the methods."""
     kept_as: ClassVar[str]
@@ -82,8 +58,9 @@ class Tuning(ABC):
     spec: Any = None
     result: Any
 
-    def __init__(self, request: Any) -> None:
-        self.request = request
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+        self.start = Start(**{field.name: options[field.name] for field in fields(Start)})
 
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
@@ -93,19 +70,19 @@ class Tuning(ABC):
     @property
     def outputs(self) -> list[Path | None]:
         """Files that are written; None for the one in the folder of a new run."""
-        return [self.request.output]
+        return [self.options["output"]]
 
     @property
     def tuner(self) -> Tuner:
         """The core that runs the method's jobs."""
-        found = tuner_of(self.request.method)
+        found = tuner_of(self.options["method"])
         assert found, "each method in integers has a core"
         return found
 
     @property
     def preset(self) -> str:
         """Preset of the core."""
-        return self.request.core or DEFAULT_CORE
+        return self.options["core"] or DEFAULT_CORE
 
     @abstractmethod
     def prepare(self, console: Console) -> None:
@@ -165,6 +142,12 @@ class Tuning(ABC):
         return comparison.facts
 
 
+def given_settings(kind: type[Any], options: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
+    """Collect the fields of a settings' dataclass: options that were given, and defaults for the others."""
+    known = {field.name for field in fields(kind)}
+    return defaults | {name: one for name, one in options.items() if name in known and one is not None}
+
+
 def kinds() -> tuple[type[Tuning], ...]:
     """List the kinds of methods."""
     from .adapters import Adapters
@@ -198,17 +181,18 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
         the comparison with the core, the settings, ``warning`` (see `spoilt`), ``start``, the origin of the weights,
         and the file under the method's key.
     """
-    request = tuning.request
-    refuse_outputs(tuning.outputs, request.plot, request.force)
+    options = tuning.options
+    plot, force = options["plot"], options["force"]
+    refuse_outputs(tuning.outputs, plot, force)
     tuning.prepare(console)
     facts = tuning.run(console)
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
     tensors: Mapping[str, NDArray[np.generic]] = tuning.result.tensors
-    name = f"{request.data.partition(':')[0]}-{request.method}"
-    output = save_tuned(request.output, name, tensors, tuning.metadata, request.force)
+    name = f"{options['data'].partition(':')[0]}-{options['method']}"
+    output = save_tuned(options["output"], name, tensors, tuning.metadata, force)
     described = tuning.described | tuning.save()
-    if request.plot:
-        tuning.draw(request.plot)
+    if plot:
+        tuning.draw(plot)
     return {
         "accuracy_before": before,
         "accuracy_after": after,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,74 +25,19 @@ from ...golden.train.zo.schedule import Schedule
 from ...golden.zo.split import Split
 from ...sim.simulator import compiler
 from ..options import given
-from .tuning import TuneRequest, Tuning
+from .tuning import Tuning, given_settings
 
 POINTS = 20
 """Points of the plotted curve."""
 
 
-@dataclass(frozen=True)
-class ZerothOrderRequest(TuneRequest):
-    """Options of zeroth order; None where the default depends on the model.
-
-    Parameters
-    ----------
-    steps, eps, queries, generator, parameters, mask, fraction
-        See `ZoSettings` and `Schedule`.
-    cut, p1, p2
-        See `Split`; None for a network that is not cut, and for 1.
-    shots, generic, precision
-        See `text_task`, `TextObjective` and `TextClassifier`.
-    delta
-        File for the sum of all updates.
-    """
-
-    steps: int | None
-    eps: float | None
-    queries: int
-    generator: str | None
-    parameters: tuple[str, ...]
-    mask: str
-    fraction: float
-    cut: int | None
-    p1: int | None
-    p2: int | None
-    shots: int
-    generic: Path | None
-    precision: Literal["float32", "bfloat16"]
-    delta: Path | None
-
-    def settings(self, model: str, core: bool = False) -> ZoSettings:
-        """Settings that were given, and defaults of the model, or of its job on a core, for the others."""
-        defaults, eps = zo_defaults(model), CORE_EPS if core else EPS
-        rate = defaults.sparse_rate if self.method == "sparse-zo" else defaults.rate
-        if core:
-            rate = defaults.core_rate or rate
-        schedule = Schedule(self.steps or defaults.steps, self.batch or defaults.batch, self.seed)
-        return ZoSettings(
-            self.method,
-            rate if self.rate is None else self.rate,
-            eps if self.eps is None else self.eps,
-            schedule,
-            self.queries,
-            self.generator,
-            self.parameters,
-            self.engine,
-            self.mask,
-            self.fraction,
-            Split(self.cut or 0, self.p1 or 1, self.p2 or 1),
-        )
-
-
 class ZerothOrder(Tuning):
     """Fine-tuning by zeroth order, see `Tuning`."""
 
-    Request = ZerothOrderRequest
     methods = METHODS
     kept_as = "weights"
     compared = "steps"
 
-    request: ZerothOrderRequest
     job: FineTuning | IntegerTuning
     result: ZoResult
 
@@ -108,16 +52,28 @@ class ZerothOrder(Tuning):
     @property
     def outputs(self) -> list[Path | None]:
         """What was tuned, and the sum of the updates where it is asked for."""
-        return [self.request.output, *filter(None, [self.request.delta])]
+        return [self.options["output"], *filter(None, [self.options["delta"]])]
+
+    def settings(self, model: str, core: bool = False) -> ZoSettings:
+        """Settings that were given, and defaults of the model, or of its job on a core, for the others."""
+        defaults, options = zo_defaults(model), self.options
+        rate = defaults.sparse_rate if options["method"] == "sparse-zo" else defaults.rate
+        if core:
+            rate = defaults.core_rate or rate
+        given = given_settings(ZoSettings, options, rate=rate, eps=CORE_EPS if core else EPS)
+        steps, batch = options["steps"] or defaults.steps, options["batch"] or defaults.batch
+        given["schedule"] = Schedule(steps, batch, options["seed"])
+        given["split"] = Split(options["cut"] or 0, options["p1"] or 1, options["p2"] or 1)
+        return ZoSettings(**given)
 
     def prepare(self, console: Console) -> None:
         """Refuse what cannot run, load samples and model, and pre-train."""
-        request = self.request
-        settings = request.settings("")  # refuses wrong settings before anything is trained
-        text = is_text(request.data)
+        options = self.options
+        settings = self.settings("")  # refuses wrong settings before anything is trained
+        text = is_text(options["data"])
         if not settings.writes_deltas:
             for name in ("delta", "core", "cut", "p1", "p2"):
-                if getattr(request, name) is not None:
+                if options[name] is not None:
                     integers = "integers of all parameters: --method pezo-otf or pezo-pool, --engine golden"
                     raise UserError(f"--{name} belongs to {integers}")
         torch.set_num_threads(2 if text else 1)
@@ -128,40 +84,40 @@ class ZerothOrder(Tuning):
 
     def _prepare_text(self) -> None:
         """Load a transformer and a task of text."""
-        request = self.request
+        options = self.options
         for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
-            if getattr(request, name) is not None:
+            if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
-        if request.as_built:
+        if options["as_built"]:
             raise UserError("--as-built belongs to a network of layers; a text task takes --model FOLDER")
-        if request.engine == "rtl":
+        if options["engine"] == "rtl":
             raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
-        task = text_task(request.data, request.data_dir, request.shots, request.seed)
-        folder = Path(request.model) if request.model else default_folder()
-        classifier = TextClassifier(folder, task.prompts, request.precision)
+        task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
+        folder = Path(options["model"]) if options["model"] else default_folder()
+        classifier = TextClassifier(folder, task.prompts, options["precision"])
         classifier.freeze_words()
-        generic = request.generic
-        if generic is None and request.data_dir:
-            generic = generic_text(request.data_dir)
+        generic = options["generic"]
+        if generic is None and options["data_dir"]:
+            generic = generic_text(options["data_dir"])
         self.network, self.origin, self.classes = "transformer", str(folder), len(task.prompts)
-        self.job = FineTuning(TextObjective(classifier, task, generic), request.settings(self.network))
+        self.job = FineTuning(TextObjective(classifier, task, generic), self.settings(self.network))
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
-        request = self.request
-        task = request.task()
-        network, module = request.network_for(task)
-        settings = request.settings(network.name, core=integers)
+        start = self.start
+        task = start.task()
+        network, module = start.network_for(task)
+        settings = self.settings(network.name, core=integers)
         if integers:
-            if request.engine == "rtl":
+            if settings.engine == "rtl":
                 compiler()
             settings = core_settings(settings)
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, len(task.tune), byte_inputs, self.preset)
-            if request.delta:
+            if self.options["delta"]:
                 refuse_folded(has_own_names(network, module))
-        pretraining = pretraining_defaults(network.name, request.seed)
-        module, self.origin = request.ready(network, module, task, pretraining, console)
+        pretraining = pretraining_defaults(network.name, start.seed)
+        module, self.origin = start.ready(network, module, task, pretraining, console)
         self.network, self.classes = network.name, network.classes
         if self.spec:
             self.job = IntegerTuning(network, module, task, settings, self.spec.lanes, self.spec.columns)
@@ -170,14 +126,14 @@ class ZerothOrder(Tuning):
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the steps."""
-        method, steps = self.request.method, self.job.settings.schedule.steps
+        method, steps = self.options["method"], self.job.settings.schedule.steps
         bar = progress.add_task(f"{method}, {self.network}", total=steps)
 
         def after_step(step: int, loss: float, right: float | None) -> None:
             tested = "" if right is None else f", {100 * right:.1f}% right"
             progress.update(bar, advance=1, description=f"{method}, loss {loss:.3f}{tested}")
 
-        return {"progress": after_step, "watch": max(1, steps // POINTS) if self.request.plot else 0}
+        return {"progress": after_step, "watch": max(1, steps // POINTS) if self.options["plot"] else 0}
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -198,14 +154,14 @@ class ZerothOrder(Tuning):
         settings = self.job.settings
         return {
             "network": self.network,
-            "data": self.request.data,
-            "drift": "none" if is_text(self.request.data) else self.request.drift_name,
+            "data": self.start.data,
+            "drift": "none" if is_text(self.start.data) else self.start.drift_name,
             "method": settings.method,
             "engine": self.result.engine,
             "generator": settings.generator_name,
             "steps": settings.schedule.steps,
             "rate": settings.rate,
-            "seed": self.request.seed,
+            "seed": self.start.seed,
             **({"array": f"{self.spec.lanes} x {self.spec.columns}"} if self.spec else {}),
         }
 
@@ -221,10 +177,11 @@ class ZerothOrder(Tuning):
 
     def save(self) -> dict[str, str]:
         """Write the sum of the updates, where it is asked for."""
-        if not self.request.delta:
+        file = self.options["delta"]
+        if not file:
             return {}
-        self.job.delta().save(self.request.delta, self.request.force)
-        return {"delta": str(self.request.delta)}
+        self.job.delta().save(file, self.options["force"])
+        return {"delta": str(file)}
 
     def draw(self, path: Path) -> None:
         """Plot loss and held-out accuracy by step."""

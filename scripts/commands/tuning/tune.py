@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import Any
 
@@ -138,9 +137,7 @@ def command(as_json: bool, **options: Any) -> None:
     refuse_other_methods(options["method"])
     for names, reason in kind.without_effect(options):
         refuse_options(names, reason)
-    names = [field.name for field in dataclasses.fields(kind.Request)]
-    request = kind.Request(**{name: options[name] for name in names})
-    result = tune(kind(request), Console(stderr=True))
+    result = tune(kind(options), Console(stderr=True))
     if result["warning"]:
         click.echo(f"fabtune: warning: {result['warning']}", err=True)
     show_json(result) if as_json else click.echo(summary(kind, result))
