@@ -14,7 +14,7 @@ from pathlib import Path
 from ...hw import yosys
 from ..formal.checker import BROKEN
 from ..formal.prover import CUTS, TOP, prove_text
-from .faults import Fault, Netlist
+from .faults import CellFault, CellNetlist
 from .netlist_passes import WATCH
 
 _RULE = "active"
@@ -22,16 +22,16 @@ _ACTIVE_AT = {"const0": 1, "const1": 0, "cnot0": 0, "cnot1": 1}
 """Value at which a fault does something: of its bit, or of the bit that controls it."""
 
 
-def never_active(made: Netlist, fault: Fault, seconds: int) -> bool:
+def never_active(made: CellNetlist, fault: CellFault, seconds: int) -> bool:
     """Tell whether a proof is found that a fault never changes its bit.
 
     What memories and multipliers give is taken to be anything.
 
     Parameters
     ----------
-    made : Netlist
+    made : CellNetlist
         The block without a fault.
-    fault : Fault
+    fault : CellFault
         The fault.
     seconds : int
         Time for each search, see `prover.prove`.

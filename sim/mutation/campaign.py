@@ -1,71 +1,49 @@
-"""Campaign of mutation testing: faults of a block, each seen by the bench, proved equivalent, or survived."""
+"""Campaign of mutation testing: what those of blocks, of parts with rules and of whole cores share."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from ...golden.block import Spec
-from ...golden.cache import digest_of, source_digest
-from ...golden.errors import UserError
-from ...hw.verilog import Emitted
-from ..bench.plan import bench_plan
-from ..scenario import scenario
-from ..simulator import require, simulate_mutants
-from .activation import never_active
-from .equivalence import Equivalence, equivalence
-from .faults import PORT, Fault, list_faults, mutant, mutants, netlist
-from .record import Record, Result, header_of, judged, refuse_other_file
-from .step_equivalence import StepEquivalence
-
-TOGETHER = 64
-"""Faults in one design: it is built once for all of them."""
-LONGER = 8
-"""Times the words with which the bench runs again with a fault that it has not seen."""
+from ... import __version__
+from ...golden.cache import digest_of, package_version
+from .faults import CellFault, CellNetlist, list_faults
+from .record import Record, Result, refuse_other_file
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of a campaign.
+class CampaignSettings:
+    """Settings of any campaign.
 
     Parameters
     ----------
     faults : int
         How many.
     seed : int
-        Seed of the sample of faults, of the stimulus and of the stalls.
-    words : int
-        About how many words each phase of the bench takes.
-    seconds : int
-        Time for each proof of equivalence.
-    simulator : "icarus" or "verilator"
-    component : str
-        Python file to whose cells the sample is confined, see `faults.list_faults`; by default all.
+        Seed of the sample of faults, and of all that is to see them.
     """
 
     faults: int = 40
     seed: int = 0
-    words: int = 1000
-    seconds: int = 60
-    simulator: str = "icarus"
-    component: str = ""
 
 
-class Campaign:
-    """Faults of a block, and the results so far; `run` goes on where an earlier run of the same campaign ended.
+Settings = TypeVar("Settings", bound=CampaignSettings)
+
+
+class Campaign(ABC, Generic[Settings]):
+    """Faults and the results so far; `run` goes on where an earlier run of the same campaign ended.
 
     Parameters
     ----------
-    spec : Spec
-        The block.
-    settings : Settings
-        The campaign's settings.
+    name : str
+        What the faults are in.
+    parameters : dict
+        Its parameters.
+    settings : CampaignSettings
     path : Path
         File of the results; see `Record`.
     force : bool
@@ -79,19 +57,29 @@ class Campaign:
     Raises
     ------
     UserError
-        If the simulator is not there; and see `Record`.
+        See `Record`.
     """
 
-    def __init__(self, spec: Spec, settings: Settings, path: Path, force: bool = False) -> None:
-        require(settings.simulator)
+    _component: str
+    """Python file to whose cells the sample is confined, see `faults.list_faults`; empty for all."""
+
+    def __init__(
+        self, name: str, parameters: dict[str, Any], settings: Settings, path: Path, force: bool = False
+    ) -> None:
+        # before the minutes that the netlist may take
         refuse_other_file(path, force)
-        self._spec, self._settings = spec, settings
-        self._made = netlist(spec)
-        bench = digest_of(source_digest(Path(__file__).parent.parent / "bench"), json.dumps(self._plan(1)))
-        self.record = Record(path, header_of(spec, settings, self._made, bench), force)
+        self._settings, self._made = settings, self._netlist()
+        header: dict[str, Any] = {
+            "block": name,
+            "parameters": json.loads(json.dumps(parameters)),
+            **asdict(settings),
+            "version of the RTL": digest_of(self._made.text, package_version("pyosys"), __version__),
+            "version of the bench": self._bench(),
+        }
+        self.record = Record(path, header, force)
 
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
-        """Run what is left of the campaign: the bench with all faults, a longer one and proofs with those that pass.
+        """Run what is left of the campaign.
 
         Parameters
         ----------
@@ -106,64 +94,20 @@ class Campaign:
         Raises
         ------
         UserError
-            If the block itself does not pass its bench.
+            If what is to see the faults objects without one.
         """
-        settings = self._settings
-        faults = list_faults(self._made, settings.faults, settings.seed, settings.component)
-
-        def left() -> dict[int, Fault]:
-            return {number: faults[number] for number in self.record.left(range(len(faults)))}
-
-        for times in (1, LONGER):
-            plan = self._plan(times)
-            numbers = [*left()]
-            for first in range(0, len(numbers), TOGETHER):
-                some = {number: faults[number] for number in numbers[first : first + TOGETHER]}
-                self.record.keep(self._killed(some, plan), on_result)
-        self.record.keep(self._proved(left()), on_result)
+        faults = list_faults(self._made, self._settings.faults, self._settings.seed, self._component)
+        self._run(faults, on_result)
         return [self.record.results[number] for number in range(len(faults))]
 
-    def _plan(self, times: int) -> dict[str, Any]:
-        """Plan the bench with so many times the words of the settings."""
-        settings = self._settings
-        phases = scenario(self._spec, np.random.default_rng(settings.seed), times * settings.words)
-        return bench_plan(self._spec, self._made.emitted, phases, settings.seed, compared=True)
+    @abstractmethod
+    def _netlist(self) -> CellNetlist:
+        """Make the netlist in which the faults are."""
 
-    def _killed(self, faults: dict[int, Fault], plan: dict[str, Any]) -> Iterator[Result]:
-        """Run the bench on a design with many faults: those that it sees."""
-        start = time.monotonic()
-        design = mutants(self._made, list(faults.values()))
-        values = range(1, len(faults) + 1)
-        seen = simulate_mutants(design, PORT, values, plan, self._settings.simulator)
-        if why := seen[0]:
-            raise UserError(f"{self._spec.name} without a fault does not pass its bench: {why[1]}")
-        each = round((time.monotonic() - start) / len(faults), 1)
-        for value, (number, fault) in zip(values, faults.items(), strict=True):
-            if why := seen[value]:
-                kind, detail = why
-                by = {"MismatchError": "mismatch", "time": "time"}.get(kind, "objection")
-                yield Result(number, fault, "killed", by, detail, seconds=each)
+    @abstractmethod
+    def _bench(self) -> str:
+        """Digest of what is to see the faults."""
 
-    def _proved(self, faults: dict[int, Fault]) -> Iterator[Result]:
-        """Compare the block with each mutant by proofs, as many at a time as there are cores."""
-        if not faults:
-            return iter(())
-        original, proof = mutant(self._made, None), StepEquivalence(mutants(self._made, list(faults.values())))
-        value = {number: at for at, number in enumerate(faults, 1)}
-
-        def judge(number: int) -> Result:
-            start = time.monotonic()
-            fault, engine = faults[number], proof.equivalent(value[number])
-            found = Equivalence("equivalent", engine) if engine else self._compared(original, fault)
-            status = {"equivalent": "equivalent", "different": "survived", "open": "undecided"}[found.status]
-            seconds = round(time.monotonic() - start, 1)
-            return Result(number, fault, status, found.engine, cycles=found.cycles, seconds=seconds)  # type: ignore[arg-type]
-
-        return judged(judge, faults)
-
-    def _compared(self, original: Emitted, fault: Fault) -> Equivalence:
-        """Compare the block with a mutant from the reset on, with all their registers."""
-        found = equivalence(original, mutant(self._made, fault), self._settings.seconds)
-        if found.status == "open" and never_active(self._made, fault, self._settings.seconds):
-            return Equivalence("equivalent", "never active")
-        return found
+    @abstractmethod
+    def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
+        """Find the results that are left, and add them to the record."""

@@ -41,7 +41,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepDifferences:
     """Differences in one step of both runs.
 
     Parameters
@@ -153,7 +153,7 @@ class CoreGraph:
                 values[one] = self.graph.leaf()
         return values[literal >> 1] ^ literal & 1
 
-    def steps(self, number: int) -> Iterator[Step]:
+    def steps(self, number: int) -> Iterator[StepDifferences]:
         """Run a mutant for one step from any state, and the core from its state for as many as are asked for."""
         beside = self._fault(number)
         step = 0
@@ -209,7 +209,7 @@ class CoreGraph:
         """Literals of the input that chooses a fault, where they are not those of the core."""
         return {one: TRUE for one, bit in self._mutant.items() if number >> bit & 1}
 
-    def _step(self, step: int, beside: dict[int, int]) -> Step:
+    def _step(self, step: int, beside: dict[int, int]) -> StepDifferences:
         """Make a step beside the core, of which literals of some leaves are given."""
         values = dict(beside)
         left: list[int] = []
@@ -263,7 +263,7 @@ class CoreGraph:
                 shown.add((core, other))
         pairs = {one: both_runs(self._next[one]) for one in registers}
         pairs = {one: (core, other) for one, (core, other) in pairs.items() if core != other}
-        return Step(shown, {one: other for one, (_, other) in pairs.items()}, set(pairs.values()))
+        return StepDifferences(shown, {one: other for one, (_, other) in pairs.items()}, set(pairs.values()))
 
     def _other(self, step: int, variable: int) -> int:
         """Make a leaf of what a part gives where it is not given the same."""

@@ -49,7 +49,7 @@ _MODES = {
 
 
 @dataclass(frozen=True)
-class Netlist:
+class CellNetlist:
     """Netlist of a block, flat and of word-level cells, in which single faults are made.
 
     Parameters
@@ -65,7 +65,7 @@ class Netlist:
 
 
 @dataclass(frozen=True)
-class Fault:
+class CellFault:
     """Single fault: one bit of one port of one cell.
 
     Parameters
@@ -111,7 +111,7 @@ class Fault:
         return f"{self.port}[{self.bit}] of {self.kind}{wire} {what}{place}"
 
 
-def netlist(spec: Spec) -> Netlist:
+def netlist(spec: Spec) -> CellNetlist:
     """Make the netlist of a block.
 
     It is that of `hw.verilog.emit` with the lines of Python that made each cell, and without the steps that only adapt
@@ -119,7 +119,7 @@ def netlist(spec: Spec) -> Netlist:
     """
     emitted = emit(spec)
     text = rtlil.convert(TopWrapper(component(spec), spec), name=emitted.top)
-    return Netlist(emitted, prepared(text, emitted.top))
+    return CellNetlist(emitted, prepared(text, emitted.top))
 
 
 def prepared(text: str, top: str) -> str:
@@ -164,12 +164,12 @@ def _marked(match: re.Match[str]) -> str:
     return f'  attribute \\{_MADE_BY} "{" ".join(files)}"\n{match[0]}'
 
 
-def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> list[Fault]:
+def list_faults(made: CellNetlist, count: int, seed: int, component: str = "") -> list[CellFault]:
     """List faults, sampled evenly over the cells; the same for the same netlist, count, seed and component.
 
     Parameters
     ----------
-    made : Netlist
+    made : CellNetlist
         The netlist.
     count : int
         How many; fewer where there are no more.
@@ -216,12 +216,12 @@ def list_faults(made: Netlist, count: int, seed: int, component: str = "") -> li
             asked *= 2
 
 
-def _components(made: Netlist) -> dict[str, tuple[str, ...]]:
+def _components(made: CellNetlist) -> dict[str, tuple[str, ...]]:
     """Files that made each cell, by the cell's name."""
     return {cell: tuple(files.split()) for files, cell in _COMPONENT.findall(made.text)}
 
 
-def _parse(line: str, kinds: dict[str, str], components: dict[str, tuple[str, ...]]) -> Fault:
+def _parse(line: str, kinds: dict[str, str], components: dict[str, tuple[str, ...]]) -> CellFault:
     words = line.split()[1:]
     told: dict[str, str] = {}
     sources = []
@@ -230,7 +230,7 @@ def _parse(line: str, kinds: dict[str, str], components: dict[str, tuple[str, ..
             sources += value.split("|")
         else:
             told[option.removeprefix("-")] = value
-    return Fault(
+    return CellFault(
         mode=told["mode"],
         cell=told["cell"],
         kind=kinds.get(told["cell"]) or kinds[f"\\{told['cell']}"],
@@ -243,7 +243,7 @@ def _parse(line: str, kinds: dict[str, str], components: dict[str, tuple[str, ..
     )
 
 
-def mutant(made: Netlist, fault: Fault | None) -> Emitted:
+def mutant(made: CellNetlist, fault: CellFault | None) -> Emitted:
     """Make the block with a fault in it; without one, the block as its mutants are made from it.
 
     Returns
@@ -254,7 +254,7 @@ def mutant(made: Netlist, fault: Fault | None) -> Emitted:
     return _with(made, [fault.command(made.emitted.top)] if fault else [])
 
 
-def mutants(made: Netlist, faults: Sequence[Fault]) -> Emitted:
+def mutants(made: CellNetlist, faults: Sequence[CellFault]) -> Emitted:
     """Make the block with many faults in it, of which one or none is there at a time.
 
     Returns
@@ -267,7 +267,7 @@ def mutants(made: Netlist, faults: Sequence[Fault]) -> Emitted:
     return _with(made, [f"{fault.command(top)} -ctrl {PORT} {width} {at}" for at, fault in enumerate(faults, 1)])
 
 
-def _with(made: Netlist, commands: list[str]) -> Emitted:
+def _with(made: CellNetlist, commands: list[str]) -> Emitted:
     """Make the block after commands of Yosys that put faults into its netlist."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)

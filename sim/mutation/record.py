@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ... import __version__
-from ...golden.block import BusSpec, Spec
-from ...golden.cache import digest_of, package_version
 from ...golden.errors import UserError
 from ...golden.files import whole
-from .faults import Fault, Netlist
+from .faults import CellFault
 
 Status = Literal["killed", "equivalent", "survived", "undecided"]
 
@@ -31,7 +28,7 @@ class Result:
     ----------
     number : int
         The fault's number in the campaign.
-    fault : Fault
+    fault : CellFault
         The fault.
     status : "killed", "equivalent", "survived" or "undecided"
         Survived: the bench passes, and there are inputs that tell the mutant from the block. Undecided: the bench
@@ -48,7 +45,7 @@ class Result:
     """
 
     number: int
-    fault: Fault
+    fault: CellFault
     status: Status
     by: str = ""
     detail: str = ""
@@ -117,29 +114,6 @@ class Record:
             file.write(json.dumps(dataclasses.asdict(result)) + "\n")
 
 
-def header_of(spec: Spec | BusSpec, settings: Any, made: Netlist, bench: str) -> dict[str, Any]:
-    """List what a campaign's results depend on: a file with another is not continued.
-
-    Parameters
-    ----------
-    spec : Spec or BusSpec
-        The block or core.
-    settings : dataclass
-        The campaign's settings.
-    made : Netlist
-        In which the faults are.
-    bench : str
-        Digest of what is to see them.
-    """
-    return {
-        "block": spec.name,
-        "parameters": json.loads(json.dumps(dataclasses.asdict(spec))),
-        **dataclasses.asdict(settings),
-        "version of the RTL": digest_of(made.text, package_version("pyosys"), __version__),
-        "version of the bench": bench,
-    }
-
-
 def refuse_other_file(path: Path, force: bool) -> None:
     """Refuse a file that `Record` would refuse whatever the campaign, before the minutes that its netlist may take.
 
@@ -181,9 +155,9 @@ def read_record(path: Path, lines: Sequence[bytes] | None = None) -> tuple[dict[
     return campaign, results
 
 
-def _fault(files: list[str], **told: Any) -> Fault:
+def _fault(files: list[str], **told: Any) -> CellFault:
     """Make a fault of what JSON tells, which has no tuples."""
-    return Fault(files=tuple(files), **told)
+    return CellFault(files=tuple(files), **told)
 
 
 @dataclass(frozen=True)

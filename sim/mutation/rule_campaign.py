@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ... import __version__
-from ...golden.cache import digest_of, package_version, source_digest
+from ...golden.cache import source_digest
 from ...golden.errors import UserError
 from ...hw.verilog import Emitted
 from ..formal.proofs import checker_of, formal_module
 from ..formal.prover import TOP, design_of, prove_text
-from .faults import Fault, Netlist, list_faults, mutant, prepared
-from .record import Record, Result, judged, refuse_other_file
+from .campaign import Campaign, CampaignSettings
+from .faults import CellFault, CellNetlist, mutant, prepared
+from .record import Result, judged
 
 
 @dataclass(frozen=True)
-class RuleSettings:
-    """Settings of a campaign.
+class RuleSettings(CampaignSettings):
+    """Settings of a campaign of a part with rules.
 
     Parameters
     ----------
-    faults : int
-        How many.
-    seed : int
-        Seed of the sample of faults.
     seconds : int
         Time for each search of a rule's proof, see `prover.prove`.
     """
 
-    faults: int = 40
-    seed: int = 0
     seconds: int = 60
 
 
-class RuleCampaign:
-    """Faults of a part, each killed by a rule that it breaks; `run` goes on where an earlier run of the same ended.
+class RuleCampaign(Campaign[RuleSettings]):
+    """Faults of a part, each killed by a rule that it breaks.
 
     The faults are in the cells that the part's own file made. Where all rules hold of a mutant it is equivalent if they
     fix every output in every cycle, as the formal module says with ``COMPLETE``; else it is undecided.
@@ -47,68 +40,35 @@ class RuleCampaign:
     ----------
     name : str
         The part, see `proofs.proved_names`.
-    settings : RuleSettings
-        The campaign's settings.
-    path : Path
-        File of the results; see `Record`.
-    force : bool
-        Start again, whatever the file holds.
-
-    Attributes
-    ----------
-    record : Record
-        The results.
+    settings, path, force
+        See `Campaign`.
 
     Raises
     ------
     UserError
-        See `Record`.
+        See `Campaign`.
     """
 
     def __init__(self, name: str, settings: RuleSettings, path: Path, force: bool = False) -> None:
-        refuse_other_file(path, force)
-        self._name, self._settings = name, settings
-        self._module = formal_module(name)
-        checker = checker_of(name)
-        text, self._rules = design_of(checker, emit_src=True)
+        self._name, self._module, self._checker = name, formal_module(name), checker_of(name)
+        self._component = f"{type(self._checker.block).__module__.partition('.')[2].replace('.', '/')}.py"
+        super().__init__(name, {}, settings, path, force)
+
+    def _netlist(self) -> CellNetlist:
+        text, self._rules = design_of(self._checker, emit_src=True)
         text = prepared(text, TOP)
-        self._made = Netlist(Emitted(TOP, "", text, {}, (), "clk", "rst", 1), text)
-        self._file = f"{type(checker.block).__module__.partition('.')[2].replace('.', '/')}.py"
-        header: dict[str, Any] = {
-            "block": name,
-            "parameters": {},
-            **asdict(settings),
-            "version of the RTL": digest_of(text, package_version("pyosys"), __version__),
-            "version of the bench": source_digest(Path(__file__).parent.parent / "formal"),
-        }
-        self.record = Record(path, header, force)
+        return CellNetlist(Emitted(TOP, "", text, {}, (), "clk", "rst", 1), text)
 
-    def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
-        """Run what is left of the campaign.
+    def _bench(self) -> str:
+        return source_digest(Path(__file__).parent.parent / "formal")
 
-        Parameters
-        ----------
-        on_result : callable
-            Called with each new result.
-
-        Returns
-        -------
-        list of Result
-            All results, in the order of the faults.
-
-        Raises
-        ------
-        UserError
-            If a rule does not hold of the part itself.
-        """
-        faults = list_faults(self._made, self._settings.faults, self._settings.seed, self._file)
+    def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
         left = self.record.left(range(len(faults)))
         if left and (unproved := self._unproved(None)):
             raise UserError(f"{self._name} without a fault: {', '.join(unproved)} is not proved")
         self.record.keep(judged(lambda number: self._judge(number, faults[number]), left), on_result)
-        return [self.record.results[number] for number in range(len(faults))]
 
-    def _judge(self, number: int, fault: Fault) -> Result:
+    def _judge(self, number: int, fault: CellFault) -> Result:
         start = time.monotonic()
         unproved = self._unproved(fault)
         broken = [rule for rule, status in unproved.items() if status == "broken"]
@@ -118,7 +78,7 @@ class RuleCampaign:
         complete = not unproved and getattr(self._module, "COMPLETE", False)
         return Result(number, fault, "equivalent" if complete else "undecided", "rules", seconds=seconds)
 
-    def _unproved(self, fault: Fault | None) -> dict[str, str]:
+    def _unproved(self, fault: CellFault | None) -> dict[str, str]:
         """Rules that are not proved with a fault, and whether they are broken or open."""
         text, cut = mutant(self._made, fault).rtlil, getattr(self._module, "CUT", ())
         found: dict[str, str] = {}

@@ -73,11 +73,11 @@ def command(
 
     Without BLOCK the results so far of all blocks are printed, as a table in Markdown.
     """
-    from ....golden.cores.instantft.instantft import InstantftSpec
-    from ....golden.cores.zotrain.zotrain import ZotrainSpec
+    from ....golden.cores.core import CoreSpec
     from ....golden.registry import BLOCKS
     from ....sim.formal.proofs import proved_names
-    from ....sim.mutation.campaign import Campaign, Settings
+    from ....sim.mutation.block_campaign import BlockCampaign, BlockSettings
+    from ....sim.mutation.campaign import Campaign
     from ....sim.mutation.core_campaign import CoreCampaign, CoreSettings
     from ....sim.mutation.record import Result, score_of, scores_by_component
     from ....sim.mutation.rule_campaign import RuleCampaign, RuleSettings
@@ -88,16 +88,16 @@ def command(
         click.echo(summary(RECORDS))
         return
     path = output or RECORDS / f"{block}.jsonl"
-    campaign: Campaign | CoreCampaign | RuleCampaign
+    campaign: Campaign[Any]
     if block in set(proved_names()) - set(BLOCKS):
         of_blocks = ("preset", "settings", "component", "simulator", "words")
         refuse_options(of_blocks, f"{block}, a part that is proved")
         campaign = RuleCampaign(block, RuleSettings(faults, seed, seconds), path, force)
-    elif isinstance(spec := spec_of(block, settings, preset), InstantftSpec | ZotrainSpec):
+    elif isinstance(spec := spec_of(block, settings, preset), CoreSpec) and spec.part("sim", "trials", "TRIALS"):
         refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
         campaign = CoreCampaign(spec, CoreSettings(faults, seed, component), path, force)
     else:
-        campaign = Campaign(spec, Settings(faults, seed, words, seconds, simulator, component), path, force)
+        campaign = BlockCampaign(spec, BlockSettings(faults, seed, words, seconds, simulator, component), path, force)
 
     def tell(result: Result) -> None:
         if not as_json:

@@ -9,11 +9,11 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
 from fabtune.sim.mutation.activation import never_active
-from fabtune.sim.mutation.faults import Fault, Netlist, prepared
+from fabtune.sim.mutation.faults import CellFault, CellNetlist, prepared
 
 
 @pytest.fixture(scope="module")
-def counter() -> Netlist:
+def counter() -> CellNetlist:
     """Make a counter from 0 to 9, of four bits, and a comparison that is never true."""
     design, step, count, high = Module(), Signal(), Signal(4), Signal()
     design.d.comb += high.eq(count > 9)
@@ -22,7 +22,7 @@ def counter() -> Netlist:
         with design.If(count == 9):
             design.d.sync += count.eq(0)
     text = prepared(rtlil.convert(design, ports=[step, count, high], name="counter"), "counter")
-    return Netlist(SimpleNamespace(top="counter"), text)  # type: ignore[arg-type]
+    return CellNetlist(SimpleNamespace(top="counter"), text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def counter() -> Netlist:
     ],
 )
 def test_only_a_bit_without_another_value_is_proved(
-    counter: Netlist, kind: str, port: str, mode: str, bit: int, control: int, never: bool
+    counter: CellNetlist, kind: str, port: str, mode: str, bit: int, control: int, never: bool
 ) -> None:
     cells = (line.split() for line in counter.text.splitlines() if line.startswith(f"  cell {kind}"))
     _, found, name = next(cells)
-    fault = Fault(mode, name.removeprefix("\\"), found, port, bit, control, "", "", ())
+    fault = CellFault(mode, name.removeprefix("\\"), found, port, bit, control, "", "", ())
     assert never_active(counter, fault, 10) is never

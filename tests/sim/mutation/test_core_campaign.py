@@ -14,9 +14,10 @@ from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.instantft.short_jobs import ShortTuning, TuningVariation
 from fabtune.sim.cores.zotrain import trials
+from fabtune.sim.mutation import campaign
 from fabtune.sim.mutation import core_campaign as module
 from fabtune.sim.mutation.core_campaign import CoreCampaign, CoreSettings
-from fabtune.sim.mutation.faults import Fault, Netlist, list_faults, mutants, netlist
+from fabtune.sim.mutation.faults import CellFault, CellNetlist, list_faults, mutants, netlist
 from fabtune.sim.mutation.record import Result, scores_by_component
 from fabtune.sim.trials import exercise
 
@@ -25,11 +26,11 @@ from ...small_cores import zotrain
 SPEC = zotrain()
 
 
-def chosen(made: Netlist, count: int, seed: int, component: str) -> list[Fault]:
+def chosen(made: CellNetlist, count: int, seed: int, component: str) -> list[CellFault]:
     """A fault of the arithmetic, one of a limit, and one of the address that an error tells."""
     found = list_faults(made, 10_000_000, seed, component)
 
-    def first(file: str, **wanted: object) -> Fault:
+    def first(file: str, **wanted: object) -> CellFault:
         own = (one for one in found if file in one.files)
         return next(one for one in own if all(getattr(one, name) == value for name, value in wanted.items()))
 
@@ -45,13 +46,13 @@ def chosen(made: Netlist, count: int, seed: int, component: str) -> list[Fault]:
 
 @pytest.mark.slow
 def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "list_faults", chosen)
+    monkeypatch.setattr(campaign, "list_faults", chosen)
     monkeypatch.setattr(exercise, "TRIALS", 12)
     monkeypatch.setattr(exercise, "RANDOM_JOBS", 2)
     monkeypatch.setattr(trials, "LONG", 100)
     told: list[Result] = []
-    campaign = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
-    results = campaign.run(told.append)
+    first = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
+    results = first.run(told.append)
     assert [one.status for one in results] == ["killed"] * 3
     assert [one.by for one in results] == ["job", "refusals", "refusals"]
     assert sorted(one.number for one in told) == [0, 1, 2]

@@ -8,6 +8,7 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.sim.mutation import rule_campaign
+from fabtune.sim.mutation.faults import list_faults
 from fabtune.sim.mutation.record import score_of
 from fabtune.sim.mutation.rule_campaign import RuleCampaign, RuleSettings
 from fabtune.sim.primitives import formal_rounding
@@ -45,7 +46,7 @@ def test_rules_that_leave_outputs_open_prove_no_equivalence(
 
 def test_a_part_that_breaks_a_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign, mutant = RuleCampaign("rounding", RuleSettings(faults=1), tmp_path / "a.jsonl"), rule_campaign.mutant
-    broken = rule_campaign.list_faults(campaign._made, 1, 0, "hw/primitives/rounding.py")[0]
+    broken = list_faults(campaign._made, 1, 0, "hw/primitives/rounding.py")[0]
     monkeypatch.setattr(rule_campaign, "mutant", lambda made, _: mutant(made, broken))
     with pytest.raises(UserError, match=r"rounding without a fault: .* is not proved"):
         campaign.run()

@@ -8,9 +8,10 @@ from amaranth.hdl import Mux, Signal
 from fabtune.golden.errors import UserError
 from fabtune.golden.zo.perturb import PerturbSpec
 from fabtune.hw.zo.perturb import Perturb
-from fabtune.sim.mutation import campaign as module
+from fabtune.sim.mutation import block_campaign as module
+from fabtune.sim.mutation import campaign as campaign_module
 from fabtune.sim.mutation import faults as faults_module
-from fabtune.sim.mutation.campaign import Campaign, Settings
+from fabtune.sim.mutation.block_campaign import BlockCampaign, BlockSettings
 from fabtune.sim.mutation.faults import list_faults
 from fabtune.sim.mutation.record import score_of, scores_by_component
 
@@ -42,14 +43,14 @@ def chosen(made, count, seed, component):
 @pytest.fixture
 def settings(fast_simulator, monkeypatch):
     monkeypatch.setattr(faults_module, "component", Redundant)
-    monkeypatch.setattr(module, "list_faults", chosen)
-    return Settings(faults=3, words=2, simulator=fast_simulator)
+    monkeypatch.setattr(campaign_module, "list_faults", chosen)
+    return BlockSettings(faults=3, words=2, simulator=fast_simulator)
 
 
 def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LONGER", 1)
     path = tmp_path / "deep" / "perturb.jsonl"
-    results = Campaign(SPEC, settings, path).run()
+    results = BlockCampaign(SPEC, settings, path).run()
     assert [one.status for one in results] == ["killed", "equivalent", "survived"]
     assert results[0].by == "objection"
     assert "nothing moved" in results[0].detail
@@ -61,35 +62,35 @@ def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path, monkeypa
     assert (score.faults, score.killed, score.equivalent, score.survived, score.score) == (3, 1, 1, 1, 0.5)
 
     again = []
-    assert Campaign(SPEC, settings, path).run(again.append) == results
+    assert BlockCampaign(SPEC, settings, path).run(again.append) == results
     assert again == []
 
     whole = path.read_text()
     path.write_text(whole[:-20])  # ended in the middle of a line
-    results = Campaign(SPEC, settings, path).run(again.append)
+    results = BlockCampaign(SPEC, settings, path).run(again.append)
     assert len(again) == 1
     assert [one.status for one in results] == ["killed", "equivalent", "survived"]
     assert sorted(json.loads(line).get("number", -1) for line in path.read_text().splitlines()) == [-1, 0, 1, 2]
 
 
 def test_a_longer_bench_sees_more(settings, tmp_path):
-    results = Campaign(SPEC, settings, tmp_path / "perturb.jsonl").run()
+    results = BlockCampaign(SPEC, settings, tmp_path / "perturb.jsonl").run()
     assert [one.status for one in results] == ["killed", "equivalent", "killed"]
 
 
 def test_another_campaign_is_not_continued(settings, tmp_path, monkeypatch):
     path = tmp_path / "perturb.jsonl"
-    Campaign(SPEC, settings, path).run()
-    Campaign(SPEC, settings, path)
-    other = Settings(faults=4, words=3, simulator=settings.simulator)
+    BlockCampaign(SPEC, settings, path).run()
+    BlockCampaign(SPEC, settings, path)
+    other = BlockSettings(faults=4, words=3, simulator=settings.simulator)
     with pytest.raises(UserError, match="another faults and words and version of the bench: --force"):
-        Campaign(SPEC, other, path)
+        BlockCampaign(SPEC, other, path)
     with pytest.raises(UserError, match="another parameters and version of the RTL"):
-        Campaign(PerturbSpec(rounding="truncate"), settings, path)
+        BlockCampaign(PerturbSpec(rounding="truncate"), settings, path)
     monkeypatch.setattr(faults_module, "component", Perturb)
     with pytest.raises(UserError, match="another version of the RTL: --force"):
-        Campaign(SPEC, settings, path)
-    Campaign(SPEC, settings, path, force=True)
+        BlockCampaign(SPEC, settings, path)
+    BlockCampaign(SPEC, settings, path, force=True)
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "3\n", "no JSON\n", '{"campaign": {}}\n'])
@@ -97,14 +98,14 @@ def test_another_file_is_not_continued(text, settings, tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text(text)
     with pytest.raises(UserError, match=r"mine\.txt is not the record of a campaign"):
-        Campaign(SPEC, settings, path)
+        BlockCampaign(SPEC, settings, path)
     assert path.read_text() == text
 
 
 def test_a_block_that_fails_without_a_fault_is_refused(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(faults_module, "component", lambda _: Perturb(PerturbSpec(overflow="wrap", eps_shift=9)))
-    monkeypatch.setattr(module, "list_faults", list_faults)
+    monkeypatch.setattr(campaign_module, "list_faults", list_faults)
     path = tmp_path / "perturb.jsonl"
     with pytest.raises(UserError, match="perturb without a fault does not pass its bench"):
-        Campaign(SPEC, Settings(faults=1, words=50, simulator=settings.simulator), path).run()
+        BlockCampaign(SPEC, BlockSettings(faults=1, words=50, simulator=settings.simulator), path).run()
     assert not path.exists()
