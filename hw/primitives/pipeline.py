@@ -56,11 +56,10 @@ class Pipeline:
         """
         return Placed(self, stage, value, name, reset_less)
 
-    def place_flag(self, stage: str, flag: Value, name: str) -> "Placed":
-        """Place a single bit, in one shift register of that name, which ends with the last stage."""
-        register = Signal(self.latency(stage, list(self._cycles)[-1]), name=name)
+    def place_flag(self, stage: str, flag: Value, register: Signal) -> "Placed":
+        """Place a single bit that travels in a given shift register, a signal of a bit a cycle."""
         self.load(register, Cat(flag, register[:-1]))
-        return Placed(self, stage, flag, name, later=register)
+        return Placed(self, stage, flag, register.name, later=register)
 
     def load(self, register: Signal, value: ValueLike) -> None:
         """Give a register its next contents, while the pipeline moves."""

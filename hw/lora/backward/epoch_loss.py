@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.fixed import Q4_12
 from ....golden.lora.epoch_loss import INDEX_BITS, LARGEST_SUM, LOGARITHMS, LOSS, OCTAVES
 from ...nn.interfaces import PARAMETER
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline, delayed
 
 SUM_BITS = LARGEST_SUM.bit_length()
 NORMALISE, READ, SUBTRACT = 1, 1, 1
@@ -81,7 +81,8 @@ class EpochLoss(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loss, valid, correct = self._loss(m)
+        pipeline = Pipeline(m, {"probability": 0, "index": NORMALISE, "logarithm": READ, "loss": SUBTRACT})
+        loss, valid, correct = self._loss(m, pipeline)
         left, end, following = Signal(32), Signal(), Value.cast(self.samples)
         m.d.comb += end.eq(valid & (left == 1))
         m.d.sync += self.complete.eq(0)
@@ -121,7 +122,7 @@ class EpochLoss(wiring.Component):
         with m.If(self.start):
             m.d.sync += [total.eq(0), last.eq(0)]
 
-    def _loss(self, m: Module) -> tuple[Value, Value, Value]:
+    def _loss(self, m: Module, pipeline: Pipeline) -> tuple[Value, Value, Value]:
         """Loss of a sample, whether there is one, and whether it is classified correctly."""
         watch = self.gradients
         m.submodules.logarithms = table = memory.Memory(
@@ -148,9 +149,10 @@ class EpochLoss(wiring.Component):
         address = Signal.like(index)
         m.d.sync += address.eq(index)
         m.d.comb += port.addr.eq(address)
-        return loss, delayed(m, sample, NORMALISE + READ + SUBTRACT, "counted"), self._correct(m, probability)
+        counted = pipeline.place("probability", sample, "counted").at("loss")
+        return loss, counted, self._correct(m, pipeline, probability)
 
-    def _correct(self, m: Module, probability: Value) -> Value:
+    def _correct(self, m: Module, pipeline: Pipeline, probability: Value) -> Value:
         """Whether the probability of a sample's label is larger than each other one, in the cycle of the loss."""
         if not self.validates:
             return Const(0)
@@ -160,4 +162,4 @@ class EpochLoss(wiring.Component):
         with m.If(watch.valid):
             m.d.sync += before.eq(Mux(watch.last, 0, others))
         m.d.sync += largest.eq(others)
-        return delayed(m, probability > largest, NORMALISE + READ + SUBTRACT, "is_correct")
+        return pipeline.place("probability", probability > largest, "is_correct").at("loss")

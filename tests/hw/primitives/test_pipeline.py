@@ -71,7 +71,7 @@ def test_values_travel_with_the_stages_and_wait_with_them(stalls, simulate):
     m, value, enable = Module(), Signal(8), Signal(init=1)
     pipeline = Pipeline(m, STAGES, enable) if stalls else Pipeline(m, STAGES)
     whole = pipeline.place("operands", value, "whole")
-    flag = pipeline.place_flag("operands", value[0], "odd")
+    flag = pipeline.place_flag("operands", value[0], Signal(3))
     clock = Signal()
     m.d.sync += clock.eq(~clock)
     taken = [0, 0, 0, 0]
@@ -118,9 +118,10 @@ def test_a_placed_view_is_read_as_one():
     assert Pipeline(Module(), STAGES).place("issue", Signal(layout), "fields").at("sum").shape() == layout
 
 
-def test_a_flag_is_one_shift_register_to_the_last_stage():
-    m, flag, result = Module(), Signal(), Signal()
-    placed = Pipeline(m, STAGES).place_flag("operands", flag, "valid")
+def test_a_flag_travels_in_one_signal():
+    m, flag, result, register = Module(), Signal(), Signal(), Signal(3, name="valid")
+    placed = Pipeline(m, STAGES).place_flag("operands", flag, register)
     m.d.comb += result.eq(placed.at("sum"))
-    assert "valid" in wires(m, flag, result)
+    assert wires(m, flag, result) >= {"valid"}
+    assert not {name for name in wires(m, flag, result) if name.startswith("valid_")}
     assert placed.at("operands") is flag
