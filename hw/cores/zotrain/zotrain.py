@@ -14,7 +14,7 @@ from ....golden.zo.step_settings import EPS_SHIFTS
 from ...axi.bus import Lite
 from ..memory_system import buses
 from ..shell import Check, Shell
-from .zeroth_order_trainer import Monitor, ZerothOrderTrainer
+from .zeroth_order_engine import Monitor, ZerothOrderEngine
 
 
 class Zotrain(wiring.Component):
@@ -51,7 +51,7 @@ class Zotrain(wiring.Component):
         m = Module()
         spec = self.spec
         m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
-        trainer = ZerothOrderTrainer(spec)
+        trainer = ZerothOrderEngine(spec)
         m.submodules.trainer = ResetInserter(shell.clear)(trainer)
         wiring.connect(m, wiring.flipped(self.control), shell.bus)
         wiring.connect(m, shell.control, trainer.control)

@@ -1,0 +1,49 @@
+"""Chunked read: read commands for an image of any number of beats."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+
+from ...golden.axi.bus import BEAT_COUNT_BITS
+from .memory_port import beat_number, byte_address
+
+CHUNK = 1 << (BEAT_COUNT_BITS - 1)
+"""Beats of a command where an image takes several."""
+
+
+class ChunkedRead:
+    """Address and beats of the command that comes next: all of an image, or a chunk where a command cannot count it.
+
+    A part of the module that reads: its registers stand there. Without an image of several chunks it is no more than
+    the two registers.
+
+    Parameters
+    ----------
+    beats : int
+        Beats of the largest image.
+    port : Value
+        Byte address of the port's command, for its width.
+
+    Attributes
+    ----------
+    address : Value
+        Byte address of the command.
+    beats : Value
+        Beats of the command.
+    further : Value
+        Another chunk of the image follows the command.
+    """
+
+    def __init__(self, beats: int, port: Value) -> None:
+        self._left, self._place = Signal(range(beats + 1), name="left"), Signal.like(beat_number(port))
+        self.address = byte_address(self._place)
+        self.beats: Value = self._left
+        self.further: Value = Const(0)
+        if len(self._left) > BEAT_COUNT_BITS:
+            self.beats, self.further = Mux(self._left > CHUNK, CHUNK, self._left), self._left > CHUNK
+
+    def begin(self, m: Module, address: Value, beats: int) -> None:
+        """Take the first chunk of an image, in the module's current condition."""
+        m.d.sync += [self._place.eq(beat_number(address)), self._left.eq(beats)]
+
+    def advance(self, m: Module) -> None:
+        """Go on to the next chunk, in the module's current condition: the command was accepted."""
+        m.d.sync += [self._place.eq(self._place + CHUNK), self._left.eq(self._left - CHUNK)]

@@ -1,0 +1,105 @@
+"""Image reads: the images of commands and the samples of a job, through one port to the memory."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+
+from ...axi.chunked_read import ChunkedRead
+
+
+class Image(NamedTuple):
+    """An image that a command reads.
+
+    Parameters
+    ----------
+    command : IntEnum
+        The command.
+    address : Value
+        Byte address of the image; stable from before the command to its end.
+    beats : int
+        Beats of the image.
+    into : stream of beats
+        Where they go.
+    done : Value
+        The image is where it belongs; one cycle.
+    """
+
+    command: IntEnum
+    address: Value
+    beats: int
+    into: stream.Interface
+    done: Value
+
+
+class ImageReads:
+    """Reads of a command's own image while `transferring`, and otherwise of samples.
+
+    A part of the trainer's module: its registers stand there. A beat is taken every other cycle.
+
+    Parameters
+    ----------
+    images : sequence of Image
+        At most one for each command.
+    command : Value
+        Command in progress.
+    port : ReadPort
+        Port to the memory.
+    samples : stream of `command`
+        Read commands of samples.
+
+    Attributes
+    ----------
+    transferring : Signal
+        The command's own image is read; set and cleared by the command's sequence.
+    requested : Signal
+        Read commands of the image are offered; set and cleared by the command's sequence.
+    accepted : Value
+        The last read command of the image is accepted in this cycle.
+    transferred : Signal
+        The image is where it belongs; one cycle.
+    """
+
+    def __init__(
+        self, images: Sequence[Image], command: Value, port: wiring.PureInterface, samples: stream.Interface
+    ) -> None:
+        self._images, self._command, self._port, self._samples = images, command, port, samples
+        self._chunks = ChunkedRead(max(image.beats for image in images), port.command.payload.address)
+        self.transferring, self.requested, self.transferred = (
+            Signal(name=name) for name in ("transferring", "requested", "transferred")
+        )
+        self.accepted = port.command.ready & ~self._chunks.further
+
+    def connect(self, m: Module, beats: stream.Interface) -> None:
+        """Connect the port to the images and to the stream that takes the beats of samples."""
+        image, chunks, selected = self._port, self._chunks, Signal(len(self._images))
+        m.d.sync += [
+            selected.eq(Cat(self.transferring & (self._command == each.command) for each in self._images)),
+            self.transferred.eq(Cat(each.done for each in self._images).any()),
+        ]
+        with m.If(self.transferring), m.If(chunks.further & image.command.valid & image.command.ready):
+            chunks.advance(m)
+        with m.Else(), m.Switch(self._command):
+            for each in self._images:
+                with m.Case(each.command):
+                    chunks.begin(m, each.address, each.beats)
+        m.d.comb += [
+            image.command.payload.address.eq(Mux(self.transferring, chunks.address, self._samples.payload.address)),
+            image.command.payload.beats.eq(Mux(self.transferring, chunks.beats, self._samples.payload.beats)),
+            self._samples.ready.eq(image.command.ready & ~self.transferring),
+        ]
+        receivers = [(each.into, selected[number]) for number, each in enumerate(self._images)]
+        receivers.append((beats, ~self.transferring))
+        # ready is a register, as the paths through arbiter and reader are long: a beat every other cycle is enough
+        ready = Signal()
+        m.d.comb += image.beats.ready.eq(ready)
+        wanted = Cat(into.ready & chosen for into, chosen in receivers).any()
+        m.d.sync += ready.eq(wanted & ~(image.beats.valid & ready))
+        for into, chosen in receivers:
+            m.d.comb += [into.valid.eq(image.beats.valid & ready & chosen), into.payload.eq(image.beats.payload)]
+
+    def offer(self, m: Module) -> None:
+        """Offer the read commands of the image, or those of samples."""
+        m.d.comb += self._port.command.valid.eq(Mux(self.transferring, self.requested, self._samples.valid))
