@@ -12,6 +12,9 @@ from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...axi.memory_port import beat_number, byte_address
+from ...nn.forward.cut import Cut
+from ...nn.forward.offset_parameters import OffsetParameters
+from ...nn.forward.sides import TwoSides
 from ...nn.forward_engine import ForwardEngine
 from ...nn.memories.output_memory import OutputReader
 from ...rng.generators import generator_of
@@ -92,10 +95,10 @@ class ZerothOrderTrainer(wiring.Component):
         self.offsets = OffsetMemory(spec.mapping, self.numbers)
         self.engine = ForwardEngine(
             forward,
-            offsets=self.offsets.interface,
+            parameters=OffsetParameters(forward, self.offsets.interface),
+            sides=TwoSides(forward),
+            cut=Cut(forward, spec.cut_rows, spec.cut_style) if spec.cut_rows else None,
             kept=len(forward.stages) - 1,
-            cut_rows=spec.cut_rows,
-            cut_style=spec.cut_style,
         )
         self.reader = OutputReader(forward)
         shared = self.engine.cut.signature if spec.cut_style == "shared" else None
