@@ -9,6 +9,9 @@ from ....golden.axi.axi_write import AxiWriteSpec
 from ....golden.axi.bus import BEAT
 from ....golden.cores.zotrain.registers import CORE, Command, Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
+from ...nn.forward.cut import Cut
+from ...nn.forward.offset_parameters import OffsetParameters
+from ...nn.forward.sides import TwoSides
 from ...nn.forward_engine import ForwardEngine
 from ...nn.interfaces import Offsets
 from ...nn.memories.output_memory import OutputReader
@@ -92,10 +95,10 @@ class ZerothOrderEngine(wiring.Component):
         self.offsets = OffsetMemory(rows, self.numbers, offsets)
         self.engine = ForwardEngine(
             forward,
-            offsets=offsets,
+            parameters=OffsetParameters(forward, self.offsets.interface),
+            sides=TwoSides(forward),
+            cut=Cut(forward, spec.cut_rows, spec.cut_style) if spec.cut_rows else None,
             kept=len(forward.stages) - 1,
-            cut_rows=spec.cut_rows,
-            cut_style=spec.cut_style,
         )
         self.reader = OutputReader(forward)
         shared = self.engine.cut.signature if spec.cut_style == "shared" else None

@@ -1,0 +1,1 @@
+"""Parts of which a forward engine is composed: access to the array, parameters, operands, sides, outputs."""

@@ -1,0 +1,70 @@
+"""Cut of a forward engine: outputs of the network's first part are kept, and restored for passes of its second part."""
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Member, Out
+
+from ....golden.nn.array.mapping import Mapping
+from ...primitives.pipeline import delayed
+from ..interfaces import CutRows
+from ..memories.cut_memory import CutMemory
+from ..sequencer import Sequencer
+from .outputs import OutputWrite, StageOutput
+from .sides import TwoSides
+
+
+class Cut:
+    """Cut memory between the outputs of stages and the activation memory.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network, with two sides.
+    rows : int
+        Rows of the memory.
+    style : str
+        Kind of the memory, see `CutMemory`.
+
+    Attributes
+    ----------
+    ports : dict of str to Member
+        Ports that the engine has for it:
+
+        cut : Out, `CutRows`, only with a shared memory
+            That memory.
+    """
+
+    def __init__(self, mapping: Mapping, rows: int, style: str = "block") -> None:
+        self.memory, self.shared = CutMemory(mapping, rows, style), style == "shared"
+        self.ports: dict[str, Member] = {"cut": Out(CutRows(mapping, rows))} if self.shared else {}
+
+    def restore(
+        self, m: Module, engine: wiring.Component, sides: TwoSides, sequencer: Sequencer, outputs: StageOutput
+    ) -> OutputWrite:
+        """Add the memory; writes of outputs, and of those that are restored in the cycles between."""
+        buffers, passes, made = sides.buffers, engine.passes, outputs.write
+        m.submodules.cut = cut = self.memory
+        # while samples are held, no pass follows
+        m.d.sync += cut.free.eq(sequencer.consumed & passes.restore & ~engine.hold)
+        m.d.comb += [
+            cut.cut.eq(passes.cut),
+            cut.recording.eq(passes.record),
+            cut.restart.eq(passes.restart),
+            cut.begin.eq(outputs.begin),
+            cut.final.eq(delayed(m, sequencer.final, outputs.latency, "cut_final")),
+            cut.write.eq(made.write),
+            cut.mask.eq(made.mask),
+            cut.address.eq(made.address),
+            cut.values.eq(made.values),
+            cut.taken.eq(buffers.begin & buffers.restore),
+            cut.ready.eq(~made.write),
+            buffers.restored.eq(cut.restored),
+        ]
+        if self.shared:
+            wiring.connect(m, cut.rows, wiring.flipped(engine.cut))
+        return OutputWrite(
+            made.write | cut.o_valid,
+            Mux(made.write, made.mask, cut.o_mask),
+            Mux(made.write, made.address, cut.o_address),
+            Mux(made.write, made.values, cut.o_values.as_value()),
+        )

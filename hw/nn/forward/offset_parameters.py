@@ -1,0 +1,99 @@
+"""Parameters of a forward engine with an offset added to each before it is used."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Member, Out
+
+from ....golden.nn.array import latency
+from ....golden.nn.array.mapping import Mapping
+from ...primitives.pipeline import delayed
+from ...primitives.rounding import saturate
+from ..interfaces import PARAMETER, Offsets
+from ..memories.activation_memory import ActivationMemory
+from ..sequencer import Sequencer
+from .parameters import FrozenParameters, ParameterMemories, ParameterRead
+
+
+class OffsetParameters:
+    """Frozen parameters and adders behind their memories; sums are saturated to Q4.12.
+
+    A lane without weights gets 0, and not the offsets.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network, with two sides.
+    offsets : Offsets
+        Interface of the offsets.
+
+    Attributes
+    ----------
+    latency : int
+        Cycles from an address to its parameters.
+    padded : bool
+        Whether parameters of columns without an output channel are 0: they have offsets, too.
+    ports : dict of str to Member
+        Ports that the engine has for them:
+
+        offsets : Out, `Offsets`
+            Offsets of the parameters.
+    """
+
+    latency = latency.PARAMETER_READ + latency.OFFSET
+    padded = False
+
+    def __init__(self, mapping: Mapping, offsets: Offsets) -> None:
+        self.mapping, self.interface = mapping, offsets
+        self.frozen = FrozenParameters(mapping)
+        self.ports: dict[str, Member] = {"offsets": Out(offsets)}
+
+    def store(self, m: Module, engine: wiring.Component) -> ParameterMemories:
+        """Add the memories, which the engine's port `load` fills."""
+        return self.frozen.store(m, engine)
+
+    def read(
+        self, m: Module, engine: wiring.Component, memories: ParameterMemories, read: ParameterRead
+    ) -> tuple[Value, Value]:
+        """Read a word of weights and a group of biases, each `latency` cycles after its address."""
+        weights, bias, offsets, sequencer = memories.weights, memories.biases, engine.offsets, read.sequencer
+        used = self._used(m, sequencer, read.residual)
+        ahead = ActivationMemory.LATENCY - latency.OFFSET
+        bias_ahead = ahead - latency.PARAMETER_READ + read.bias_cycles
+        m.d.comb += [
+            offsets.weight.eq(delayed(m, sequencer.weight, ahead - self.interface.latency, "offset")),
+            offsets.side.eq(delayed(m, sequencer.side, ahead - 1, "side")),
+            offsets.bias.eq(bias.addr),
+            offsets.bias_side.eq(delayed(m, sequencer.side, bias_ahead, "bias_side")),
+        ]
+        word = []
+        for number, weight in enumerate(weights.word):
+            offset = offsets.numbers[self.interface.of_parameter[number]]
+            value = self._sum(m, weight, offset, f"weight_sum{number}")
+            word.append(Mux(used[number // self.mapping.columns], value, 0))
+        pairs = zip(bias.data, offsets.biases, strict=True)
+        return Cat(word), Cat(self._sum(m, *pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
+
+    def replaced(self, word: Value, residual: Value, identity: Value) -> Value:
+        """A word of weights, or the identity for a residual, of which no lane has weights."""
+        return word | Mux(residual, identity, 0)
+
+    def _used(self, m: Module, sequencer: Sequencer, residual: Value) -> Signal:
+        """Lanes whose weights are used: not those behind the last input, and none for a residual."""
+        mapping = self.mapping
+        tail = delayed(m, sequencer.tail, ActivationMemory.LATENCY - 1, "tail")
+        used, tail_lanes = Signal(mapping.lanes), Signal(mapping.lanes)
+        # the next stage begins before the last words of the one before are read
+        with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
+            m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
+        unused: Value = tail.replicate(mapping.lanes) & ~tail_lanes
+        if mapping.has_residuals:
+            unused |= residual.replicate(mapping.lanes)
+        m.d.sync += used.eq(~unused)
+        return used
+
+    @staticmethod
+    def _sum(m: Module, parameter: Value, offset: Value, name: str) -> Value:
+        """A parameter with its offset, a cycle later."""
+        total = Signal(signed(PARAMETER.width + 1), name=name)
+        m.d.sync += total.eq(parameter + offset)
+        return saturate(total, PARAMETER.width)

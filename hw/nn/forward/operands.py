@@ -1,0 +1,108 @@
+"""Operand issue of a forward engine: a word's activations, weights, flags and biases, each when the array takes it."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+
+from ....golden.fixed import Q4_12
+from ....golden.nn.array import latency
+from ....golden.nn.array.mapping import Mapping
+from ...primitives.pipeline import delayed
+from ..interfaces import PARAMETER
+from ..mac import MacArray
+from ..memories.activation_memory import ActivationMemory
+from ..sequencer import Sequencer
+from .array_access import ArrayWord
+from .offset_parameters import OffsetParameters
+from .parameters import FrozenParameters, ParameterMemories, ParameterRead
+
+
+class OperandIssue:
+    """Reads of the activation memory and of the parameters for each word that the sequencer issues.
+
+    Word and weights reach the array `ActivationMemory.LATENCY` cycles behind their addresses, biases as it adds them.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+    array : MacArray
+        The array that takes the words.
+    parameters : FrozenParameters or OffsetParameters
+        Where weights and biases are from.
+    """
+
+    def __init__(self, mapping: Mapping, array: MacArray, parameters: FrozenParameters | OffsetParameters) -> None:
+        self.mapping, self.array, self.parameters = mapping, array, parameters
+
+    def issue(
+        self, m: Module, engine: wiring.Component, activations: ActivationMemory, sequencer: Sequencer
+    ) -> ArrayWord:
+        """Add the reads; the word that is read for the array."""
+        mapping, read = self.mapping, ActivationMemory.LATENCY
+        memories = self._addressed(m, engine, activations, sequencer)
+        halved = delayed(m, sequencer.halved, read, "halved") if mapping.has_halves else Const(0)
+        within = delayed(m, sequencer.within, read, "within") if mapping.has_within else Const(0)
+        residual = delayed(m, sequencer.residual, read - 1, "residual") if mapping.has_residuals else Const(0)
+        control = ParameterRead(sequencer, residual, self.array.bias_cycles)
+        weights, biases = self.parameters.read(m, engine, memories, control)
+        if mapping.has_residuals:
+            weights = self._identity(weights, halved, within, delayed(m, residual, 1, "identity"))
+        flags = {name: delayed(m, getattr(sequencer, name), read, name) for name in ("enable", "first", "last")}
+        word = self._activations(activations, halved).replicate(self.array.words_per_cycle)
+        return ArrayWord({"x": word, "w": weights, **flags, "within": within}, halved, biases)
+
+    def _addressed(
+        self, m: Module, engine: wiring.Component, activations: ActivationMemory, sequencer: Sequencer
+    ) -> ParameterMemories:
+        """Memories of parameters, with their addresses: these wait for the longer read of activations."""
+        memories = self.parameters.store(m, engine)
+        ahead = ActivationMemory.LATENCY - self.parameters.latency
+        m.d.comb += [
+            activations.address.eq(sequencer.address),
+            memories.weights.address.eq(delayed(m, sequencer.weight, ahead, "weight")),
+        ]
+        group = delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")
+        if self.mapping.most_parts > 1:
+            group = self._next_part(m, group)
+        m.d.comb += memories.biases.addr.eq(group)
+        return memories
+
+    def _next_part(self, m: Module, group: Value) -> Value:
+        """Group of the biases that are read: with a further part the one behind that of the cycle before."""
+        groups = range(self.mapping.groups)
+        following, number = Signal(groups), Signal(groups, name="group_number")
+        begins = self.array.bias_cycles - 1 - latency.within_latency()
+        further = delayed(m, self.array.further, begins - self.parameters.latency, "further")
+        m.d.comb += number.eq(Mux(further, following, group))
+        m.d.sync += following.eq(number + 1)
+        return number
+
+    def _activations(self, activations: ActivationMemory, halved: Value) -> Value:
+        """The word's activations behind their last rotation; where sums are halved both halves have the lower one."""
+        lanes, half = self.mapping.lanes, self.mapping.lanes // 2
+        word: list[Value] = [
+            Mux(activations.odd, activations.word[(lane + 1) % lanes], activations.word[lane]) for lane in range(lanes)
+        ]
+        if self.mapping.has_halves:
+            pairs = zip(word[:half], word[half:], strict=True)
+            word = [*word[:half], *(Mux(halved, lower, upper) for lower, upper in pairs)]
+        return Cat(word)
+
+    def _identity(self, word: Value, halved: Value, within: Value, residual: Value) -> Value:
+        """The word's weights, or for a residual 1.0 for the lane of each of its channels, in the channel's column."""
+        mapping, half = self.mapping, self.mapping.lanes // 2
+        whole = [(column, column) for column in range(mapping.columns)]
+        identity = self._ones(whole)
+        if mapping.has_halves:
+            halves = self._ones([*whole, *((half + mapping.columns + column, column) for column, _ in whole)])
+            identity = Mux(halved, halves, identity)
+        if mapping.has_within:
+            lanes = self._ones([(lane, 0) for lane in range(mapping.lanes)])
+            identity = Mux(within, lanes, identity)
+        return self.parameters.replaced(word, residual, identity)
+
+    def _ones(self, places: list[tuple[int, int]]) -> Value:
+        """Weights of a word that are 1.0 at these lanes and columns, and otherwise 0."""
+        columns, width = self.mapping.columns, PARAMETER.width
+        ones = sum(1 << (lane * columns + column) * width + Q4_12.fraction for lane, column in places)
+        return Const(ones, self.mapping.lanes * columns * width)

@@ -1,0 +1,120 @@
+"""Parameters of a forward engine as they were loaded: weights by the word, biases by the group."""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import Member
+
+from ....golden.nn.array import latency
+from ....golden.nn.array.mapping import Mapping
+from ..interfaces import PARAMETER
+from ..memories.weight_memory import WeightMemory
+from ..sequencer import Sequencer
+
+
+@dataclass(frozen=True)
+class ParameterMemories:
+    """Memories of the parameters, whose addresses come from the operand issue.
+
+    Parameters
+    ----------
+    weights : WeightMemory
+    biases : memory.ReadPort
+        Port of the memory of biases, a group a row.
+    """
+
+    weights: WeightMemory
+    biases: memory.ReadPort
+
+
+@dataclass(frozen=True)
+class ParameterRead:
+    """What belongs to the addresses of parameters.
+
+    Parameters
+    ----------
+    sequencer : Sequencer
+        Where the addresses are from.
+    residual : Value
+        A word's weights are the identity, a cycle before it is at the array.
+    bias_cycles : int
+        Cycles from a sum's first word to its biases, both at the array.
+    """
+
+    sequencer: Sequencer
+    residual: Value
+    bias_cycles: int
+
+
+class FrozenParameters:
+    """Weight and bias memory; what was loaded goes to the array.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+
+    Attributes
+    ----------
+    latency : int
+        Cycles from an address to its parameters.
+    padded : bool
+        Whether parameters of lanes without an input and columns without an output channel are 0: they are.
+    ports : dict of str to Member
+        Ports that the engine has for them: none.
+    """
+
+    latency = latency.PARAMETER_READ
+    padded = True
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        self.ports: dict[str, Member] = {}
+
+    def store(self, m: Module, engine: wiring.Component) -> ParameterMemories:
+        """Add the memories, which the engine's port `load` fills."""
+        mapping = self.mapping
+        m.submodules.weights = weights = WeightMemory(mapping.weight_words, mapping.lanes, mapping.columns)
+        m.submodules.biases = biases = memory.Memory(
+            shape=data.ArrayLayout(PARAMETER, mapping.columns), depth=mapping.groups, init=[]
+        )
+        store = biases.write_port()
+        self._load(m, engine.load, engine.loaded, weights, store)
+        return ParameterMemories(weights, biases.read_port())
+
+    def read(
+        self, m: Module, engine: wiring.Component, memories: ParameterMemories, read: ParameterRead
+    ) -> tuple[Value, Value]:
+        """Read a word of weights and a group of biases, each `latency` cycles after its address."""
+        return memories.weights.word.as_value(), memories.biases.data.as_value()
+
+    def replaced(self, word: Value, residual: Value, identity: Value) -> Value:
+        """A word of weights, or the identity for a residual."""
+        return Mux(residual, identity, word)
+
+    def _load(
+        self,
+        m: Module,
+        load: stream.Interface,
+        loaded: Signal,
+        weights: WeightMemory,
+        store: memory.WritePort,
+    ) -> None:
+        """Fill the memories beat by beat: all weights, then all biases."""
+        mapping = self.mapping
+        beats = mapping.weight_words * mapping.word_beats
+        index, of_biases, end = Signal(range(max(beats, mapping.groups))), Signal(), Signal()
+        m.d.comb += [
+            end.eq(index == Mux(of_biases, mapping.groups - 1, beats - 1)),
+            load.ready.eq(1),
+            loaded.eq(load.valid & of_biases & end),
+            weights.write.eq(load.valid & ~of_biases),
+            weights.index.eq(index),
+            weights.beats.eq(load.payload),
+            store.en.eq(load.valid & of_biases),
+            store.addr.eq(index),
+            store.data.eq(load.payload[: len(Value.cast(store.data))]),
+        ]
+        with m.If(load.valid):
+            m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]

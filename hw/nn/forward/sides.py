@@ -1,0 +1,105 @@
+"""Passes of a forward engine: of one side, a sample after the other, or of both sides of a perturbation in turn."""
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Member
+
+from ....golden.nn.array.mapping import Mapping
+from ...primitives.pipeline import delayed
+from ..interfaces import Passes
+from ..memories.output_memory import OutputMemory
+from ..sample_buffers import SampleBuffers
+from ..sequencer import Sequencer
+
+
+class OneSide:
+    """Passes of all stages; a stage begins as the outputs of the one before are written.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+
+    Attributes
+    ----------
+    buffers : SampleBuffers
+    ports : dict of str to Member
+        Ports that the engine has for them: none.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.buffers = SampleBuffers(mapping)
+        self.ports: dict[str, Member] = {}
+
+    def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
+        """Connect what controls the passes."""
+        m.d.comb += self.buffers.done.eq(sequencer.done)
+
+    def connect_outputs(
+        self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
+    ) -> None:
+        """Connect the sides of the output memory: there is one."""
+
+    def delayed(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+        """Delay control of a stage until its outputs need it: it stays until they are there."""
+        return value
+
+    def own_sums(self, valid: Value) -> Value:
+        """Tell whether sums of the array are those of a sample."""
+        return valid & self.buffers.running
+
+
+class TwoSides:
+    """Passes of a range of stages, of one side or of both, stage by stage.
+
+    One side's words are issued while the outputs of the other one are written: a stage begins before the outputs of
+    the one before are there, and its control follows the words.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network, with two sides.
+
+    Attributes
+    ----------
+    buffers : SampleBuffers
+    ports : dict of str to Member
+        Ports that the engine has for them:
+
+        both : In, 1
+            Compute each sample with both sides of the offsets, and not only with the first one; stays the same while
+            samples are there.
+        passes : In, `Passes`
+            Stages of a pass, and where its inputs come from.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.buffers = SampleBuffers(mapping, restores=True)
+        self.ports: dict[str, Member] = {"both": In(1), "passes": In(Passes(mapping))}
+
+    def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
+        """Connect what controls the passes; the next sample may begin as all words of one were issued."""
+        m.d.comb += [
+            self.buffers.restore.eq(engine.passes.restore),
+            self.buffers.done.eq(sequencer.issued),
+            sequencer.both.eq(engine.both),
+            sequencer.first_stage.eq(engine.passes.first),
+            sequencer.last_stage.eq(engine.passes.last),
+        ]
+
+    def connect_outputs(
+        self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
+    ) -> None:
+        """Connect the sides of the output memory: that of a stage `cycles` after its begin, and the reader's."""
+        m.d.comb += [
+            outputs.into.eq(delayed(m, sequencer.side, cycles, "output_side")),
+            outputs.side.eq(engine.outputs.side),
+        ]
+
+    def delayed(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+        """Delay control of a stage until its outputs need it."""
+        return delayed(m, value, cycles, name)
+
+    def own_sums(self, valid: Signal) -> Value:
+        """Tell whether sums of the array are those of a sample: all are, also of one that runs no more."""
+        return valid
