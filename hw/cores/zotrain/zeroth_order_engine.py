@@ -95,7 +95,7 @@ class ZerothOrderEngine(wiring.Component):
         self.offsets = OffsetMemory(rows, self.numbers, offsets)
         self.engine = ForwardEngine(
             forward,
-            parameters=OffsetParameters(forward, self.offsets.interface),
+            parameters=OffsetParameters(forward, offsets),
             sides=TwoSides(forward),
             cut=Cut(forward, spec.cut_rows, spec.cut_style) if spec.cut_rows else None,
             kept=len(forward.stages) - 1,
