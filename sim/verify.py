@@ -11,7 +11,7 @@ from ..golden.block import Spec, Words
 from ..golden.errors import UserError
 from ..hw.verilog import emit
 from .bench.plan import bench_plan
-from .captures.compare import Comparison
+from .captures.compare import CaptureComparison
 from .phase import Phase
 from .scenario import scenario
 from .simulator import simulate
@@ -101,7 +101,7 @@ def verify_phases(
     """Run a block's bench with given phases, for instance with real data; see `verify`."""
     emitted = emit(rtl or spec)
     run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves)
-    comparison = Comparison()
+    comparison = CaptureComparison()
     streams = spec.streams()
     for test, seen in run.tests.items():
         for number, (phase, result) in enumerate(zip(phases, seen["phases"], strict=True)):

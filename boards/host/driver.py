@@ -52,7 +52,7 @@ class Buffer(Protocol):
         """Make what the core wrote visible to the host."""
 
 
-class Memory(Protocol):
+class BufferAllocator(Protocol):
     """Allocator of buffers."""
 
     def allocate(self, size: int) -> Buffer:
@@ -114,7 +114,7 @@ class Core:
         The core's registers, commands and errors.
     registers : RegisterAccess
         Access to the registers, such as PYNQ's MMIO.
-    memory : Memory or None
+    memory : BufferAllocator or None
         Allocator of buffers; None where all addresses are known and `allocate` is not used.
     interrupt : callable, optional
         Returns after the core's interrupt, or earlier. Without it the status is polled.
@@ -133,7 +133,7 @@ class Core:
         self,
         core: CoreRegisters,
         registers: RegisterAccess,
-        memory: Memory | None,
+        memory: BufferAllocator | None,
         interrupt: Callable[[], object] | None = None,
         signature: int | None = None,
         address: int = ADDRESS_BITS,

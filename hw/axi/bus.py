@@ -142,7 +142,7 @@ class TopPin:
 
 
 @dataclass(frozen=True)
-class Pin(TopPin):
+class BusPin(TopPin):
     """Port of the emitted top module that belongs to a bus.
 
     Parameters
@@ -162,7 +162,7 @@ _NAMES = {"address": "addr", "length": "len", "strobe": "strb", "response": "res
 """Abbreviations of AXI for the names of fields."""
 
 
-def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
+def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
     """List the pins of a component's bus.
 
     Parameters
@@ -182,24 +182,24 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[Pin]:
         start = f"{prefix}_{channel}"
         if full and channel != "w":
             # one identifier, so that everything stays in order; the one that comes back is ignored
-            found.append(Pin(f"{start}id", along, 1, 0 if along == "out" else None))
+            found.append(BusPin(f"{start}id", along, 1, 0 if along == "out" else None))
         for field, _ in port.payload.shape():
             value = Value.cast(port.payload[field])
             if full and field == "address":
                 value = Cat(value, Const(0, ADDRESS_PINS - len(value)))
-            found.append(Pin(start + _NAMES.get(field, field), along, len(value), value))
+            found.append(BusPin(start + _NAMES.get(field, field), along, len(value), value))
         if full and channel in ("aw", "ar"):
-            found += [Pin(start + name, along, width, value) for name, width, value in _constants(bus)]
-        found += [Pin(f"{start}valid", along, 1, port.valid), Pin(f"{start}ready", against, 1, port.ready)]
+            found += [BusPin(start + name, along, width, value) for name, width, value in _constants(bus)]
+        found += [BusPin(f"{start}valid", along, 1, port.valid), BusPin(f"{start}ready", against, 1, port.ready)]
     return found
 
 
-def members(pins: Iterable[Pin]) -> dict[str, Member]:
+def members(pins: Iterable[BusPin]) -> dict[str, Member]:
     """Members of a component that has these pins as ports."""
     return {pin.name: (Out if pin.direction == "out" else In)(pin.width) for pin in pins}
 
 
-def wire_up(m: Module, pins: Iterable[Pin], wires: Mapping[str, Value]) -> None:
+def wire_up(m: Module, pins: Iterable[BusPin], wires: Mapping[str, Value]) -> None:
     """Connect the top module's ports, by name, to the signals and constants of their pins."""
     for pin in pins:
         if pin.direction == "out":

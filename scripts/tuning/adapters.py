@@ -21,7 +21,7 @@ from ..start import advance
 from .tuning import Tuning, given_settings
 
 
-class Adapters(Tuning):
+class GradientTuning(Tuning):
     """Fine-tuning with gradients, see `Tuning`."""
 
     methods = METHODS

@@ -150,10 +150,10 @@ def given_settings(kind: type[Any], options: Mapping[str, Any], **defaults: Any)
 
 def kinds() -> tuple[type[Tuning], ...]:
     """List the kinds of methods."""
-    from .adapters import Adapters
-    from .zeroth_order import ZerothOrder
+    from .adapters import GradientTuning
+    from .zeroth_order import ZerothOrderTuning
 
-    return Adapters, ZerothOrder
+    return GradientTuning, ZerothOrderTuning
 
 
 def kind_of(method: str) -> type[Tuning]:

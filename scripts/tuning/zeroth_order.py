@@ -31,7 +31,7 @@ POINTS = 20
 """Points of the plotted curve."""
 
 
-class ZerothOrder(Tuning):
+class ZerothOrderTuning(Tuning):
     """Fine-tuning by zeroth order, see `Tuning`."""
 
     methods = METHODS

@@ -19,7 +19,7 @@ from cocotb.clock import Clock
 from cocotb.task import Task
 from cocotb.triggers import Event, FallingEdge, Timer
 
-from .streams import Pin, Sideband, StreamDriver, compare
+from .streams import DrivenWire, Sideband, StreamDriver, compare
 
 if TYPE_CHECKING:
     from .axi import AxiSurroundings
@@ -82,7 +82,7 @@ class Bench:
         self._counted = sorted({step["at"] for step in steps if step["kind"] == "count"})
         self._high: Counter[str] = Counter()
         self._levels = dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: 1 - self.plan["reset_level"]}
-        self._pins = {name: Pin(getattr(dut, name)) for name in self._levels}
+        self._pins = {name: DrivenWire(getattr(dut, name)) for name in self._levels}
         self._awaited: dict[Event, Callable[[], bool]] = {}
         self._step, self._sent = -1, list[Task[list[int] | None]]()
 

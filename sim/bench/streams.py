@@ -25,7 +25,7 @@ def compare(test: str, name: str, number: int, got: list[int], expected: list[li
         raise MismatchError(f"{test}: {name}, word {number}: {got}, golden {expected[number]}")
 
 
-class Pin:
+class DrivenWire:
     """Input of the top module that is written only where its value changes: a write takes cocotb longest.
 
     Parameters
@@ -68,8 +68,8 @@ class StreamDriver:
     def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any], rng: Random) -> None:
         self.name, self._test, self.is_input = name, test, plan["direction"] == "in"
         own, other = ("valid", "ready") if self.is_input else ("ready", "valid")
-        self._own, self._other, self._random = Pin(getattr(dut, plan[own])), getattr(dut, plan[other]), rng
-        self._wires = [Pin(getattr(dut, wire)) for wire in plan["wires"]] if self.is_input else []
+        self._own, self._other, self._random = DrivenWire(getattr(dut, plan[own])), getattr(dut, plan[other]), rng
+        self._wires = [DrivenWire(getattr(dut, wire)) for wire in plan["wires"]] if self.is_input else []
         self._monitor = HandshakeMonitor(dut, test, plan["valid"], plan["ready"], plan["wires"])
         self.start([], 0)
 
@@ -125,7 +125,7 @@ class Sideband:
     def __init__(self, dut: Any, plan: dict[str, Any], leader: StreamDriver) -> None:
         self.is_input, self._leader = plan["direction"] == "in", leader
         wires = [getattr(dut, wire) for wire in plan["wires"]]
-        self._wires, self._pins = wires, [Pin(wire) for wire in wires] if self.is_input else []
+        self._wires, self._pins = wires, [DrivenWire(wire) for wire in wires] if self.is_input else []
         self.start([])
 
     def start(self, words: list[list[int]]) -> None:
@@ -144,6 +144,6 @@ class Sideband:
             self.got.append([int(wire.value) for wire in self._wires])
 
 
-def _put(pins: list[Pin], word: Iterable[int]) -> None:
+def _put(pins: list[DrivenWire], word: Iterable[int]) -> None:
     for pin, value in zip(pins, word, strict=True):
         pin.drive(value)

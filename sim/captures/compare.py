@@ -67,7 +67,7 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class CaptureComparison:
     """Counts and first places of what differs.
 
     Parameters
@@ -114,7 +114,7 @@ class Comparison:
             self.differences.append(difference)
 
 
-def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0) -> Comparison:
+def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0) -> CaptureComparison:
     """Compare a capture with golden, which starts at reset.
 
     Parameters
@@ -144,7 +144,7 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
     if (skip + count) * lanes > MAX_NUMBERS:
         raise UserError(f"skip = {skip} with {count} captured words of {lanes} numbers is too much for one comparison")
     golden = spec.run(inputs, skip + count)
-    comparison = Comparison()
+    comparison = CaptureComparison()
     found = []
     for name in (name for name in golden if name in captured):
         got = captured[name]

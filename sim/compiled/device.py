@@ -55,8 +55,8 @@ class SimulatedBuffer:
 class SimulatedDevice:
     """Compiled core with its memory, as the host driver `boards.host.driver.Core` drives one on a board.
 
-    It implements the driver's `RegisterAccess` (`read`, `write`), `Memory` (`allocate`) and interrupt. Writes are
-    collected; a read, an interrupt or `get` carries them out.
+    It implements the driver's `RegisterAccess` (`read`, `write`), `BufferAllocator` (`allocate`) and interrupt. Writes
+    are collected; a read, an interrupt or `get` carries them out.
 
     Parameters
     ----------

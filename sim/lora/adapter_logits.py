@@ -17,13 +17,13 @@ from ...hw.primitives.pipeline import delayed
 from ...hw.primitives.rounding import RoundSaturate
 from ..formal.checker import Checker
 from ..formal.inside import enabled_by, parts_of, state_of, variables_of
-from .adapter_batch import AdapterBatch
+from .observed_batch import ObservedBatch
 
 _LATE = ("BACKWARD", "LEAVE", "COLUMNS", "SETTLE")
 """States of the backward sequencer once all gradients at the hidden values are known."""
 
 
-def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> None:
+def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> None:
     """Add rules ``logits_words_made`` and ``logits_words_lost``: a batch's logits are owed from its begin.
 
     A batch ends when the gradients of all of its samples are known, so that samples are followed as far as there.
@@ -43,7 +43,7 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
     checker : Checker
     spec : AdapterSpec
         Small parameters; the cross entropy, and a row of base logits for each sample.
-    batch : AdapterBatch
+    batch : ObservedBatch
         The batch that comes in.
     """
     m, classes, adapters = checker.m, spec.classes, spec.mapping.adapters

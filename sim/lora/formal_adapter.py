@@ -11,8 +11,8 @@ from amaranth.hdl import Mux, Signal
 
 from ...golden.lora.adapter import AdapterSpec
 from ..formal.checker import Checker
-from .adapter_batch import AdapterBatch
 from .adapter_logits import logit_rules
+from .observed_batch import ObservedBatch
 
 SPEC = AdapterSpec(inputs=(1,), classes=2, rank=2, batch=2, lanes=16, columns=2)
 CUT = ("memories-but:*waiting.storage*", "multipliers")
@@ -22,7 +22,7 @@ def check(checker: Checker, spec: AdapterSpec) -> None:
     """Add ``i_follows``, rows come behind their label, ``load_taken``, an image is taken whole, and `logit_rules`."""
     m, load, words = checker.m, checker.streams["load"], spec.mapping.words_per_cycle
     image = spec.mapping.adapter_beats - spec.mapping.a_beats + spec.mapping.a_beats // words
-    beat, batch = Signal(range(image), name="beat"), AdapterBatch(checker, spec)
+    beat, batch = Signal(range(image), name="beat"), ObservedBatch(checker, spec)
     with m.If(checker.moves("load")):
         m.d.sync += beat.eq(Mux(beat == image - 1, 0, beat + 1))
     checker.rule("i_follows", ~checker.moves("i") | (batch.samples < batch.labels))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...hw.lora.adapter import Adapter
 from ..formal.checker import Checker
 from . import formal_adapter
-from .adapter_batch import AdapterBatch
+from .observed_batch import ObservedBatch
 
 CUT = ("memories", "multipliers")
 LARGE = True
@@ -22,5 +22,5 @@ def part() -> Adapter:
 def check(checker: Checker, part: Adapter) -> None:
     """Add the rules: the image's beats are owed from a batch's begin, and all given before the next one's."""
     beats, port = part.spec.mapping.adapter_beats, checker.streams["o"]
-    begins = AdapterBatch(checker, part.spec).begins
+    begins = ObservedBatch(checker, part.spec).begins
     checker.balance("o_words", [(begins, beats)], [(port.valid, checker.moves("o"), 1)], beats)

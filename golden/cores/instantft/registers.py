@@ -39,7 +39,7 @@ class Error(IntEnum):
 _JOBS = (Command.TUNE, Command.INFER)
 
 CORE = CoreRegisters(
-    "fabtune_core",
+    "fabtune_instantft",
     Command,
     Error,
     settings=(

@@ -22,6 +22,7 @@ from ...primitives.fifo import Fifo
 from ..logit_writer import LogitWriter
 from ..memory_system import MemorySystem, buses
 from ..shell import Control
+from ..shelled_core import Monitor
 
 READS = ("order", "new_samples", "samples", "records", "parameters")
 """Requesters that read, the highest rank first."""
@@ -31,30 +32,6 @@ RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
 """Bits of `mode`."""
 RECORDS_AHEAD = 4
 """Record addresses that wait for their records."""
-
-
-class Monitor(wiring.Signature):
-    """Updates of the adapters as they are written, for a simulation or a logic analyser.
-
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Members
-    -------
-    valid : Out(words_per_cycle)
-        Which beats of the adapters' image change in this cycle: `beat`, and the one behind it.
-    beat : Out(16)
-        The first one's number.
-    data : Out(128 * words_per_cycle)
-        Their new contents.
-    done : Out(1)
-        A batch of a tuning is complete, and so its update; one cycle.
-    """
-
-    def __init__(self, mapping: AdapterMapping) -> None:
-        words = mapping.words_per_cycle
-        super().__init__({"valid": Out(words), "beat": Out(16), "data": Out(128 * words), "done": Out(1)})
 
 
 class AdapterTrainer(wiring.Component):
@@ -123,7 +100,11 @@ class AdapterTrainer(wiring.Component):
             address=address,
         )
         super().__init__(
-            {"control": In(Control(registers, address)), **buses(ports, address), "monitor": Out(Monitor(mapping))}
+            {
+                "control": In(Control(registers, address)),
+                **buses(ports, address),
+                "monitor": Out(Monitor(mapping.words_per_cycle)),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:

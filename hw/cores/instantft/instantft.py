@@ -2,52 +2,34 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Const, Module, ResetInserter, Value
+from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.cores.instantft.registers import REGISTERS, Command, Error
 from ....golden.lora.adapters import MAXIMUM_RATE
-from ...axi.bus import Lite
 from ...lora.job_interfaces import JobOptions
-from ..memory_system import buses
-from ..shell import Check, Shell
-from .adapter_trainer import AdapterTrainer, Monitor
+from ..shell import Check
+from ..shelled_core import ShelledCore
+from .adapter_trainer import AdapterTrainer
 
 
-class Instantft(wiring.Component):
-    """Runs a command at a time: refuses it at once where its settings are wrong, and otherwise runs it to its end.
-
-    After a fault, the traffic on the bus is drained, then all but the registers and the parameters in memories is
-    reset: the cache is forgotten.
+class Instantft(ShelledCore):
+    """The core, see `ShelledCore`; its reset after a fault forgets the cache.
 
     Parameters
     ----------
     spec : InstantftSpec
-
-    Attributes
-    ----------
-    control : In, `Lite`
-        The host's AXI4-Lite bus.
-    interrupt : Out(1)
-        Level: a command has ended.
-    reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
-        AXI4 ports to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
-        See `Monitor`.
     """
 
     def __init__(self, spec: InstantftSpec) -> None:
         self.spec = spec
-        monitor = {f"monitor_{name}": member for name, member in Monitor(spec.mapping).members.items() if spec.monitor}
-        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(spec.ports, spec.address), **monitor})
+        super().__init__(spec, spec.mapping.words_per_cycle)
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def trainer(self) -> AdapterTrainer:
+        """Build the trainer inside."""
         spec = self.spec
-        m.submodules.shell = shell = Shell(spec.registers, spec.signature, self._checks, spec.address)
-        trainer = AdapterTrainer(
+        return AdapterTrainer(
             spec.registers,
             spec.mapping,
             spec.batch,
@@ -58,18 +40,9 @@ class Instantft(wiring.Component):
             JobOptions(spec.rates, spec.early_stop, spec.validation),
             spec.noise.urng if spec.noise else None,
         )
-        m.submodules.trainer = ResetInserter(shell.clear)(trainer)
-        wiring.connect(m, wiring.flipped(self.control), shell.bus)
-        wiring.connect(m, shell.control, trainer.control)
-        for bus in buses(spec.ports, spec.address):
-            wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
-        m.d.comb += self.interrupt.eq(shell.interrupt)
-        for name in trainer.monitor.signature.members if spec.monitor else ():
-            m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
-        return m
 
-    def _checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
-        """Reasons to refuse a command."""
+    def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
+        """List the reasons to refuse a command."""
         spec = self.spec
         job = (command == Command.TUNE) | (command == Command.INFER)
         tune = command == Command.TUNE

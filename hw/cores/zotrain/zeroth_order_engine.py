@@ -26,6 +26,7 @@ from ...zo.steps.step_updates import StepUpdates
 from ..logit_writer import LogitWriter
 from ..memory_system import MemorySystem, buses
 from ..shell import Control
+from ..shelled_core import Monitor
 from .command_sequences import CommandSequences
 from .image_reads import Image, ImageReads
 from .target_memory import TargetMemory
@@ -36,30 +37,6 @@ WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 _READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
 """Short FIFOs, which are no block RAM: a sample takes thousands of cycles, and its successor is read meanwhile."""
-
-
-class Monitor(wiring.Signature):
-    """Updates of the deltas as they are written, for a simulation or a logic analyser.
-
-    Parameters
-    ----------
-    row_beats : int
-        Beats of a row of deltas.
-
-    Members
-    -------
-    valid : Out(row_beats)
-        Which beats of the deltas' image change in this cycle: `beat`, and those behind it.
-    beat : Out(16)
-        The first one's number.
-    data : Out(128 * row_beats)
-        Their new contents.
-    done : Out(1)
-        A step's update is complete; one cycle.
-    """
-
-    def __init__(self, row_beats: int) -> None:
-        super().__init__({"valid": Out(row_beats), "beat": Out(16), "data": Out(8 * BEAT * row_beats), "done": Out(1)})
 
 
 class ZerothOrderEngine(wiring.Component):

@@ -2,71 +2,46 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Array, Module, ResetInserter, Signal, Value
+from amaranth.hdl import Array, Module, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
-from ....golden.cores.zotrain.registers import CORE, Command, Error
+from ....golden.cores.zotrain.registers import Command, Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ....golden.zo.step_settings import EPS_SHIFTS
-from ...axi.bus import Lite
-from ..memory_system import buses
-from ..shell import Check, Shell
-from .zeroth_order_engine import Monitor, ZerothOrderEngine
+from ..shell import Check
+from ..shelled_core import ShelledCore
+from .zeroth_order_engine import ZerothOrderEngine
 
 
-class Zotrain(wiring.Component):
-    """Runs a command at a time: refuses it at once where its settings are wrong, and otherwise runs it to its end.
-
-    After a fault, the traffic on the bus is drained, then all but the registers and the contents of memories is reset;
-    where training was interrupted, the deltas must be loaded again.
+class Zotrain(ShelledCore):
+    """The core, see `ShelledCore`; where a fault interrupts training, the deltas must be loaded again.
 
     Parameters
     ----------
     spec : ZotrainSpec
-
-    Attributes
-    ----------
-    control : In, `Lite`
-        The host's AXI4-Lite bus.
-    interrupt : Out(1)
-        Level: a command has ended.
-    reader0, writer0 : Out, `Read` and `Write`
-        AXI4 port to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
-        See `Monitor`.
     """
 
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec = spec
         self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
-        monitor = {
-            f"monitor_{name}": member for name, member in Monitor(spec.layout.row_beats).members.items() if spec.monitor
-        }
-        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(1, spec.address), **monitor})
+        super().__init__(spec, spec.layout.row_beats)
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        spec = self.spec
-        m.submodules.shell = shell = Shell(CORE, spec.signature, self._checks, spec.address)
-        trainer = ZerothOrderEngine(spec)
-        m.submodules.trainer = ResetInserter(shell.clear)(trainer)
-        wiring.connect(m, wiring.flipped(self.control), shell.bus)
-        wiring.connect(m, shell.control, trainer.control)
-        for bus in buses(1, spec.address):
-            wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
-        m.d.comb += self.interrupt.eq(shell.interrupt)
-        # a register of its own, or it would be on the slowest path: settings do not change while they are checked
-        settings, bits = shell.control.settings, MOST_PERTURBATIONS.bit_length()
+    def trainer(self) -> ZerothOrderEngine:
+        """Build the trainer inside."""
+        return ZerothOrderEngine(self.spec)
+
+    def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
+        """Multiply the perturbations of both parts.
+
+        In a register of its own, or it would be on the slowest path: settings do not change while they are checked.
+        """
+        bits = MOST_PERTURBATIONS.bit_length()
         m.d.sync += self._slopes.eq(settings.p1[:bits] * settings.p2[:bits])
-        for name in trainer.monitor.signature.members if spec.monitor else ():
-            m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
-        return m
 
-    def _checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
-        """Reasons to refuse a command."""
+    def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
+        """List the reasons to refuse a command."""
         train, infer = command == Command.TRAIN, command == Command.INFER
         job = train | infer
         steps, count, batch = settings.steps, settings.sample_count, settings.batch

@@ -317,7 +317,14 @@ def test_a_command_that_does_not_end_is_given_up(tmp_path):
 def test_all_sources_compile_without_a_warning(language, tmp_path):
     compiled("instantft", tmp_path)
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"] if language == "c" else ["-x", "c++", "-Werror"]
-    names = ["fabtune.h", "fabtune_mmio.h", "fabtune_uio.h", "fabtune_selftest.h", "fabtune_core.h", "fabtune_shell.h"]
+    names = [
+        "fabtune.h",
+        "fabtune_mmio.h",
+        "fabtune_uio.h",
+        "fabtune_selftest.h",
+        "fabtune_instantft.h",
+        "fabtune_shell.h",
+    ]
     source = tmp_path / "all.c"
     source.write_text("".join(f'#include "{name}"\n' for name in names) + "int main(void) { return 0; }\n")
     subprocess.run([COMPILER, *flags, "-fsyntax-only", f"-I{tmp_path / 'driver'}", source], check=True)

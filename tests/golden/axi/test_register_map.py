@@ -42,19 +42,20 @@ def test_status_is_taken_apart():
 
 def test_header_compiles_and_says_the_same(tmp_path):
     header = c_header(REGISTERS)
-    defined = dict(re.findall(r"#define FABTUNE_CORE_(\w+) (0x[0-9A-F]+)u", header))
+    defined = dict(re.findall(r"#define FABTUNE_INSTANTFT_(\w+) (0x[0-9A-F]+)u", header))
     for register in REGISTERS:
         assert int(defined[register.name.upper()], 16) == register.offset
     assert int(defined["STATUS_ERROR_CODE_MASK"], 16) == 0xFF00
-    assert "FABTUNE_CORE_COMMAND_SAVE_ADAPTERS = 5," in header
+    assert "FABTUNE_INSTANTFT_COMMAND_SAVE_ADAPTERS = 5," in header
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler here")
     (tmp_path / "core.h").write_text(header)
     (tmp_path / "core.c").write_text(
         '#include "core.h"\n#include "core.h"\n'
-        '_Static_assert(FABTUNE_CORE_SATURATIONS == 0x74u, "");\n'
-        '_Static_assert((FABTUNE_CORE_ERROR_BAD_MODE << FABTUNE_CORE_STATUS_ERROR_CODE_SHIFT) == 0xC00, "");\n'
+        '_Static_assert(FABTUNE_INSTANTFT_SATURATIONS == 0x74u, "");\n'
+        "_Static_assert((FABTUNE_INSTANTFT_ERROR_BAD_MODE << FABTUNE_INSTANTFT_STATUS_ERROR_CODE_SHIFT) == 0xC00,"
+        ' "");\n'
     )
     flags = ["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
     subprocess.run([compiler, *flags, tmp_path / "core.c"], check=True)

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from fabtune.boards.host.driver import Core
 from fabtune.boards.selftest.job import SelfTest
@@ -28,10 +28,10 @@ from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters, random_samples
 from fabtune.golden.nn.array.images import frozen_image, samples_image
 from fabtune.golden.nn.array.mapping import Mapping
-from fabtune.hw.axi.bus import Lite
 from fabtune.hw.cores.logit_writer import LogitWriter
 from fabtune.hw.cores.memory_system import MemorySystem, buses
-from fabtune.hw.cores.shell import Check, Control, Shell
+from fabtune.hw.cores.shell import Check, Control
+from fabtune.hw.cores.shelled_core import ShelledCore
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.memories.output_memory import OutputReader
 from fabtune.sim.cores.recorded_job import RecordedJob
@@ -200,27 +200,19 @@ class InferenceEngine(wiring.Component):
                 m.next = "IDLE"
 
 
-class InferenceCore(wiring.Component):
-    """The core: its shell and the engine inside."""
+class InferenceCore(ShelledCore):
+    """The core: the engine inside the shell."""
 
     def __init__(self, spec: InferenceCoreSpec) -> None:
         self.spec = spec
-        super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(1)})
+        super().__init__(spec)
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.shell = shell = Shell(CORE, self.spec.signature, self._checks)
-        engine = InferenceEngine(self.spec.forward)
-        m.submodules.engine = ResetInserter(shell.clear)(engine)
-        wiring.connect(m, wiring.flipped(self.control), shell.bus)
-        wiring.connect(m, shell.control, engine.control)
-        for bus in buses(1):
-            wiring.connect(m, getattr(engine, bus), wiring.flipped(getattr(self, bus)))
-        m.d.comb += self.interrupt.eq(shell.interrupt)
-        return m
+    def trainer(self) -> InferenceEngine:
+        """Build the engine."""
+        return InferenceEngine(self.spec.forward)
 
-    def _checks(self, command: Signal, settings: wiring.PureInterface) -> list[Check]:
-        """Reasons to refuse a command."""
+    def checks(self, command: Signal, settings: wiring.PureInterface) -> list[Check]:
+        """List the reasons to refuse a command."""
         infer = command == Command.INFER
         return [Check(infer & (settings.count == 0), Error.ZERO_LENGTH, settings.count)]
 

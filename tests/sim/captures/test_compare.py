@@ -13,7 +13,7 @@ from fabtune.golden.block import Field, Spec, Stream
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Format
 from fabtune.golden.rng.urng import UrngSpec
-from fabtune.sim.captures.compare import Comparison, compare
+from fabtune.sim.captures.compare import CaptureComparison, compare
 
 URNG = UrngSpec(n=5, bits=8)
 BIT = Format(1, 0, signed=False)
@@ -180,11 +180,11 @@ def test_surplus_words_are_mismatches():
 
 
 def test_comparison_of_nothing_has_not_passed():
-    assert not Comparison().passed
+    assert not CaptureComparison().passed
 
 
 def test_a_missing_field_counts_with_all_its_words():
-    found = Comparison()
+    found = CaptureComparison()
     found.add("o", {"number": np.zeros((3, 5), np.int64)}, {})
     assert (found.compared, found.mismatches) == (15, 15)
 

@@ -8,7 +8,7 @@ from ...golden.lora.adapter import AdapterSpec
 from ..formal.checker import Checker
 
 
-class AdapterBatch:
+class ObservedBatch:
     """The batch that comes in at the ports of `adapter`, and begins to be computed behind its last row and label.
 
     Parameters
