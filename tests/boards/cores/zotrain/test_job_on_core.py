@@ -186,7 +186,7 @@ def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, Zero
     device, trainer = simulated
     first, second = (_job(trainer.spec, split=split) for split in (Split(1, 2, 2), Split(3, 1, 3)))
     trainer.load(first.frozen)
-    first.train(trainer, device)
+    first.run_core(trainer, device)
     before = first.golden(trainer.spec)
     list(first.run_golden(trainer.spec, before))
     assert np.array_equal(trainer.deltas(), before.rows)
