@@ -8,6 +8,8 @@ import pytest
 from fabtune.golden.axi.axi_write import AxiWriteSpec
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.errors import UserError
+from fabtune.golden.zo.perturb import PerturbSpec
+from fabtune.hw.verilog import emit
 from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.comparison import observable
 from fabtune.sim.compiled.device import SimulatedDevice
@@ -64,6 +66,17 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [one.status for one in again.run()] == ["killed"] * 3
     with pytest.raises(UserError, match="another seed"):
         CoreCampaign(SPEC, CoreSettings(faults=3, seed=1), tmp_path / "zotrain.jsonl")
+
+
+def test_a_record_depends_on_all_that_sees_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is the compiled simulator, the trials of any core, and the core's own room."""
+    folders: list[Path] = []
+    monkeypatch.setattr(module, "netlist", lambda spec: CellNetlist(emit(PerturbSpec()), spec.name))
+    monkeypatch.setattr(module, "source_digest", lambda folder: folders.append(folder) or "")
+    CoreCampaign(SPEC, CoreSettings(), tmp_path / "zotrain.jsonl")
+    sim = Path(module.__file__).parents[1]
+    assert folders == [sim / "compiled", sim / "trials", sim / "cores/zotrain"]
+    assert all(folder.is_dir() for folder in folders)
 
 
 def test_no_record_that_is_written_alone_is_held_back() -> None:

@@ -1,0 +1,58 @@
+"""Trials work through the contract: each core's room has what they ask, and no other file names a core."""
+
+from pathlib import Path
+
+import pytest
+
+from fabtune.golden.block import BusSpec
+from fabtune.golden.cores.core import CoreSpec
+from fabtune.golden.errors import UserError
+from fabtune.golden.registry import BLOCKS, CORES
+from fabtune.sim.compiled.activity import ActivityJob, activity_of
+from fabtune.sim.trials.contract import OrderEntry, trials_of
+
+from ...small_cores import instantft, zotrain
+
+SIM = Path(__file__).parents[3] / "sim"
+SMALL = {"instantft": instantft, "zotrain": zotrain}
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_has_trials_that_fit_its_registers(name: str) -> None:
+    spec = SMALL[name]()
+    trials, names = trials_of(spec), set(spec.registers.setting_names)
+    assert {trials.command, *trials.loads, *trials.silent} <= set(spec.registers.commands)
+    assert set(trials.usual(spec)) <= names - {address.name for address in spec.registers.addresses}
+    assert all(set(one) <= names for one in trials.together(spec, [1, 2]))
+    entries: list[OrderEntry] = list(trials.entries(spec))
+    assert {entry.error for entry in entries} >= {None, spec.registers.errors["BAD_INDEX"]}
+    assert all(set(entry.settings) <= names for entry in entries)
+    assert trials.short(spec)
+    usual, most = activity_of(spec).batches(spec)
+    assert usual <= most == ActivityJob(batch=most).check(spec)
+
+
+class Bare(CoreSpec):
+    """A core without rooms."""
+
+    name = "bare"
+
+
+Bare.__abstractmethods__ = frozenset()
+
+
+def test_what_has_none_is_refused_by_name() -> None:
+    bare = Bare()  # type: ignore[abstract]
+    with pytest.raises(UserError, match="bare has no trials"):
+        trials_of(bare)
+    with pytest.raises(UserError, match="bare has no job whose toggles are counted"):
+        activity_of(bare)
+    others = [spec for name, spec in BLOCKS.items() if name not in CORES and issubclass(spec, BusSpec)]
+    assert not [spec.name for spec in others if spec.part("sim", "trials", "TRIALS")]
+
+
+def test_trials_name_no_core() -> None:
+    for path in (SIM / "trials").glob("*.py"):
+        text = path.read_text()
+        assert "cores." not in text.replace("golden.cores.core", "").replace("golden.cores.shell", ""), path
+        assert not [name for name in CORES if name in text.lower()], path
