@@ -208,7 +208,7 @@ class CommandSequences:
         begins = engine.running & ~before & ~self.infer
         m.d.sync += before.eq(engine.running)
         if self._trainer.targets is None:
-            m.d.sync += slopes.sample.eq(begins & (self._loops.range != WalkRange.SECOND))
+            m.d.sync += slopes.labels.sample.eq(begins & (self._loops.range != WalkRange.SECOND))
         with m.If(begins):
             m.d.sync += begun.eq(begun + 1)
             with m.If(begun == last_sample):

@@ -223,9 +223,9 @@ class ZerothOrderEngine(wiring.Component):
             m.d.comb += label.ready.eq(1)
         else:
             m.d.comb += [
-                slopes.label.valid.eq(label.valid & ~infer),
-                slopes.label.payload.eq(label.payload),
-                label.ready.eq(slopes.label.ready | infer),
+                slopes.labels.label.valid.eq(label.valid & ~infer),
+                slopes.labels.label.payload.eq(label.payload),
+                label.ready.eq(slopes.labels.label.ready | infer),
             ]
 
     def _targets(self, m: Module, targets: TargetMemory, infer: Value) -> None:

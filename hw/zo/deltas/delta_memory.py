@@ -163,27 +163,27 @@ class DeltaMemory(wiring.Component):
         self.n, self.parts, self.width = numbers.n, numbers.parts, numbers.width
         self.memory = DeltaRows(len(rows) * self.parts, self.width, style, shared)
         row = data.ArrayLayout(shape(DELTA), self.width)
-        super().__init__(
-            {
-                "control": In(WalkControl(len(rows.cuts))),
-                **dict.fromkeys(("word", "replay", "mark"), Out(1)),
-                "valid": In(1),
-                "part": Out(range(self.parts)),
-                "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
-                "offsets": Out(OffsetRow(len(rows), self.parts, self.width)),
-                "load": In(BEATS),
-                "loaded": Out(1),
-                "save": Out(BEATS),
-                **dict.fromkeys(("begin_save",), In(1)),
-                "saved": Out(1),
-                "written": Out(1),
-                "written_word": Out(range(len(rows))),
-                "written_part": Out(range(self.parts)),
-                "written_row": Out(row),
-                "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
-                **({"shared": In(shared)} if shared else {}),
-            }
-        )
+        ports = {
+            "control": In(WalkControl(len(rows.cuts))),
+            **dict.fromkeys(("word", "replay", "mark"), Out(1)),
+            "valid": In(1),
+            "part": Out(range(self.parts)),
+            "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
+            "offsets": Out(OffsetRow(len(rows), self.parts, self.width)),
+            "load": In(BEATS),
+            "loaded": Out(1),
+            "save": Out(BEATS),
+            **dict.fromkeys(("begin_save",), In(1)),
+            "saved": Out(1),
+            "written": Out(1),
+            "written_word": Out(range(len(rows))),
+            "written_part": Out(range(self.parts)),
+            "written_row": Out(row),
+            "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
+        }
+        if shared:
+            ports["shared"] = In(shared)
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -330,7 +330,7 @@ class DeltaMemory(wiring.Component):
                 opposite = Signal.like(total, name=f"opposite{j}")
                 m.d.sync += [
                     opposite.eq(found[j] - product),
-                    self.offsets.minus[j].eq(offset(opposite, f"rounding_minus{j}", opposed)),
+                    self.offsets.minus.numbers[j].eq(offset(opposite, f"rounding_minus{j}", opposed)),
                 ]
         m.d.comb += [
             self.offsets.valid.eq(made),
@@ -339,7 +339,7 @@ class DeltaMemory(wiring.Component):
             self.offsets.side.eq(delayed(m, side, self._depth, "offset_side")),
         ]
         if self.parts > 1:
-            m.d.comb += self.offsets.both.eq(opposed)
+            m.d.comb += self.offsets.minus.follow.eq(opposed)
         clips += [Cat(0, 0).as_signed()] * ((1 << (len(clips) - 1).bit_length()) - len(clips))
         m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped"))
 

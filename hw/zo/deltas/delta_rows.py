@@ -59,22 +59,22 @@ class DeltaRows(wiring.Component):
         self.rows, self.width, self.style, self.shares = rows, width, style, shared is not None
         self.row_beats = -(-width // PER_BEAT)
         row = data.ArrayLayout(shape(DELTA), width)
-        super().__init__(
-            {
-                "address": In(range(rows)),
-                "clear": In(1),
-                "row": Out(row),
-                "write": In(1),
-                "write_address": In(range(rows)),
-                "write_row": In(row),
-                "load": In(BEATS),
-                "loaded": Out(1),
-                "save": Out(BEATS),
-                "begin_save": In(1),
-                "saved": Out(1),
-                **({"shared": In(shared)} if shared else {}),
-            }
-        )
+        ports = {
+            "address": In(range(rows)),
+            "clear": In(1),
+            "row": Out(row),
+            "write": In(1),
+            "write_address": In(range(rows)),
+            "write_row": In(row),
+            "load": In(BEATS),
+            "loaded": Out(1),
+            "save": Out(BEATS),
+            "begin_save": In(1),
+            "saved": Out(1),
+        }
+        if shared:
+            ports["shared"] = In(shared)
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

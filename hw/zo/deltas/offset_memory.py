@@ -15,6 +15,26 @@ _SHALLOW = 128
 """Largest depth of the biases' memory that is not worth block RAM."""
 
 
+class MinusOffsets(wiring.Signature):
+    """Offsets of the minus side of a part of a word, one cycle after those of the plus side.
+
+    Parameters
+    ----------
+    width : int
+        Numbers of a part.
+
+    Attributes
+    ----------
+    follow : Out, 1
+        They come in the next cycle.
+    numbers : Out, array of width Q4.12
+        In the cycle after `follow`.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"follow": Out(1), "numbers": Out(data.ArrayLayout(PARAMETER, width))})
+
+
 class OffsetRow(wiring.Signature):
     """Offsets of a part of a word of parameters, as they are made; no handshake.
 
@@ -33,24 +53,21 @@ class OffsetRow(wiring.Signature):
     side : Out, 1
         0 for the plus side, 1 for the minus side.
     numbers : Out, array of width Q4.12
-    both : Out, 1, only with several parts
-        The row is one of the plus side, and the same part of the minus side comes in the next cycle.
-    minus : Out, array of width Q4.12, only with several parts
-        The minus side, one cycle after `both`.
+    minus : Out, `MinusOffsets`, only with several parts
+        The minus side of a row of the plus side.
     """
 
     def __init__(self, rows: int, parts: int, width: int) -> None:
-        numbers = data.ArrayLayout(PARAMETER, width)
-        super().__init__(
-            {
-                "valid": Out(1),
-                "word": Out(range(rows)),
-                "part": Out(range(parts)),
-                "side": Out(1),
-                "numbers": Out(numbers),
-                **({"both": Out(1), "minus": Out(numbers)} if parts > 1 else {}),
-            }
-        )
+        members = {
+            "valid": Out(1),
+            "word": Out(range(rows)),
+            "part": Out(range(parts)),
+            "side": Out(1),
+            "numbers": Out(data.ArrayLayout(PARAMETER, width)),
+        }
+        if parts > 1:
+            members["minus"] = Out(MinusOffsets(width))
+        super().__init__(members)
 
 
 class OffsetMemory(wiring.Component):
@@ -116,9 +133,9 @@ class OffsetMemory(wiring.Component):
                 if self.parts > 1:
                     # the minus side of a part is written as the next part of the plus side is
                     follows = Signal(name=f"follows{cycle}_{part}")
-                    m.d.sync += follows.eq(own & row.both)
+                    m.d.sync += follows.eq(own & row.minus.follow)
                     write, at = own | follows, Mux(follows, Cat(before, 1), at)
-                    values = Mux(follows, Value.cast(row.minus), values)
+                    values = Mux(follows, Value.cast(row.minus.numbers), values)
                 m.d.comb += [
                     into.en.eq(write),
                     into.addr.eq(at),
