@@ -44,9 +44,9 @@ class MseDifference(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given, target, result = self.i.payload, self.target.payload.target, self.o.payload
+        sample, target, result = self.i.payload, self.target.payload.target, self.o.payload
         taken, busy, side, begins = Signal(), Signal(), Signal(), Signal(init=1)
-        ends = taken & given.last & side
+        ends = taken & sample.last & side
         m.d.comb += [
             self.i.ready.eq(self.target.valid & ~busy),
             self.target.ready.eq(self.i.valid & ~busy),
@@ -54,21 +54,21 @@ class MseDifference(wiring.Component):
         ]
         m.d.sync += busy.eq((busy | ends) & ~(self.o.valid & self.o.ready))
         with m.If(taken):
-            m.d.sync += [side.eq(side ^ given.last), begins.eq(ends)]
+            m.d.sync += [side.eq(side ^ sample.last), begins.eq(ends)]
 
         error = Signal(signed(Q8_16.width + 1))
         low, high = Signal(signed(len(error) + _LOW)), Signal(signed(2 * len(error) - _LOW))
         square = Signal(2 * Q8_16.width)
         # registers before the sums: of the error, of its products, of the square
-        ahead = 3
+        registers = 3
         width = 2 * Q8_16.width + size_bits(self.spec.outputs) + 2
         difference, total = Signal(signed(width)), Signal(signed(width))
         of = {
-            name: delayed(m, value, ahead, name)
+            name: delayed(m, value, registers, name)
             for name, value in (("step", taken), ("first", begins), ("minus", side))
         }
         m.d.sync += [
-            error.eq(given.logit - target),
+            error.eq(sample.logit - target),
             low.eq(error * error[:_LOW]),
             high.eq(error * error[_LOW:].as_signed()),
             square.eq(low + (high << _LOW)),
@@ -85,7 +85,7 @@ class MseDifference(wiring.Component):
             rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)
             m.submodules[f"{name}_rounding"] = rounding
             m.d.comb += [rounding.i.eq(value), result[name].eq(rounding.o)]
-        over = delayed(m, ends, ahead + RoundSaturate.LATENCY, "over")
+        over = delayed(m, ends, registers + RoundSaturate.LATENCY, "over")
         with m.If(over):
             m.d.sync += self.o.valid.eq(1)
         with m.Elif(self.o.ready):

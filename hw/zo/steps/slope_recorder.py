@@ -100,7 +100,7 @@ class SlopeRecorder(wiring.Component):
         m.d.sync += last.eq(done == self.last_sample)
         with m.If(moved):
             m.d.sync += done.eq(Mux(last, 0, done + 1))
-        given = coefficient.o.payload
+        slope = coefficient.o.payload
         # a register: long paths begin with the coefficient's state
         closing = Signal()
         written = closing & records.summary.ready
@@ -118,13 +118,13 @@ class SlopeRecorder(wiring.Component):
             coefficient.rate.payload.shift.eq(self.shift),
             records.summary.valid.eq(closing),
             records.summary.payload.position.eq(positions.o.payload),
-            records.summary.payload.coefficient.eq(given.coefficient),
-            records.summary.payload.difference.eq(given.difference),
+            records.summary.payload.coefficient.eq(slope.coefficient),
+            records.summary.payload.difference.eq(slope.difference),
             coefficient.o.ready.eq(written),
             positions.o.ready.eq(written),
             self.o.valid.eq(written),
-            self.o.payload.eq(given.coefficient),
-            self.clipped.eq(written & given.clipped),
+            self.o.payload.eq(slope.coefficient),
+            self.clipped.eq(written & slope.clipped),
         ]
         return m
 
