@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from ....golden.cores.zotrain.registers import Command
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
-from ...zo.deltas.delta_memory import Walk, WalkRange
+from ...zo.deltas.walks import Walk, WalkRange
 from .image_reads import ImageReads
 
 if TYPE_CHECKING:

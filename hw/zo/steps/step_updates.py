@@ -9,7 +9,7 @@ from ....golden.zo.scalars import LARGEST
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...ports import shape
 from ...primitives.rounding import saturate
-from ..deltas.delta_memory import WalkRange
+from ..deltas.walks import WalkRange
 
 _WIDTH = COEFFICIENT.width
 _SUM = _WIDTH + MOST_PERTURBATIONS.bit_length()

@@ -17,9 +17,10 @@ from fabtune.golden.zo.mapping import PerturbationMapping
 from fabtune.golden.zo.split import Split
 from fabtune.hw.nn.interfaces import Offsets
 from fabtune.hw.rng.pezo import Pezo
-from fabtune.hw.zo.deltas.delta_memory import DeltaMemory, Walk, WalkRange
+from fabtune.hw.zo.deltas.delta_memory import DeltaMemory
 from fabtune.hw.zo.deltas.offset_memory import OffsetMemory
 from fabtune.hw.zo.deltas.perturbation_numbers import PerturbationNumbers
+from fabtune.hw.zo.deltas.walks import Walk, WalkRange
 
 # 18 groups of biases: more than one word of them has room for
 NARROW = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
