@@ -116,7 +116,7 @@ class CommandSequences:
         m.d.comb += after.eq(Mux(position == period - 1, 0, position + 1))
         with m.If(control.start):
             m.d.sync += [position.eq(control.settings.position), marked.eq(control.settings.position)]
-        with m.Elif(deltas.word):
+        with m.Elif(deltas.word_done):
             m.d.sync += position.eq(Mux(deltas.replay, marked, after))
             with m.If(deltas.mark):
                 m.d.sync += marked.eq(after)
@@ -321,7 +321,7 @@ class CommandSequences:
             ]
             with m.If(position.ready):
                 self._begin_walk(m, Walk.SIDES, "AHEAD")
-        with m.State("AHEAD"), m.If(walk.ahead & ~walk.start):
+        with m.State("AHEAD"), m.If(walk.allows_pass & ~walk.start):
             m.d.comb += self._release.eq(1)
             m.next = "PASSES"
 

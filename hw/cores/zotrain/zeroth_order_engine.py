@@ -142,7 +142,7 @@ class ZerothOrderEngine(wiring.Component):
             self.numbers.part.eq(deltas.part),
             deltas.numbers.eq(self.numbers.o),
             deltas.valid.eq(generator.o.valid),
-            generator.o.ready.eq(deltas.word),
+            generator.o.ready.eq(deltas.word_done),
             generator.replay.bit.eq(deltas.replay),
             generator.mark.bit.eq(deltas.mark),
         ]

@@ -37,14 +37,14 @@ class DeltaMemory(wiring.Component):
     Attributes
     ----------
     control : In, `WalkControl`
-    word : Out, 1
+    word_done : Out, 1
         A word of the generator is used for the last time in this cycle: it must go on to the next.
     valid : In, 1
         A word of the generator is on offer; walks that need one wait for it.
     replay : Out, 1
-        With `word`: return to the mark, as the same perturbation is needed again.
+        With `word_done`: return to the mark, as the same perturbation is needed again.
     mark : Out, 1
-        With `word`: the next word begins the next sequence of walks.
+        With `word_done`: the next word begins the next sequence of walks.
     part : Out, range(parts)
         Which numbers of the word on offer are used.
     numbers : In, array of numbers
@@ -86,7 +86,7 @@ class DeltaMemory(wiring.Component):
         row = data.ArrayLayout(shape(DELTA), self.width)
         ports = {
             "control": In(WalkControl(len(rows.cuts))),
-            **dict.fromkeys(("word", "replay", "mark"), Out(1)),
+            **dict.fromkeys(("word_done", "replay", "mark"), Out(1)),
             "valid": In(1),
             "part": Out(range(self.parts)),
             "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
@@ -140,11 +140,11 @@ class DeltaMemory(wiring.Component):
         issued = Signal()
         with m.If(control.start):
             m.d.sync += issued.eq(0)
-        with m.Elif(self.word & (issue.word == registers.bounds.lead)):
+        with m.Elif(self.word_done & (issue.word == registers.bounds.last_waited)):
             m.d.sync += issued.eq(1)
         m.d.comb += [
             control.done.eq(delayed(m, registers.ends, self._stored_cycles, "over")),
-            control.ahead.eq(delayed(m, issued, self._stored_cycles, "issued") & issued),
+            control.allows_pass.eq(delayed(m, issued, self._stored_cycles, "issued") & issued),
         ]
 
     def _generator_use(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
@@ -170,7 +170,7 @@ class DeltaMemory(wiring.Component):
         ]
         if self.parts > 1:
             of_weights = following >= len(self.rows.bias_groups)
-            m.d.sync += issue.both.eq((issue.walk == Walk.SIDES) & of_weights)
+            m.d.sync += issue.both_sides.eq((issue.walk == Walk.SIDES) & of_weights)
 
     def _begin_states(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
         """Take a walk that is asked for, and the bounds of its words."""
@@ -185,7 +185,7 @@ class DeltaMemory(wiring.Component):
             registers.bounds.load(m, registers.range, control.cut)
             m.next = "FIRST"
         with m.State("FIRST"):
-            m.d.sync += [registers.next_word.eq(registers.bounds.first), registers.gap_left.eq(control.gap)]
+            m.d.sync += [registers.next_word.eq(registers.bounds.first), registers.rest_of_gap.eq(control.gap)]
             m.next = "ADVANCE"
         with m.State("ADVANCE"):
             self._advance(m, issue, registers)
@@ -194,7 +194,7 @@ class DeltaMemory(wiring.Component):
     def _words_state(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
         """Issue a part in every cycle, but for those in which biases are spread or the generator has no word."""
         sides, part = issue.walk == Walk.SIDES, self.part
-        last_part, last_side = part == self.parts - 1, issue.side | issue.both | ~sides
+        last_part, last_side = part == self.parts - 1, issue.side | issue.both_sides | ~sides
         spread_left = registers.spread_left
         with m.State("WORDS"):
             with m.If(registers.is_spreading):
@@ -205,10 +205,10 @@ class DeltaMemory(wiring.Component):
                 with m.If(last_part):
                     # biases of a word are spread one group a cycle
                     cycles = _spread_cycles(m, self.rows, issue.word)
-                    m.d.sync += [issue.side.eq(sides & ~issue.side & ~issue.both), spread_left.eq(cycles)]
+                    m.d.sync += [issue.side.eq(sides & ~issue.side & ~issue.both_sides), spread_left.eq(cycles)]
                     m.d.sync += registers.is_spreading.eq(issue.makes_offsets & (cycles != 0))
                 with m.If(last_part & last_side):
-                    m.d.comb += self.word.eq(registers.uses_numbers)
+                    m.d.comb += self.word_done.eq(registers.uses_numbers)
                     self._advance(m, issue, registers)
                     with m.If(registers.is_last):
                         self._end_words(m, registers)
@@ -226,9 +226,9 @@ class DeltaMemory(wiring.Component):
 
     def _gap_state(self, m: Module, registers: WalkRegisters) -> None:
         """Skip the words of the gap, and end the walk."""
-        left = registers.gap_left
+        left = registers.rest_of_gap
         with m.State("REST"), m.If(self.valid):
-            m.d.comb += [self.word.eq(1), self.mark.eq((left == 1) & registers.marks), registers.ends.eq(left == 1)]
+            m.d.comb += [self.word_done.eq(1), self.mark.eq((left == 1) & registers.marks), registers.ends.eq(left == 1)]
             m.d.sync += left.eq(left - 1)
             with m.If(left == 1):
                 m.next = "IDLE"
@@ -237,20 +237,20 @@ class DeltaMemory(wiring.Component):
         """Multiply and add: the sums go back into the memory, or are rounded to offsets."""
         control, walk, total_cycles = self.control, issue.walk, self._total_cycles
         # k is beside the numbers
-        chosen, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT))
+        coefficient, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT))
         with m.If(walk == Walk.UPDATE):
-            m.d.comb += chosen.eq(control.coefficient)
+            m.d.comb += coefficient.eq(control.coefficient)
         with m.Elif(walk == Walk.SIDES):
-            m.d.comb += chosen.eq(Mux(issue.side, -control.eps, control.eps))
-        m.d.sync += factor.eq(delayed(m, chosen, self.latency - 1, "early_factor"))
+            m.d.comb += coefficient.eq(Mux(issue.side, -control.eps, control.eps))
+        m.d.sync += factor.eq(delayed(m, coefficient, self.latency - 1, "early_factor"))
         m.d.comb += [
             self.written.eq(delayed(m, issue.valid & ~issue.makes_offsets, total_cycles, "store")),
             self.written_word.eq(delayed(m, issue.word, total_cycles, "written_word")),
             self.written_part.eq(delayed(m, self.part, total_cycles, "written_part")),
         ]
-        found = self._rows(m, issue.word, issue.valid & (walk == Walk.CLEAR))
-        made = delayed(m, issue.valid & issue.makes_offsets, self._depth, "made")
-        opposed = delayed(m, issue.valid & issue.both, self._depth, "opposed")
+        deltas = self._rows(m, issue.word, issue.valid & (walk == Walk.CLEAR))
+        offsets_valid = delayed(m, issue.valid & issue.makes_offsets, self._depth, "made_offset")
+        minus_follows = delayed(m, issue.valid & issue.both_sides, self._depth, "opposed")
         clips = []
 
         def offset(total: Signal, name: str, counts: Value) -> Value:
@@ -264,25 +264,25 @@ class DeltaMemory(wiring.Component):
             product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}")
             # an offset's sum is exact, an update wraps
             total = Signal(signed(DELTA.width + 2), name=f"total{j}")
-            m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + found[j])]
+            m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + deltas[j])]
             m.d.comb += [
                 self.written_row[j].eq(total[: DELTA.width].as_signed()),
-                self.offsets.numbers[j].eq(offset(total, f"rounding{j}", made)),
+                self.offsets.numbers[j].eq(offset(total, f"rounding{j}", offsets_valid)),
             ]
             if self.parts > 1:
                 opposite = Signal.like(total, name=f"opposite{j}")
                 m.d.sync += [
-                    opposite.eq(found[j] - product),
-                    self.offsets.minus.numbers[j].eq(offset(opposite, f"rounding_minus{j}", opposed)),
+                    opposite.eq(deltas[j] - product),
+                    self.offsets.minus.numbers[j].eq(offset(opposite, f"rounding_minus{j}", minus_follows)),
                 ]
         m.d.comb += [
-            self.offsets.valid.eq(made),
+            self.offsets.valid.eq(offsets_valid),
             self.offsets.word.eq(delayed(m, issue.word, self._depth, "offset_word")),
             self.offsets.part.eq(delayed(m, self.part, self._depth, "offset_part")),
             self.offsets.side.eq(delayed(m, issue.side, self._depth, "offset_side")),
         ]
         if self.parts > 1:
-            m.d.comb += self.offsets.minus.follow.eq(opposed)
+            m.d.comb += self.offsets.minus.follow.eq(minus_follows)
         clips += [Cat(0, 0).as_signed()] * ((1 << (len(clips) - 1).bit_length()) - len(clips))
         m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped"))
 
@@ -308,9 +308,9 @@ class DeltaMemory(wiring.Component):
 
 def _spread_cycles(m: Module, rows: Rows, word: Value) -> Value:
     """Cycles that a word of biases takes to be spread behind the first one: its groups less one; 0 for weights."""
-    waits = Signal(range(rows.most_groups))
+    wait_cycles = Signal(range(rows.most_groups))
     with m.Switch(word):
         for row, groups in enumerate(rows.bias_groups):
             with m.Case(row):
-                m.d.comb += waits.eq(groups.size - 1)
-    return waits
+                m.d.comb += wait_cycles.eq(groups.size - 1)
+    return wait_cycles

@@ -65,7 +65,7 @@ class WalkControl(wiring.Signature):
         Multiple of the perturbation for an update, `golden.zo.coefficient.COEFFICIENT`; the same until `done`.
     eps : Out, unsigned
         Multiple of the perturbation on the plus side; the same until `done`.
-    ahead : In, 1
+    allows_pass : In, 1
         From the next cycle on the forward engine may begin with the offsets that a walk makes: it does not overtake.
         Stays high until the next `start`.
     done : In, 1
@@ -83,7 +83,7 @@ class WalkControl(wiring.Signature):
                 "gap": Out(range(MOST_GAP + 1)),
                 "coefficient": Out(shape(COEFFICIENT)),
                 "eps": Out(unsigned(COEFFICIENT.width - 1)),
-                "ahead": In(1),
+                "allows_pass": In(1),
                 "done": In(1),
             }
         )
@@ -105,14 +105,14 @@ class Issue:
         Row of the word.
     side : 1
         0 for the plus side, 1 for the minus side.
-    both : 1
+    both_sides : 1
         The word's minus side is made with its plus side.
     walk : `Walk`
     """
 
     def __init__(self, rows: int) -> None:
         self.valid, self.word = Signal(), Signal(range(rows), name="word")
-        self.side, self.both = Signal(), Signal(name="both")
+        self.side, self.both_sides = Signal(), Signal(name="both_sides")
         self.walk = Signal(Walk)
 
     @property
@@ -142,7 +142,7 @@ class WalkRegisters:
         Row of the word behind the one that is issued; that one is the last.
     spread_left, is_spreading : range(most_groups), 1
         Cycles for which a word of biases is still spread; the walk pauses meanwhile.
-    gap_left : 6 bits
+    rest_of_gap : 6 bits
         Words of the gap that are still to be skipped.
     is_final : 1
         The walk is the last of its sequence.
@@ -159,7 +159,7 @@ class WalkRegisters:
     def __init__(self, rows: Rows, cycles: int, gap: Signal) -> None:
         self.range, self.bounds = Signal(WalkRange), RangeBounds(rows, cycles)
         self.spread_left, self.is_spreading = Signal(range(rows.most_groups)), Signal()
-        self.gap_left = Signal.like(gap, name="rest")
+        self.rest_of_gap = Signal.like(gap)
         self.uses_numbers, self.is_final, self.returns, self.marks = Signal(), Signal(), Signal(), Signal()
         self.next_word, self.is_last = Signal.like(self.bounds.first), Signal()
         self.ends, self.skips = Signal(), Signal()
@@ -178,15 +178,15 @@ class RangeBounds:
     ----------
     first, last_bias, weights, last : range(rows)
         Rows of the first and the last bias, and of the first and the last weights.
-    lead : range(rows)
-        Row of the last word whose offsets must be there when a pass begins.
+    last_waited : range(rows)
+        Row of the last word that a pass waits for.
     """
 
-    NAMES = ("first", "last_bias", "weights", "last", "lead")
+    NAMES = ("first", "last_bias", "weights", "last", "last_waited")
 
     def __init__(self, rows: Rows, cycles: int) -> None:
         self.rows, self.cycles = rows, cycles
-        self.first, self.last_bias, self.weights, self.last, self.lead = (
+        self.first, self.last_bias, self.weights, self.last, self.last_waited = (
             Signal(range(len(rows)), name=name) for name in self.NAMES
         )
 
@@ -207,7 +207,7 @@ class RangeBounds:
             self.last_bias.eq(part.biases[-1]),
             self.weights.eq(part.weights[0]),
             self.last.eq(part.weights[-1]),
-            self.lead.eq(int(part.numbers[part.lead(self.cycles) - 1])),
+            self.last_waited.eq(int(part.numbers[part.words_before_pass(self.cycles) - 1])),
         ]
 
     def behind(self, word: Value) -> Value:
