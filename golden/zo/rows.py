@@ -68,7 +68,7 @@ class RowRange:
         """Numbers of the rows, in the order of the words."""
         return np.concatenate([np.arange(run.start, run.stop) for run in (self.biases, self.weights)])
 
-    def lead(self, cycles: int) -> int:
+    def words_before_pass(self, cycles: int) -> int:
         """Words whose offsets must be there when a pass begins, where each takes so many cycles to make."""
         return max(words - cycle // cycles for words, cycle in self.deadlines)
 

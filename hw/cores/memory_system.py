@@ -103,9 +103,9 @@ class MemorySystem(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        own = set(self.bulk) if self.ports > 1 or self.ram_beats else set()
-        shared = [[name for name in names if name not in own] for names in (self.reads, self.writes)]
-        bulk = [[name for name in names if name in own] for names in (self.reads, self.writes)]
+        separate = set(self.bulk) if self.ports > 1 or self.ram_beats else set()
+        shared = [[name for name in names if name not in separate] for names in (self.reads, self.writes)]
+        bulk = [[name for name in names if name in separate] for names in (self.reads, self.writes)]
         settled, quiet = [], []
         for port, (reads, writes) in enumerate([shared] + [bulk] * (self.ports - 1)):
             m.submodules[f"read{port}"] = read = AxiRead(self.reader)

@@ -166,12 +166,16 @@ class Shell(wiring.Component):
         ]
         checks = self._all_checks()
         number, wrong, code = Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1))), Signal(), Signal.like(error)
-        found, offending = Signal(len(checks)), Signal(64)
-        m.d.sync += [found.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
+        wrong_checks, offending = Signal(len(checks)), Signal(64)
+        m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
         with m.Switch(number):
-            for at, check in enumerate(checks):
-                with m.Case(at):
-                    m.d.sync += [wrong.eq(found[at] & busy), code.eq(check.error), offending.eq(check.value)]
+            for check_number, check in enumerate(checks):
+                with m.Case(check_number):
+                    m.d.sync += [
+                        wrong.eq(wrong_checks[check_number] & busy),
+                        code.eq(check.error),
+                        offending.eq(check.value),
+                    ]
         with m.FSM():
             with m.State("IDLE"), m.If(registers.command_strobe):
                 m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), error_address.eq(0), number.eq(0)]
@@ -226,8 +230,8 @@ class Shell(wiring.Component):
     def _all_checks(self) -> list[Check]:
         command, codes = self.registers.command, self.core.commands
         unknown = Check((command == 0) | (command > max(codes)), self.core.errors["BAD_COMMAND"], command)
-        own = self._checks(command, self.control.settings) if self._checks else ()
-        return [unknown, *(self._address_check(command, item) for item in self.core.addresses), *own]
+        core_checks = self._checks(command, self.control.settings) if self._checks else ()
+        return [unknown, *(self._address_check(command, item) for item in self.core.addresses), *core_checks]
 
     def _setting(self, setting: Setting) -> Value:
         """All bits of a setting, as the host wrote them."""

@@ -30,7 +30,7 @@ class Coefficient(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given, result = self.i.payload, self.o.payload
+        sample, result = self.i.payload, self.o.payload
         width = STEP_DIFFERENCE.width
         total = Signal(signed(width))
         high, low = Signal(signed(width)), Signal(RATE.width)
@@ -56,8 +56,8 @@ class Coefficient(wiring.Component):
             with m.State("take"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid):
-                    m.d.sync += total.eq(total + given.difference)
-                    with m.If(given.last):
+                    m.d.sync += total.eq(total + sample.difference)
+                    with m.If(sample.last):
                         m.next = "rate"
             with m.State("rate"):
                 m.d.comb += self.rate.ready.eq(1)

@@ -56,25 +56,25 @@ class LossDifference(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.softmax = softmax = Softmax(self.spec.softmax)
-        given, probabilities = self.i.payload, softmax.o
+        sample, probabilities = self.i.payload, softmax.o
 
         index, bank, over = Signal(max((self.spec.classes - 1).bit_length(), 1)), Signal(), Signal()
         read = Cat(index, bank)
         taken = self.i.valid & self.i.ready
-        logits = self._sides(m, "logit", read, taken, given.last, (given.logit, given.logit))
+        logits = self._sides(m, "logit", read, taken, sample.last, (sample.logit, sample.logit))
         probability, final = probabilities.payload.probability[:_PROBABILITY], probabilities.payload.last
         # the minus side's final word is marked
         words = probability, Cat(probability, final)
-        found = self._sides(m, "probability", read, probabilities.valid, final, words)
+        sides = self._sides(m, "probability", read, probabilities.valid, final, words)
 
         # pairs with products left to form: those whose logits are complete, those with a minus probability
         complete, begun, held = Signal(2), Signal(2), Signal()
-        m.d.sync += [complete.eq(complete + logits.ends - over), begun.eq(begun + found.begins - over)]
+        m.d.sync += [complete.eq(complete + logits.ends - over), begun.eq(begun + sides.begins - over)]
         m.d.comb += [
             # a plus side goes where the pair before the last is; no minus side comes while two pairs are complete
             held.eq(complete[1]),
             softmax.i.valid.eq(self.i.valid & ~held),
-            softmax.i.payload.eq(given),
+            softmax.i.payload.eq(sample),
             self.i.ready.eq(softmax.i.ready & ~held),
             probabilities.ready.eq(1),
         ]
@@ -82,7 +82,7 @@ class LossDifference(wiring.Component):
         # a cycle after the first word was written it can be read, and another cycle later it is there
         ready, load, own = Signal(), Signal(), Signal()
         m.d.sync += ready.eq(begun.any())
-        plus, minus, last = found.plus, found.minus[:-1], found.minus[-1]
+        plus, minus, last = sides.plus, sides.minus[:-1], sides.minus[-1]
         total = Signal(_PROBABILITY + 1)
         m.d.comb += total.eq(plus + minus)
         # the label's 2 is in the two highest bits
@@ -112,8 +112,8 @@ class LossDifference(wiring.Component):
         multiplier, multiplicand = Signal(2 * digits + 1), Signal(width)
         step, busy, final, full = Signal(range(digits)), Signal(), Signal(), Signal()
         below, low, high = multiplier[:3]
-        one, two = low ^ below, (high ^ low) & ~(low ^ below)
-        chosen = (multiplicand & one.replicate(width)) | ((multiplicand << 1)[:width] & two.replicate(width))
+        is_one, is_two = low ^ below, (high ^ low) & ~(low ^ below)
+        chosen = (multiplicand & is_one.replicate(width)) | ((multiplicand << 1)[:width] & is_two.replicate(width))
         total = Signal(signed(width))
         last_step = step == digits - 1
         m.d.comb += [self.o.valid.eq(full), self.o.payload.difference.eq(total)]
@@ -150,8 +150,8 @@ class LossDifference(wiring.Component):
             m.d.sync += number.eq(Mux(last, 0, number + 1))
             with m.If(last):
                 m.d.sync += [side.eq(~side), bank.eq(bank ^ side)]
-        found = []
-        for own, (which, word) in enumerate(zip(("plus", "minus"), words, strict=True)):
+        words_read = []
+        for number_of_side, (which, word) in enumerate(zip(("plus", "minus"), words, strict=True)):
             store = memory.Memory(shape=word.shape(), depth=1 << len(read), init=[])
             m.submodules[f"{name}s_{which}"] = store
             port, into = store.read_port(), store.write_port()
@@ -159,8 +159,8 @@ class LossDifference(wiring.Component):
                 port.addr.eq(read),
                 into.addr.eq(Cat(number, bank)),
                 into.data.eq(word),
-                into.en.eq(enable & (side == own)),
+                into.en.eq(enable & (side == number_of_side)),
             ]
-            found.append(port.data)
+            words_read.append(port.data)
         now = enable & side
-        return _Sides(found[0], found[1], now & (number == 0), now & last)
+        return _Sides(words_read[0], words_read[1], now & (number == 0), now & last)

@@ -44,9 +44,9 @@ class MseDifference(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given, target, result = self.i.payload, self.target.payload.target, self.o.payload
+        sample, target, result = self.i.payload, self.target.payload.target, self.o.payload
         taken, busy, side, begins = Signal(), Signal(), Signal(), Signal(init=1)
-        ends = taken & given.last & side
+        ends = taken & sample.last & side
         m.d.comb += [
             self.i.ready.eq(self.target.valid & ~busy),
             self.target.ready.eq(self.i.valid & ~busy),
@@ -54,7 +54,7 @@ class MseDifference(wiring.Component):
         ]
         m.d.sync += busy.eq((busy | ends) & ~(self.o.valid & self.o.ready))
         with m.If(taken):
-            m.d.sync += [side.eq(side ^ given.last), begins.eq(ends)]
+            m.d.sync += [side.eq(side ^ sample.last), begins.eq(ends)]
 
         error = Signal(signed(Q8_16.width + 1))
         low, high = Signal(signed(len(error) + _LOW)), Signal(signed(2 * len(error) - _LOW))
@@ -69,7 +69,7 @@ class MseDifference(wiring.Component):
             for name, value in (("step", taken), ("first", begins), ("minus", side))
         }
         m.d.sync += [
-            error.eq(given.logit - target),
+            error.eq(sample.logit - target),
             low.eq(error * error[:_LOW]),
             high.eq(error * error[_LOW:].as_signed()),
             square.eq(low + (high << _LOW)),

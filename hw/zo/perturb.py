@@ -37,32 +37,32 @@ class Perturb(wiring.Component):
         m = Module()
         spec = self.spec
         fields = {item.name: item for item in spec.streams()["i"].fields}
-        given, valid = self.i.payload, self.i.valid
+        operands, valid = self.i.payload, self.i.valid
         full = Signal()
         move = Signal()
         m.d.comb += [move.eq(~full | self.o.ready), self.o.valid.eq(full)]
 
-        numbers = elements(given.number, fields["number"])
+        numbers = elements(operands.number, fields["number"])
         if spec.scale_format:
-            products = [self._product(number, given.scale) for number in numbers]
+            products = [self._product(number, operands.scale) for number in numbers]
             held = Signal(layout(spec.streams()["i"]))
             there = Signal()
-            waiting = [Signal(signed(spec.product_format.width), name=f"product_{j}") for j in range(spec.used)]
+            registers = [Signal(signed(spec.product_format.width), name=f"product_{j}") for j in range(spec.used)]
             accept = ~there | move
             with m.If(accept):
-                m.d.sync += [there.eq(valid), held.eq(given)]
-                m.d.sync += [register.eq(product) for register, product in zip(waiting, products, strict=True)]
+                m.d.sync += [there.eq(valid), held.eq(operands)]
+                m.d.sync += [register.eq(product) for register, product in zip(registers, products, strict=True)]
             m.d.comb += self.i.ready.eq(accept)
-            products, given, valid = waiting, held, there
+            products, operands, valid = registers, held, there
         else:
             products = [Cat(1, number).as_signed() if spec.odd else number for number in numbers]
             m.d.comb += self.i.ready.eq(move)
 
-        minus, active = given.sign[1], given.sign[0]
+        minus, active = operands.sign[1], operands.sign[0]
         steps = [self._step(m, product, j) for j, product in enumerate(products)]
         with m.If(move):
             m.d.sync += full.eq(valid)
-        weights = elements(given.weight, fields["weight"])
+        weights = elements(operands.weight, fields["weight"])
         results = elements(self.o.payload.weight, fields["weight"])
         for j, (weight, result) in enumerate(zip(weights, results, strict=True)):
             step, up = steps[j % spec.used]
@@ -75,7 +75,7 @@ class Perturb(wiring.Component):
         if spec.tag:
             tag = Signal(spec.tag)
             with m.If(move):
-                m.d.sync += tag.eq(given.tag)
+                m.d.sync += tag.eq(operands.tag)
             m.d.comb += self.o.payload.tag.eq(tag)
         return m
 

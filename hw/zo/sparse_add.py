@@ -64,7 +64,7 @@ class Corrections(wiring.Component):
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
         wiring.connect(m, wiring.flipped(self.i), fifo.i)
-        given = fifo.o.payload
+        correction = fifo.o.payload
 
         # the highest index of the packet so far; behind its last correction one below all, for the next packet
         top = Signal(signed(spec.index_bits + 1), init=-1)
@@ -72,27 +72,27 @@ class Corrections(wiring.Component):
         back = Signal(signed(spec.index_bits - spec.lane_bits + 1))
         rises = Signal()
         m.d.comb += [
-            back.eq((top >> spec.lane_bits) - given.index[spec.lane_bits :]),
-            rises.eq(given.index > top),
+            back.eq((top >> spec.lane_bits) - correction.index[spec.lane_bits :]),
+            rises.eq(correction.index > top),
         ]
 
-        there, free, move, enter = Signal(), Signal(), Signal(), Signal()
-        held = Signal.like(given, reset_less=True)
+        held_valid, free, move, enter = Signal(), Signal(), Signal(), Signal()
+        held = Signal.like(correction, reset_less=True)
         away, rising = Signal.like(back, reset_less=True), Signal(reset_less=True)
         m.d.comb += [
             free.eq(~self.valid | self.take),
             # whether a correction closes its beat is known with the next one
-            move.eq(there & free & (held.last | fifo.o.valid)),
-            fifo.o.ready.eq(~there | move),
+            move.eq(held_valid & free & (held.last | fifo.o.valid)),
+            fifo.o.ready.eq(~held_valid | move),
             enter.eq(fifo.o.valid & fifo.o.ready),
         ]
         with m.If(enter):
-            m.d.sync += [held.eq(given), rising.eq(rises), away.eq(back)]
-        with m.If(enter & given.last):
+            m.d.sync += [held.eq(correction), rising.eq(rises), away.eq(back)]
+        with m.If(enter & correction.last):
             m.d.sync += top.eq(-1)
         with m.Elif(enter & rises):
-            m.d.sync += top.eq(given.index)
-        m.d.sync += there.eq(enter | (there & ~move))
+            m.d.sync += top.eq(correction.index)
+        m.d.sync += held_valid.eq(enter | (held_valid & ~move))
 
         # beats until this one's, counted up to 0; entering counts as one, for the beat that the one before has closed
         count = Signal(signed(len(back) + 1))
@@ -145,30 +145,32 @@ class SparseAdd(wiring.Component):
         m = Module()
         spec = self.spec
         lanes = spec.streams()["i"].fields[0]
-        given, result = self.i.payload, self.o.payload
+        entering, result = self.i.payload, self.o.payload
         m.submodules.corrections = corrections = Corrections(spec)
         wiring.connect(m, wiring.flipped(self.sparse), corrections.i)
 
         move, step, due, final = Signal(), Signal(), Signal(), Signal()
         # the packet's last correction is used up; the beat that enters has been here in the cycle before
-        over, again = Signal(), Signal()
+        used_up, again = Signal(), Signal()
         # the corrections of the packet's last beat are used up; what comes is beyond its end
         beyond = Signal()
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
-            step.eq(self.i.valid & move & (over | corrections.valid)),
+            step.eq(self.i.valid & move & (used_up | corrections.valid)),
             # those beyond the packet's end leave with its last beat
-            due.eq(~over & (corrections.here | given.last)),
-            final.eq(over | (corrections.valid & (~due | Mux(given.last, corrections.last, corrections.closing)))),
+            due.eq(~used_up & (corrections.here | entering.last)),
+            final.eq(
+                used_up | (corrections.valid & (~due | Mux(entering.last, corrections.last, corrections.closing)))
+            ),
             self.i.ready.eq(move & final),
             corrections.take.eq(step & due),
-            corrections.skip.eq(step & ~over & ~due),
+            corrections.skip.eq(step & ~used_up & ~due),
         ]
         with m.If(step):
             m.d.sync += [
                 again.eq(~final),
-                over.eq(~given.last & (over | (due & corrections.last))),
-                beyond.eq(given.last & ~final & (beyond | corrections.closing | ~corrections.here)),
+                used_up.eq(~entering.last & (used_up | (due & corrections.last))),
+                beyond.eq(entering.last & ~final & (beyond | corrections.closing | ~corrections.here)),
             ]
 
         # first register: the beat, and apart from it the sum of the lane that is corrected
@@ -176,12 +178,12 @@ class SparseAdd(wiring.Component):
         exact, total = Signal(signed(Q4_12.width + 1)), Signal(signed(Q4_12.width), reset_less=True)
         lane = Signal(spec.lane_bits, reset_less=True)
         first, hit, dropped, complete = Signal(), Signal(), Signal(), Signal()
-        picked = mux_tree(corrections.lane, elements(given.weight, lanes)).as_signed()
+        picked = mux_tree(corrections.lane, elements(entering.weight, lanes)).as_signed()
         m.d.comb += exact.eq(picked + corrections.value)
         good = corrections.here & corrections.rising & ~beyond
         with m.If(move):
             m.d.sync += [
-                beat.eq(given),
+                beat.eq(entering),
                 total.eq(saturate(exact, Q4_12.width)),
                 lane.eq(corrections.lane),
                 first.eq(step & ~again),

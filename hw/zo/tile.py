@@ -41,18 +41,18 @@ class Tile(wiring.Component):
         m.submodules.pezo = pezo = Pezo(self.spec.pezo)
         m.submodules.perturb = perturb = Perturb(self.spec.perturb)
         wiring.connect(m, wiring.flipped(self.load), pezo.load)
-        given, lanes = self.i.payload, perturb.i.payload
-        again = given.user[2]
+        word, lanes = self.i.payload, perturb.i.payload
+        again = word.user[2]
         m.d.comb += [
             self.scan.eq(pezo.scan),
             perturb.i.valid.eq(self.i.valid & pezo.o.valid),
             self.i.ready.eq(perturb.i.ready & pezo.o.valid),
             pezo.o.ready.eq(perturb.i.ready & self.i.valid),
-            pezo.replay.bit.eq(given.last & again),
-            pezo.mark.bit.eq(given.last & ~again),
-            lanes.weight.eq(given.weight),
-            lanes.sign.eq(given.user[:2]),
-            lanes.tag.eq(given.last),
+            pezo.replay.bit.eq(word.last & again),
+            pezo.mark.bit.eq(word.last & ~again),
+            lanes.weight.eq(word.weight),
+            lanes.sign.eq(word.user[:2]),
+            lanes.tag.eq(word.last),
             self.o.valid.eq(perturb.o.valid),
             perturb.o.ready.eq(self.o.ready),
             self.o.payload.weight.eq(perturb.o.payload.weight),

@@ -45,16 +45,16 @@ class WeightPath(wiring.Component):
         m.submodules.dequant = dequant = Nf4Dequant(spec.dequant)
         m.submodules.add = add = SparseAdd(spec.add)
         m.submodules.perturb = perturb = Perturb(spec.perturb)
-        given, coded = self.codes.payload, dequant.i.payload
+        coded, dequantised = self.codes.payload, dequant.i.payload
         fields = {item.name: item for item in spec.streams()["codes"].fields}
         m.d.comb += [
             dequant.i.valid.eq(self.codes.valid),
             self.codes.ready.eq(dequant.i.ready),
-            coded.tag.eq(Cat(given.last, given.sign)),
+            dequantised.tag.eq(Cat(coded.last, coded.sign)),
         ]
         for name in ("code", "scale", "select"):
             if name in fields:
-                inner, outer = (elements(getattr(word, name), fields[name]) for word in (coded, given))
+                inner, outer = (elements(getattr(word, name), fields[name]) for word in (dequantised, coded))
                 m.d.comb += [wide.eq(narrow) for wide, narrow in zip(inner, outer, strict=True)]
 
         values = elements(dequant.o.payload.value, spec.dequant.streams()["o"].fields[0])

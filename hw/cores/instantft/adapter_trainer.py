@@ -142,19 +142,26 @@ class AdapterTrainer(wiring.Component):
     def _compute(self, m: Module, tune: Value) -> Value:
         """Compute loaded batches one after the other, between new samples; whether one waits."""
         engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
-        waiting, busy, shown = Signal(2), Signal(), Signal()
+        batches_waiting, busy, shown = Signal(2), Signal(), Signal()
         begin, half = Signal(), Signal()
         m.d.comb += [
-            begin.eq((waiting != 0) & ~busy & shown & ~engine.running),
+            begin.eq((batches_waiting != 0) & ~busy & shown & ~engine.running),
             run.start.eq(begin),
             run.half.eq(half),
             self.control.counts.batches.eq(run.done),
             self.monitor.done.eq(run.done & tune),
         ]
-        over = (waiting == 0) & shown & self.memory.settled & self.batches.idle
-        m.d.sync += [self.batches.free.eq(waiting != 2), self.samples.over.eq(over), shown.eq(self.logits.empty)]
+        batches_done = (batches_waiting == 0) & shown & self.memory.settled & self.batches.idle
+        m.d.sync += [
+            self.batches.free.eq(batches_waiting != 2),
+            self.samples.over.eq(batches_done),
+            shown.eq(self.logits.empty),
+        ]
         count = Signal.like(loaded.count)
-        m.d.sync += [waiting.eq(waiting + loaded.valid - run.done), count.eq(self._of_half(m, half, "count"))]
+        m.d.sync += [
+            batches_waiting.eq(batches_waiting + loaded.valid - run.done),
+            count.eq(self._of_half(m, half, "count")),
+        ]
         m.d.comb += [run.count.eq(count), run.rate.eq(self._rate(m, half)), run.learn.eq(tune)]
         if self.options.validates:
             m.d.comb += run.learn.eq(tune & self._of_half(m, half, "learn"))
@@ -164,18 +171,18 @@ class AdapterTrainer(wiring.Component):
             m.d.sync += [busy.eq(0), half.eq(~half)]
         with m.If(self.control.start):
             m.d.sync += half.eq(0)
-        return waiting != 0
+        return batches_waiting != 0
 
     def _of_half(self, m: Module, half: Value, name: str) -> Value:
         """Member `name` of the batch that was loaded into a half."""
         loaded = self.batches.loaded
-        given = getattr(loaded, name)
-        kept = [Signal.like(given, name=f"{name}{number}") for number in range(2)]
+        member = getattr(loaded, name)
+        registers = [Signal.like(member, name=f"{name}{number}") for number in range(2)]
         with m.If(loaded.valid):
-            for number, own in enumerate(kept):
+            for number, register in enumerate(registers):
                 with m.If(loaded.half == number):
-                    m.d.sync += own.eq(given)
-        return Mux(half, *reversed(kept))
+                    m.d.sync += register.eq(member)
+        return Mux(half, *reversed(registers))
 
     def _rate(self, m: Module, half: Value) -> Value:
         """Learning rate of the batch in a half: the setting, or the batch's own."""

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from ....golden.cores.zotrain.registers import Command
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
-from ...zo.deltas.delta_memory import Walk, WalkRange
+from ...zo.deltas.walks import Walk, WalkRange
 from .image_reads import ImageReads
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class CommandSequences:
         m.d.comb += after.eq(Mux(position == period - 1, 0, position + 1))
         with m.If(control.start):
             m.d.sync += [position.eq(control.settings.position), marked.eq(control.settings.position)]
-        with m.Elif(deltas.word):
+        with m.Elif(deltas.word_done):
             m.d.sync += position.eq(Mux(deltas.replay, marked, after))
             with m.If(deltas.mark):
                 m.d.sync += marked.eq(after)
@@ -208,7 +208,7 @@ class CommandSequences:
         begins = engine.running & ~before & ~self.infer
         m.d.sync += before.eq(engine.running)
         if self._trainer.targets is None:
-            m.d.sync += slopes.sample.eq(begins & (self._loops.range != WalkRange.SECOND))
+            m.d.sync += slopes.labels.sample.eq(begins & (self._loops.range != WalkRange.SECOND))
         with m.If(begins):
             m.d.sync += begun.eq(begun + 1)
             with m.If(begun == last_sample):
@@ -321,7 +321,7 @@ class CommandSequences:
             ]
             with m.If(position.ready):
                 self._begin_walk(m, Walk.SIDES, "AHEAD")
-        with m.State("AHEAD"), m.If(walk.ahead & ~walk.start):
+        with m.State("AHEAD"), m.If(walk.allows_pass & ~walk.start):
             m.d.comb += self._release.eq(1)
             m.next = "PASSES"
 

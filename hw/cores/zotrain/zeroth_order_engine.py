@@ -122,7 +122,7 @@ class ZerothOrderEngine(wiring.Component):
             self.numbers.part.eq(deltas.part),
             deltas.numbers.eq(self.numbers.o),
             deltas.valid.eq(generator.o.valid),
-            generator.o.ready.eq(deltas.word),
+            generator.o.ready.eq(deltas.word_done),
             generator.replay.bit.eq(deltas.replay),
             generator.mark.bit.eq(deltas.mark),
         ]
@@ -203,9 +203,9 @@ class ZerothOrderEngine(wiring.Component):
             m.d.comb += label.ready.eq(1)
         else:
             m.d.comb += [
-                slopes.label.valid.eq(label.valid & ~infer),
-                slopes.label.payload.eq(label.payload),
-                label.ready.eq(slopes.label.ready | infer),
+                slopes.labels.label.valid.eq(label.valid & ~infer),
+                slopes.labels.label.payload.eq(label.payload),
+                label.ready.eq(slopes.labels.label.ready | infer),
             ]
 
     def _targets(self, m: Module, targets: TargetMemory, infer: Value) -> None:

@@ -60,15 +60,15 @@ class Zotrain(ShelledCore):
         """Reasons to refuse the perturbations of a step."""
         spec, cut, batch = self.spec, settings.cut, settings.batch
         cuts = len(spec.mapping.forward.stages) if spec.cut_rows else 1
-        most = Array(spec.kept_samples(at) if at else LARGEST_BATCH for at in range(cuts))
+        most = Array(spec.kept_samples(stage) if stage else LARGEST_BATCH for stage in range(cuts))
         p1, p2 = settings.p1, settings.p2
-        wrong = [(one == 0) | (one > MOST_PERTURBATIONS) for one in (p1, p2)]
+        wrong = [(count == 0) | (count > MOST_PERTURBATIONS) for count in (p1, p2)]
         several = (p2 != 1) & (cut == 0)
         # values out of range are refused by another check
-        samples, at = batch[: LARGEST_BATCH.bit_length()], cut[: (cuts - 1).bit_length()]
+        samples, stage = batch[: LARGEST_BATCH.bit_length()], cut[: (cuts - 1).bit_length()]
         return [
             Check(train & (cut >= cuts), Error.BAD_CUT, cut),
-            Check(train & (samples > most[at]), Error.BAD_BATCH, batch),
+            Check(train & (samples > most[stage]), Error.BAD_BATCH, batch),
             Check(train & wrong[0], Error.BAD_SPLIT, p1),
             Check(train & (wrong[1] | several | (self._slopes > MOST_SLOPES)), Error.BAD_SPLIT, p2),
             Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap),

@@ -1,16 +1,13 @@
 """Delta memory: the deltas of every word of parameters, their update, and the offsets that are made of them."""
 
-from enum import IntEnum
-
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.fixed import Q4_12
 from ....golden.zo.coefficient import COEFFICIENT
 from ....golden.zo.deltas import DELTA
-from ....golden.zo.rows import RowRange, Rows
-from ....golden.zo.split import MOST_GAP
+from ....golden.zo.rows import Rows
 from ...axi.memory_port import BEATS
 from ...ports import shape
 from ...primitives.adder_tree import adder_tree
@@ -19,83 +16,7 @@ from ...primitives.rounding import RoundSaturate
 from .delta_rows import DeltaRows
 from .offset_memory import OffsetRow
 from .perturbation_numbers import PerturbationNumbers
-
-
-class Walk(IntEnum):
-    """Kinds of walks over all words."""
-
-    CLEAR = 0
-    """Set the deltas to 0."""
-    UPDATE = 1
-    """Add the coefficient times the perturbation."""
-    SIDES = 2
-    """Make the offsets of both sides of the perturbation."""
-    OFFSETS = 3
-    """Make the offsets without a perturbation, as those of the plus side."""
-
-
-class WalkRange(IntEnum):
-    """Words of a walk."""
-
-    ALL = 0
-    FIRST = 1
-    """Words of the part before the cut."""
-    SECOND = 2
-    """Words of the part behind it."""
-
-
-class WalkControl(wiring.Signature):
-    """Walks over the words, as the side sees it that asks for them.
-
-    A sequence of walks takes one perturbation behind the other. Its last walk returns to the mark where it makes sides,
-    and sets the mark where it updates.
-
-    Parameters
-    ----------
-    cuts : int
-        Cuts that there are.
-
-    Attributes
-    ----------
-    start : Out, 1
-        Begin a walk; one cycle, only while none is in progress.
-    walk : Out, `Walk`
-        In the cycle of `start`.
-    range : Out, `WalkRange`
-        In the cycle of `start`; other walks than those with a perturbation take `WalkRange.ALL`.
-    final : Out, 1
-        In the cycle of `start`: the walk is the last of its sequence.
-    cut : Out, range(cuts + 1)
-        Number of the cut, from 1 up; stays the same during a command.
-    gap : Out, 6 bits
-        Words of the generator that are skipped behind a perturbation, but not behind one of the first part; stays the
-        same during a command.
-    coefficient : Out, signed
-        Multiple of the perturbation for an update, `golden.zo.coefficient.COEFFICIENT`; the same until `done`.
-    eps : Out, unsigned
-        Multiple of the perturbation on the plus side; the same until `done`.
-    ahead : In, 1
-        From the next cycle on the forward engine may begin with the offsets that a walk makes: it does not overtake.
-        Stays high until the next `start`.
-    done : In, 1
-        The walk is over, all is written; one cycle.
-    """
-
-    def __init__(self, cuts: int) -> None:
-        super().__init__(
-            {
-                "start": Out(1),
-                "walk": Out(Walk, init=Walk.CLEAR),
-                "range": Out(WalkRange, init=WalkRange.ALL),
-                "final": Out(1),
-                "cut": Out(range(cuts + 1)),
-                "gap": Out(range(MOST_GAP + 1)),
-                "coefficient": Out(shape(COEFFICIENT)),
-                "eps": Out(unsigned(COEFFICIENT.width - 1)),
-                "ahead": In(1),
-                "done": In(1),
-            }
-        )
+from .walks import Issue, Walk, WalkControl, WalkRange, WalkRegisters
 
 
 class DeltaMemory(wiring.Component):
@@ -116,14 +37,14 @@ class DeltaMemory(wiring.Component):
     Attributes
     ----------
     control : In, `WalkControl`
-    word : Out, 1
+    word_done : Out, 1
         A word of the generator is used for the last time in this cycle: it must go on to the next.
     valid : In, 1
         A word of the generator is on offer; walks that need one wait for it.
     replay : Out, 1
-        With `word`: return to the mark, as the same perturbation is needed again.
+        With `word_done`: return to the mark, as the same perturbation is needed again.
     mark : Out, 1
-        With `word`: the next word begins the next sequence of walks.
+        With `word_done`: the next word begins the next sequence of walks.
     part : Out, range(parts)
         Which numbers of the word on offer are used.
     numbers : In, array of numbers
@@ -163,36 +84,33 @@ class DeltaMemory(wiring.Component):
         self.n, self.parts, self.width = numbers.n, numbers.parts, numbers.width
         self.memory = DeltaRows(len(rows) * self.parts, self.width, style, shared)
         row = data.ArrayLayout(shape(DELTA), self.width)
-        super().__init__(
-            {
-                "control": In(WalkControl(len(rows.cuts))),
-                **dict.fromkeys(("word", "replay", "mark"), Out(1)),
-                "valid": In(1),
-                "part": Out(range(self.parts)),
-                "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
-                "offsets": Out(OffsetRow(len(rows), self.parts, self.width)),
-                "load": In(BEATS),
-                "loaded": Out(1),
-                "save": Out(BEATS),
-                **dict.fromkeys(("begin_save",), In(1)),
-                "saved": Out(1),
-                "written": Out(1),
-                "written_word": Out(range(len(rows))),
-                "written_part": Out(range(self.parts)),
-                "written_row": Out(row),
-                "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
-                **({"shared": In(shared)} if shared else {}),
-            }
-        )
+        ports = {
+            "control": In(WalkControl(len(rows.cuts))),
+            **dict.fromkeys(("word_done", "replay", "mark"), Out(1)),
+            "valid": In(1),
+            "part": Out(range(self.parts)),
+            "numbers": In(data.ArrayLayout(shape(self.format), self.width)),
+            "offsets": Out(OffsetRow(len(rows), self.parts, self.width)),
+            "load": In(BEATS),
+            "loaded": Out(1),
+            "save": Out(BEATS),
+            **dict.fromkeys(("begin_save",), In(1)),
+            "saved": Out(1),
+            "written": Out(1),
+            "written_word": Out(range(len(rows))),
+            "written_part": Out(range(self.parts)),
+            "written_row": Out(row),
+            "clipped": Out(range(self.width * (1 + (self.parts > 1)) + 1)),
+        }
+        if shared:
+            ports["shared"] = In(shared)
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        issue, word = Signal(), Signal(range(len(self.rows)))
-        # side of a word, whether its other side is made with it, kind of the walk
-        side, both = Signal(), Signal()
-        walk = Signal(Walk)
-        self._walk(m, issue, word, side, both, walk)
-        self._compute(m, issue, word, side, both, walk)
+        issue = Issue(len(self.rows))
+        self._walk(m, issue)
+        self._compute(m, issue)
         return m
 
     @property
@@ -210,104 +128,133 @@ class DeltaMemory(wiring.Component):
         """Cycles from the issue of a part to its sums: numbers, product, sum."""
         return self.latency + 2
 
-    def _walk(self, m: Module, issue: Signal, word: Signal, side: Signal, both: Signal, walk: Signal) -> None:
+    def _walk(self, m: Module, issue: Issue) -> None:
         """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
-        rows, control, part = self.rows, self.control, self.part
-        words, ranges = Signal(WalkRange), _Ranges(rows, max(2, self.parts))
-        wait, waiting, rest = Signal(range(rows.most_groups)), Signal(), Signal.like(control.gap)
-        sides, update = walk == Walk.SIDES, walk == Walk.UPDATE
-        uses, final, returns, marks = Signal(), Signal(), Signal(), Signal()
-        last_part, last_side = part == self.parts - 1, side | both | ~sides
-        following, last_word, over, skips = Signal.like(word), Signal(), Signal(), Signal()
-
-        def advance(m: Module) -> None:
-            # the word behind is found ahead of time, as whether it is the last one is at the beginning of long paths
-            m.d.sync += [
-                word.eq(following),
-                last_word.eq(following == ranges.last),
-                following.eq(Mux(following == ranges.last_bias, ranges.weights, following + 1)),
-            ]
-            if self.parts > 1:
-                m.d.sync += both.eq(sides & (following >= len(rows.bias_groups)))
-
-        # registers: a walk begins a few cycles after its start
-        m.d.sync += [
-            uses.eq(sides | update),
-            skips.eq((sides | update) & (control.gap != 0) & (words != WalkRange.FIRST)),
-            returns.eq(sides & final),
-            marks.eq(update & final),
-        ]
+        control = self.control
+        registers = WalkRegisters(self.rows, max(2, self.parts), control.gap)
+        self._generator_use(m, issue, registers)
         with m.FSM():
-            with m.State("IDLE"):
-                m.d.sync += [side.eq(0), part.eq(0), waiting.eq(0)]
-                m.d.sync += [walk.eq(control.walk), words.eq(control.range), final.eq(control.final)]
-                with m.If(control.start):
-                    m.next = "RANGE"
-            with m.State("RANGE"):
-                ranges.load(m, words, control.cut)
-                m.next = "FIRST"
-            with m.State("FIRST"):
-                m.d.sync += [following.eq(ranges.first), rest.eq(control.gap)]
-                m.next = "ADVANCE"
-            with m.State("ADVANCE"):
-                advance(m)
-                m.next = "WORDS"
-            with m.State("WORDS"):
-                with m.If(waiting):
-                    m.d.sync += [wait.eq(wait - 1), waiting.eq(wait != 1)]
-                with m.Elif(self.valid | ~uses):
-                    m.d.comb += issue.eq(1)
-                    m.d.sync += part.eq(Mux(last_part, 0, part + 1))
-                    with m.If(last_part):
-                        # biases of a word are spread one group a cycle
-                        waits = _waits(m, rows, word)
-                        m.d.sync += [side.eq(sides & ~side & ~both), wait.eq(waits), waiting.eq(walk[1] & (waits != 0))]
-                    with m.If(last_part & last_side):
-                        m.d.comb += self.word.eq(uses)
-                        advance(m)
-                        with m.If(last_word):
-                            # the generator stays where it returns to the mark anyway
-                            m.d.comb += [
-                                self.replay.eq(returns),
-                                self.mark.eq(marks & ~skips),
-                                over.eq(returns | ~skips),
-                            ]
-                            m.next = "IDLE"
-                            with m.If(skips & ~returns):
-                                m.next = "REST"
-            with m.State("REST"), m.If(self.valid):
-                m.d.comb += [self.word.eq(1), self.mark.eq((rest == 1) & marks), over.eq(rest == 1)]
-                m.d.sync += rest.eq(rest - 1)
-                with m.If(rest == 1):
-                    m.next = "IDLE"
+            self._begin_states(m, issue, registers)
+            self._words_state(m, issue, registers)
+            self._gap_state(m, registers)
         issued = Signal()
         with m.If(control.start):
             m.d.sync += issued.eq(0)
-        with m.Elif(self.word & (word == ranges.lead)):
+        with m.Elif(self.word_done & (issue.word == registers.bounds.last_waited)):
             m.d.sync += issued.eq(1)
         m.d.comb += [
-            control.done.eq(delayed(m, over, self._stored_cycles, "over")),
-            control.ahead.eq(delayed(m, issued, self._stored_cycles, "issued") & issued),
+            control.done.eq(delayed(m, registers.ends, self._stored_cycles, "over")),
+            control.allows_pass.eq(delayed(m, issued, self._stored_cycles, "issued") & issued),
         ]
 
-    def _compute(self, m: Module, issue: Signal, word: Signal, side: Signal, both: Signal, walk: Signal) -> None:
-        """Multiply and add: the sums go back into the memory, or are rounded to offsets."""
-        control, late = self.control, self._total_cycles
-        # k is beside the numbers
-        chosen, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT))
-        with m.If(walk == Walk.UPDATE):
-            m.d.comb += chosen.eq(control.coefficient)
-        with m.Elif(walk == Walk.SIDES):
-            m.d.comb += chosen.eq(Mux(side, -control.eps, control.eps))
-        m.d.sync += factor.eq(delayed(m, chosen, self.latency - 1, "early_factor"))
-        m.d.comb += [
-            self.written.eq(delayed(m, issue & ~walk[1], late, "store")),
-            self.written_word.eq(delayed(m, word, late, "written_word")),
-            self.written_part.eq(delayed(m, self.part, late, "written_part")),
+    def _generator_use(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
+        """Registers of what the walk does with the generator: a walk begins a few cycles after its start."""
+        sides, update = issue.walk == Walk.SIDES, issue.walk == Walk.UPDATE
+        m.d.sync += [
+            registers.uses_numbers.eq(sides | update),
+            registers.skips.eq((sides | update) & (self.control.gap != 0) & (registers.range != WalkRange.FIRST)),
+            registers.returns.eq(sides & registers.is_final),
+            registers.marks.eq(update & registers.is_final),
         ]
-        found = self._rows(m, word, issue & (walk == Walk.CLEAR))
-        made = delayed(m, issue & walk[1], self._depth, "made")
-        opposed = delayed(m, issue & both, self._depth, "opposed")
+
+    def _advance(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
+        """Go on to the next word, in the current condition.
+
+        The word behind it is found ahead of time, as whether it is the last one is at the beginning of long paths.
+        """
+        following, bounds = registers.next_word, registers.bounds
+        m.d.sync += [
+            issue.word.eq(following),
+            registers.is_last.eq(following == bounds.last),
+            following.eq(bounds.behind(following)),
+        ]
+        if self.parts > 1:
+            of_weights = following >= len(self.rows.bias_groups)
+            m.d.sync += issue.both_sides.eq((issue.walk == Walk.SIDES) & of_weights)
+
+    def _begin_states(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
+        """Take a walk that is asked for, and the bounds of its words."""
+        control = self.control
+        with m.State("IDLE"):
+            m.d.sync += [issue.side.eq(0), self.part.eq(0), registers.is_spreading.eq(0)]
+            m.d.sync += [issue.walk.eq(control.walk), registers.range.eq(control.range)]
+            m.d.sync += registers.is_final.eq(control.final)
+            with m.If(control.start):
+                m.next = "RANGE"
+        with m.State("RANGE"):
+            registers.bounds.load(m, registers.range, control.cut)
+            m.next = "FIRST"
+        with m.State("FIRST"):
+            m.d.sync += [registers.next_word.eq(registers.bounds.first), registers.rest_of_gap.eq(control.gap)]
+            m.next = "ADVANCE"
+        with m.State("ADVANCE"):
+            self._advance(m, issue, registers)
+            m.next = "WORDS"
+
+    def _words_state(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
+        """Issue a part in every cycle, but for those in which biases are spread or the generator has no word."""
+        sides, part = issue.walk == Walk.SIDES, self.part
+        last_part, last_side = part == self.parts - 1, issue.side | issue.both_sides | ~sides
+        spread_left = registers.spread_left
+        with m.State("WORDS"):
+            with m.If(registers.is_spreading):
+                m.d.sync += [spread_left.eq(spread_left - 1), registers.is_spreading.eq(spread_left != 1)]
+            with m.Elif(self.valid | ~registers.uses_numbers):
+                m.d.comb += issue.valid.eq(1)
+                m.d.sync += part.eq(Mux(last_part, 0, part + 1))
+                with m.If(last_part):
+                    # biases of a word are spread one group a cycle
+                    cycles = _spread_cycles(m, self.rows, issue.word)
+                    m.d.sync += [issue.side.eq(sides & ~issue.side & ~issue.both_sides), spread_left.eq(cycles)]
+                    m.d.sync += registers.is_spreading.eq(issue.makes_offsets & (cycles != 0))
+                with m.If(last_part & last_side):
+                    m.d.comb += self.word_done.eq(registers.uses_numbers)
+                    self._advance(m, issue, registers)
+                    with m.If(registers.is_last):
+                        self._end_words(m, registers)
+
+    def _end_words(self, m: Module, registers: WalkRegisters) -> None:
+        """End the walk with its last word, or skip the gap first: not where the generator returns to the mark."""
+        m.d.comb += [
+            self.replay.eq(registers.returns),
+            self.mark.eq(registers.marks & ~registers.skips),
+            registers.ends.eq(registers.returns | ~registers.skips),
+        ]
+        m.next = "IDLE"
+        with m.If(registers.skips & ~registers.returns):
+            m.next = "REST"
+
+    def _gap_state(self, m: Module, registers: WalkRegisters) -> None:
+        """Skip the words of the gap, and end the walk."""
+        left = registers.rest_of_gap
+        with m.State("REST"), m.If(self.valid):
+            m.d.comb += [
+                self.word_done.eq(1),
+                self.mark.eq((left == 1) & registers.marks),
+                registers.ends.eq(left == 1),
+            ]
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 1):
+                m.next = "IDLE"
+
+    def _compute(self, m: Module, issue: Issue) -> None:
+        """Multiply and add: the sums go back into the memory, or are rounded to offsets."""
+        control, walk, total_cycles = self.control, issue.walk, self._total_cycles
+        # k is beside the numbers
+        coefficient, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT))
+        with m.If(walk == Walk.UPDATE):
+            m.d.comb += coefficient.eq(control.coefficient)
+        with m.Elif(walk == Walk.SIDES):
+            m.d.comb += coefficient.eq(Mux(issue.side, -control.eps, control.eps))
+        m.d.sync += factor.eq(delayed(m, coefficient, self.latency - 1, "early_factor"))
+        m.d.comb += [
+            self.written.eq(delayed(m, issue.valid & ~issue.makes_offsets, total_cycles, "store")),
+            self.written_word.eq(delayed(m, issue.word, total_cycles, "written_word")),
+            self.written_part.eq(delayed(m, self.part, total_cycles, "written_part")),
+        ]
+        deltas = self._rows(m, issue.word, issue.valid & (walk == Walk.CLEAR))
+        offsets_valid = delayed(m, issue.valid & issue.makes_offsets, self._depth, "made_offset")
+        minus_follows = delayed(m, issue.valid & issue.both_sides, self._depth, "opposed")
         clips = []
 
         def offset(total: Signal, name: str, counts: Value) -> Value:
@@ -321,25 +268,25 @@ class DeltaMemory(wiring.Component):
             product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}")
             # an offset's sum is exact, an update wraps
             total = Signal(signed(DELTA.width + 2), name=f"total{j}")
-            m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + found[j])]
+            m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + deltas[j])]
             m.d.comb += [
                 self.written_row[j].eq(total[: DELTA.width].as_signed()),
-                self.offsets.numbers[j].eq(offset(total, f"rounding{j}", made)),
+                self.offsets.numbers[j].eq(offset(total, f"rounding{j}", offsets_valid)),
             ]
             if self.parts > 1:
                 opposite = Signal.like(total, name=f"opposite{j}")
                 m.d.sync += [
-                    opposite.eq(found[j] - product),
-                    self.offsets.minus[j].eq(offset(opposite, f"rounding_minus{j}", opposed)),
+                    opposite.eq(deltas[j] - product),
+                    self.offsets.minus.numbers[j].eq(offset(opposite, f"rounding_minus{j}", minus_follows)),
                 ]
         m.d.comb += [
-            self.offsets.valid.eq(made),
-            self.offsets.word.eq(delayed(m, word, self._depth, "offset_word")),
+            self.offsets.valid.eq(offsets_valid),
+            self.offsets.word.eq(delayed(m, issue.word, self._depth, "offset_word")),
             self.offsets.part.eq(delayed(m, self.part, self._depth, "offset_part")),
-            self.offsets.side.eq(delayed(m, side, self._depth, "offset_side")),
+            self.offsets.side.eq(delayed(m, issue.side, self._depth, "offset_side")),
         ]
         if self.parts > 1:
-            m.d.comb += self.offsets.both.eq(opposed)
+            m.d.comb += self.offsets.minus.follow.eq(minus_follows)
         clips += [Cat(0, 0).as_signed()] * ((1 << (len(clips) - 1).bit_length()) - len(clips))
         m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped"))
 
@@ -363,50 +310,11 @@ class DeltaMemory(wiring.Component):
         return rows.row
 
 
-class _Ranges:
-    """Registers of a walk's words: the rows of its first and last biases and weights, and of those it is ahead with.
-
-    Parameters
-    ----------
-    rows : Rows
-    cycles : int
-        Cycles for the offsets of a word.
-    """
-
-    NAMES = ("first", "last_bias", "weights", "last", "lead")
-
-    def __init__(self, rows: Rows, cycles: int) -> None:
-        self.rows, self.cycles = rows, cycles
-        self.first, self.last_bias, self.weights, self.last, self.lead = (
-            Signal(range(len(rows)), name=name) for name in self.NAMES
-        )
-
-    def load(self, m: Module, words: Value, cut: Value) -> None:
-        """Set the registers for a `WalkRange`, in the module's current condition."""
-        with m.Switch(words):
-            with m.Case(WalkRange.ALL):
-                self._load(m, self.rows.whole)
-            for number in range(2 if self.rows.cuts else 0):
-                with m.Case(WalkRange(1 + number)), m.Switch(cut):
-                    for cut_number, parts in enumerate(self.rows.cuts, start=1):
-                        with m.Case(cut_number):
-                            self._load(m, parts[number])
-
-    def _load(self, m: Module, part: RowRange) -> None:
-        m.d.sync += [
-            self.first.eq(part.biases[0]),
-            self.last_bias.eq(part.biases[-1]),
-            self.weights.eq(part.weights[0]),
-            self.last.eq(part.weights[-1]),
-            self.lead.eq(int(part.numbers[part.lead(self.cycles) - 1])),
-        ]
-
-
-def _waits(m: Module, rows: Rows, word: Value) -> Value:
+def _spread_cycles(m: Module, rows: Rows, word: Value) -> Value:
     """Cycles that a word of biases takes to be spread behind the first one: its groups less one; 0 for weights."""
-    waits = Signal(range(rows.most_groups))
+    wait_cycles = Signal(range(rows.most_groups))
     with m.Switch(word):
         for row, groups in enumerate(rows.bias_groups):
             with m.Case(row):
-                m.d.comb += waits.eq(groups.size - 1)
-    return waits
+                m.d.comb += wait_cycles.eq(groups.size - 1)
+    return wait_cycles

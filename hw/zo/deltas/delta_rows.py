@@ -59,22 +59,22 @@ class DeltaRows(wiring.Component):
         self.rows, self.width, self.style, self.shares = rows, width, style, shared is not None
         self.row_beats = -(-width // PER_BEAT)
         row = data.ArrayLayout(shape(DELTA), width)
-        super().__init__(
-            {
-                "address": In(range(rows)),
-                "clear": In(1),
-                "row": Out(row),
-                "write": In(1),
-                "write_address": In(range(rows)),
-                "write_row": In(row),
-                "load": In(BEATS),
-                "loaded": Out(1),
-                "save": Out(BEATS),
-                "begin_save": In(1),
-                "saved": Out(1),
-                **({"shared": In(shared)} if shared else {}),
-            }
-        )
+        ports = {
+            "address": In(range(rows)),
+            "clear": In(1),
+            "row": Out(row),
+            "write": In(1),
+            "write_address": In(range(rows)),
+            "write_row": In(row),
+            "load": In(BEATS),
+            "loaded": Out(1),
+            "save": Out(BEATS),
+            "begin_save": In(1),
+            "saved": Out(1),
+        }
+        if shared:
+            ports["shared"] = In(shared)
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -93,11 +93,11 @@ class DeltaRows(wiring.Component):
         if self.shares:
             # the first half of the memory has the deltas, the second one the other rows
             bits = max(len(store), len(self.shared.address))
-            depth, own = 2 << bits, Signal()
-            m.d.comb += own.eq(loading | self.write)
+            depth, owns_port = 2 << bits, Signal()
+            m.d.comb += owns_port.eq(loading | self.write)
             address = _padded(address, bits + 1)
-            store = Cat(Mux(own, _padded(store, bits), _padded(self.shared.address, bits)), ~own)
-        beats, rows_of_other = [], []
+            store = Cat(Mux(owns_port, _padded(store, bits), _padded(self.shared.address, bits)), ~owns_port)
+        beats, other_data = [], []
         style = ram_style(platform, self.style)
         for number in range(self.row_beats):
             count = min(PER_BEAT, self.width - number * PER_BEAT)
@@ -108,12 +108,15 @@ class DeltaRows(wiring.Component):
             write = Mux(loading, load_beat == number, self.write)
             values = Mux(loading, self.load.payload[: 32 * count], Value.cast(self.write_row)[bits_of])
             if self.shares:
-                write = write | (self.shared.write & ~own)
-                values = Mux(own, values, Value.cast(self.shared.data)[bits_of])
-                other = part.read_port()
+                write = write | (self.shared.write & ~owns_port)
+                values = Mux(owns_port, values, Value.cast(self.shared.data)[bits_of])
+                other_rows = part.read_port()
                 # one port: synthesis must see that it never reads and writes in a cycle
-                m.d.comb += [other.addr.eq(store), other.en.eq(self.shared.read & ~self.shared.write & ~own)]
-                rows_of_other.append(other.data)
+                m.d.comb += [
+                    other_rows.addr.eq(store),
+                    other_rows.en.eq(self.shared.read & ~self.shared.write & ~owns_port),
+                ]
+                other_data.append(other_rows.data)
             m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
             # a register with a reset: the output latch of the memory
             read = Signal(32 * count, name=f"read{number}")
@@ -123,7 +126,7 @@ class DeltaRows(wiring.Component):
             beats.append(read)
         m.d.comb += Value.cast(self.row).eq(Cat(beats))
         if self.shares:
-            m.d.comb += Value.cast(self.shared.row).eq(Cat(rows_of_other))
+            m.d.comb += Value.cast(self.shared.row).eq(Cat(other_data))
         self._save(m, saving, save_row, beats)
         return m
 

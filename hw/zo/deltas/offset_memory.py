@@ -15,6 +15,26 @@ _SHALLOW = 128
 """Largest depth of the biases' memory that is not worth block RAM."""
 
 
+class MinusOffsets(wiring.Signature):
+    """Offsets of the minus side of a part of a word, one cycle after those of the plus side.
+
+    Parameters
+    ----------
+    width : int
+        Numbers of a part.
+
+    Attributes
+    ----------
+    follow : Out, 1
+        They come in the next cycle.
+    numbers : Out, array of width Q4.12
+        In the cycle after `follow`.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"follow": Out(1), "numbers": Out(data.ArrayLayout(PARAMETER, width))})
+
+
 class OffsetRow(wiring.Signature):
     """Offsets of a part of a word of parameters, as they are made; no handshake.
 
@@ -33,24 +53,21 @@ class OffsetRow(wiring.Signature):
     side : Out, 1
         0 for the plus side, 1 for the minus side.
     numbers : Out, array of width Q4.12
-    both : Out, 1, only with several parts
-        The row is one of the plus side, and the same part of the minus side comes in the next cycle.
-    minus : Out, array of width Q4.12, only with several parts
-        The minus side, one cycle after `both`.
+    minus : Out, `MinusOffsets`, only with several parts
+        The minus side of a row of the plus side.
     """
 
     def __init__(self, rows: int, parts: int, width: int) -> None:
-        numbers = data.ArrayLayout(PARAMETER, width)
-        super().__init__(
-            {
-                "valid": Out(1),
-                "word": Out(range(rows)),
-                "part": Out(range(parts)),
-                "side": Out(1),
-                "numbers": Out(numbers),
-                **({"both": Out(1), "minus": Out(numbers)} if parts > 1 else {}),
-            }
-        )
+        members = {
+            "valid": Out(1),
+            "word": Out(range(rows)),
+            "part": Out(range(parts)),
+            "side": Out(1),
+            "numbers": Out(data.ArrayLayout(PARAMETER, width)),
+        }
+        if parts > 1:
+            members["minus"] = Out(MinusOffsets(width))
+        super().__init__(members)
 
 
 class OffsetMemory(wiring.Component):
@@ -98,7 +115,7 @@ class OffsetMemory(wiring.Component):
         weights_row = row.valid if folded else row.valid & ~of_biases
         before = Signal.like(address)
         m.d.sync += before.eq(address)
-        found = []
+        words_read = []
         for cycle in range(rows.weight_rows):
             chosen = weights_row & (word[:within] == cycle)
             for part in range(self.parts):
@@ -111,22 +128,22 @@ class OffsetMemory(wiring.Component):
                 )
                 m.submodules[f"weights{cycle}_{part}"] = weights
                 into, port = weights.write_port(), weights.read_port()
-                own = chosen & (row.part == part)
-                write, at, values = own, Cat(address, row.side), Value.cast(row.numbers)
+                stores = chosen & (row.part == part)
+                write, store_address, values = stores, Cat(address, row.side), Value.cast(row.numbers)
                 if self.parts > 1:
                     # the minus side of a part is written as the next part of the plus side is
                     follows = Signal(name=f"follows{cycle}_{part}")
-                    m.d.sync += follows.eq(own & row.both)
-                    write, at = own | follows, Mux(follows, Cat(before, 1), at)
-                    values = Mux(follows, Value.cast(row.minus), values)
+                    m.d.sync += follows.eq(stores & row.minus.follow)
+                    write, store_address = stores | follows, Mux(follows, Cat(before, 1), store_address)
+                    values = Mux(follows, Value.cast(row.minus.numbers), values)
                 m.d.comb += [
                     into.en.eq(write),
-                    into.addr.eq(at),
+                    into.addr.eq(store_address),
                     into.data.eq(values),
                     port.addr.eq(Cat(read, self.offsets.side)),
                 ]
-                found.append(port.data)
-        numbers = Cat(found)
+                words_read.append(port.data)
+        numbers = Cat(words_read)
         if turn is not None:
             numbers = _turned([numbers.word_select(j, PARAMETER.width) for j in range(self.n)], turn)
         m.d.comb += Value.cast(self.offsets.numbers).eq(numbers)
@@ -188,13 +205,13 @@ class OffsetMemory(wiring.Component):
                     with m.Case(number):
                         m.d.sync += [group.eq(first), left.eq(groups - 1)]
             for j, number in enumerate(turning):
-                part, own = divmod(j, self.width)
+                part, element = divmod(j, self.width)
                 with m.If(row.part == part):
-                    m.d.sync += number.eq(row.numbers[own])
+                    m.d.sync += number.eq(row.numbers[element])
 
 
 def _turned(numbers: list[Value], turn: Value) -> Value:
     """Numbers from number `turn` on, in a ring."""
     for step, bit in enumerate(turn):
-        numbers = [Mux(bit, numbers[(j + (1 << step)) % len(numbers)], own) for j, own in enumerate(numbers)]
+        numbers = [Mux(bit, numbers[(j + (1 << step)) % len(numbers)], number) for j, number in enumerate(numbers)]
     return Cat(numbers)

@@ -85,7 +85,7 @@ class PerturbationNumbers(wiring.Component):
         power = int(table.max()).bit_length() - 1
         if not spec.scale.varies:
             return exact * int(table[0])
-        if {int(one) - (1 << power) for one in table} <= set(_FEW):
+        if {int(entry) - (1 << power) for entry in table} <= set(_FEW):
             # an odd number's negative is its inverse but for the lowest bit, so that one adder makes the product
             distance = factor[:2]
             multiple = Mux(distance[1], Mux(distance[0], negative, negative << 1), Mux(distance[0], exact, 0))

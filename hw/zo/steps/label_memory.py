@@ -8,6 +8,21 @@ from ....golden.zo.coefficient import LARGEST_BATCH
 from .step_scheduler import LABEL_BITS
 
 
+class SampleLabels(wiring.Signature):
+    """Labels of a step's samples, as the side sees it that gives them.
+
+    Attributes
+    ----------
+    label : Out stream of `LABEL_BITS` bits
+        Labels in the order of the samples; one is there when its sample is computed.
+    sample : Out, 1
+        A step's next sample is computed first: its label is taken. One cycle.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"label": Out(stream.Signature(LABEL_BITS)), "sample": Out(1)})
+
+
 class LabelMemory(wiring.Component):
     """Take the label of each sample as it is computed first, and give the labels of all samples again and again.
 

@@ -61,12 +61,12 @@ class RecordWriter(wiring.Component):
         sample, summary = self.sample.payload, self.summary.payload
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         start = beat_number(self.address)
-        at, end = Signal.like(start), Signal.like(start)
+        next_beat, end = Signal.like(start), Signal.like(start)
         offered, announced, closing = Signal(), Signal(), Signal()
         free = ~offered
         m.d.comb += [
             command.valid.eq(offered & ~announced),
-            command.payload.address.eq(byte_address(at)),
+            command.payload.address.eq(byte_address(next_beat)),
             command.payload.beats.eq(1),
             beats.valid.eq(offered & announced),
             beats.payload.eq(beat),
@@ -77,7 +77,7 @@ class RecordWriter(wiring.Component):
         # the summary stands behind the room for all samples
         room = (self.batch + WORDS - 1) >> exact_log2(WORDS)
         with m.If(self.start):
-            m.d.sync += [at.eq(start), end.eq(start + room), lane.eq(0)]
+            m.d.sync += [next_beat.eq(start), end.eq(start + room), lane.eq(0)]
         with m.If(self.sample.valid & self.sample.ready):
             for number in range(WORDS):
                 with m.If(lane == number):
@@ -92,12 +92,12 @@ class RecordWriter(wiring.Component):
             difference = Signal(signed(64))
             coefficient = Signal(signed(32))
             m.d.comb += [difference.eq(summary.difference), coefficient.eq(summary.coefficient)]
-            m.d.sync += [beat.eq(Cat(summary.position, coefficient, difference)), at.eq(end)]
+            m.d.sync += [beat.eq(Cat(summary.position, coefficient, difference)), next_beat.eq(end)]
             m.d.sync += [offered.eq(1), closing.eq(1)]
         with m.If(command.valid & command.ready):
             m.d.sync += announced.eq(1)
         with m.If(beats.valid & beats.ready):
-            m.d.sync += [offered.eq(0), announced.eq(0), at.eq(at + 1)]
+            m.d.sync += [offered.eq(0), announced.eq(0), next_beat.eq(next_beat + 1)]
             with m.If(closing):
                 m.d.sync += end.eq(end + room + 1)
         return m

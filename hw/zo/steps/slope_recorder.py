@@ -16,9 +16,8 @@ from ...primitives.fifo import Fifo
 from ..coefficient import Coefficient
 from ..loss_difference import LossDifference
 from ..mse_difference import MseDifference
-from .label_memory import LabelMemory
+from .label_memory import LabelMemory, SampleLabels
 from .record_writer import RecordWriter
-from .step_scheduler import LABEL_BITS
 
 POSITIONS_AHEAD = 2
 """Positions that wait: a slope is computed while the losses of the one before are still to come."""
@@ -40,10 +39,7 @@ class SlopeRecorder(wiring.Component):
     ----------
     i : In stream of `LOGIT`
         Logits, sample by sample, the plus side and then the minus side.
-    label : In stream of `LABEL_BITS` bits, only with the cross entropy
-        Labels in the order of the samples; one is there when its sample is computed.
-    sample : In, 1, only with the cross entropy
-        A sample is computed first, see `LabelMemory`; one cycle.
+    labels : In, `SampleLabels`, only with the cross entropy
     target : In stream of Q8.16, only with the mean squared error
         What each logit should be.
     last_sample : In, 8
@@ -62,11 +58,13 @@ class SlopeRecorder(wiring.Component):
 
     def __init__(self, classes: int, address: int = ADDRESS_BITS, loss: Loss = "cross_entropy") -> None:
         self._address, self._classes, self._loss = address, classes, loss
-        own = {"label": In(stream.Signature(LABEL_BITS)), "sample": In(1)}
+        truth = {"labels": In(SampleLabels())}
+        if loss == "mse":
+            truth = {"target": In(stream.Signature(ACTIVATION))}
         super().__init__(
             {
                 "i": In(LOGIT),
-                **(own if loss == "cross_entropy" else {"target": In(stream.Signature(ACTIVATION))}),
+                **truth,
                 "last_sample": In(range(LARGEST_BATCH)),
                 "rate": In(shape(RATE)),
                 "shift": In(shape(SHIFT)),
@@ -102,7 +100,7 @@ class SlopeRecorder(wiring.Component):
         m.d.sync += last.eq(done == self.last_sample)
         with m.If(moved):
             m.d.sync += done.eq(Mux(last, 0, done + 1))
-        given = coefficient.o.payload
+        slope = coefficient.o.payload
         # a register: long paths begin with the coefficient's state
         closing = Signal()
         written = closing & records.summary.ready
@@ -120,13 +118,13 @@ class SlopeRecorder(wiring.Component):
             coefficient.rate.payload.shift.eq(self.shift),
             records.summary.valid.eq(closing),
             records.summary.payload.position.eq(positions.o.payload),
-            records.summary.payload.coefficient.eq(given.coefficient),
-            records.summary.payload.difference.eq(given.difference),
+            records.summary.payload.coefficient.eq(slope.coefficient),
+            records.summary.payload.difference.eq(slope.difference),
             coefficient.o.ready.eq(written),
             positions.o.ready.eq(written),
             self.o.valid.eq(written),
-            self.o.payload.eq(given.coefficient),
-            self.clipped.eq(written & given.clipped),
+            self.o.payload.eq(slope.coefficient),
+            self.clipped.eq(written & slope.clipped),
         ]
         return m
 
@@ -134,9 +132,9 @@ class SlopeRecorder(wiring.Component):
         """Cross entropy of labels: the losses, and a sample's word."""
         m.submodules.loss = loss = LossDifference(LossDifferenceSpec(classes=self._classes))
         m.submodules.labels = labels = LabelMemory()
-        wiring.connect(m, wiring.flipped(self.label), labels.i)
+        wiring.connect(m, wiring.flipped(self.labels.label), labels.i)
         m.d.comb += [
-            labels.sample.eq(self.sample),
+            labels.sample.eq(self.labels.sample),
             labels.last_sample.eq(self.last_sample),
             loss.label.valid.eq(labels.o.valid),
             loss.label.payload.label.eq(labels.o.payload),

@@ -117,8 +117,8 @@ class StepScheduler(wiring.Component):
         beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
         word = beat[:32]
         order, samples = beat_number(job.order), beat_number(job.samples)
-        at, block = Signal.like(order), Signal.like(order)
-        left, in_step = Signal.like(job.steps), Signal.like(job.batch)
+        next_beat, block = Signal.like(order), Signal.like(order)
+        steps_left, in_step = Signal.like(job.steps), Signal.like(job.batch)
         again, repeats = Signal(), Signal(job.repeats.shape())
         bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
         # the address of a sample, one bit of its index a cycle: there is time, and no DSP
@@ -129,7 +129,7 @@ class StepScheduler(wiring.Component):
             bad_label.eq(word[LABEL_BIT:] >= self.labels),
         ]
         m.d.comb += [
-            read.command.payload.address.eq(byte_address(at)),
+            read.command.payload.address.eq(byte_address(next_beat)),
             read.command.payload.beats.eq(1),
             read.beats.ready.eq(1),
             steps.i.payload.rate.eq(word),
@@ -141,8 +141,8 @@ class StepScheduler(wiring.Component):
 
         after = block + ((job.batch + WORDS) >> exact_log2(WORDS))
         # a register: a sample's start must not wait for the arbiter's ready
-        given = self.sample_command.valid & self.sample_command.ready
-        m.d.sync += self.begin.eq(given)
+        fetches = self.sample_command.valid & self.sample_command.ready
+        m.d.sync += self.begin.eq(fetches)
 
         def fail(wrong: Signal, name: str) -> None:
             with m.If(wrong & ~self.fault.failed):
@@ -155,7 +155,7 @@ class StepScheduler(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += job.over.eq(1)
-                m.d.sync += [at.eq(order), block.eq(order), left.eq(job.steps), in_step.eq(0), again.eq(0)]
+                m.d.sync += [next_beat.eq(order), block.eq(order), steps_left.eq(job.steps), in_step.eq(0), again.eq(0)]
                 with m.If(job.start):
                     m.next = "READ"
             with m.State("READ"):
@@ -177,7 +177,7 @@ class StepScheduler(wiring.Component):
                     with m.If(again | (steps.i.valid & steps.i.ready)):
                         m.d.sync += in_step.eq(word[COUNT_BIT:LABEL_BIT] + 1)
                         with m.If(~again):
-                            m.d.sync += [left.eq(left - 1), repeats.eq(job.repeats)]
+                            m.d.sync += [steps_left.eq(steps_left - 1), repeats.eq(job.repeats)]
                         m.next = "MOVE"
                 with m.Else():
                     fail(bad_index, "BAD_INDEX")
@@ -187,8 +187,8 @@ class StepScheduler(wiring.Component):
                     with m.If(~index.any() & ~bad_index & ~bad_label):
                         m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~given)
-                with m.If(given):
+                m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~fetches)
+                with m.If(fetches):
                     m.d.comb += labels.i.valid.eq(1)
                     m.d.sync += in_step.eq(in_step - 1)
                     m.next = "ARRIVE"
@@ -200,13 +200,13 @@ class StepScheduler(wiring.Component):
                 with m.If(in_step == 0):
                     m.next = "STEP"
                 with m.Elif(lane == WORDS - 1):
-                    m.d.sync += at.eq(at + 1)
+                    m.d.sync += next_beat.eq(next_beat + 1)
                     m.next = "READ"
             with m.State("STEP"):
-                m.d.sync += [repeats.eq(repeats - 1), again.eq(repeats != 1), at.eq(block)]
+                m.d.sync += [repeats.eq(repeats - 1), again.eq(repeats != 1), next_beat.eq(block)]
                 m.next = "READ"
                 with m.If(repeats == 1):
-                    m.d.sync += [block.eq(after), at.eq(after)]
-                    with m.If(left == 0):
+                    m.d.sync += [block.eq(after), next_beat.eq(after)]
+                    with m.If(steps_left == 0):
                         m.next = "IDLE"
         return m

@@ -9,7 +9,7 @@ from ....golden.zo.scalars import LARGEST
 from ....golden.zo.split import MOST_PERTURBATIONS, MOST_SLOPES
 from ...ports import shape
 from ...primitives.rounding import saturate
-from ..deltas.delta_memory import WalkRange
+from ..deltas.walks import WalkRange
 
 _WIDTH = COEFFICIENT.width
 _SUM = _WIDTH + MOST_PERTURBATIONS.bit_length()
@@ -69,17 +69,17 @@ class StepUpdates(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk, given = self.walk.payload, self.coefficient
+        walk, coefficient = self.walk.payload, self.coefficient
         m.submodules.slopes = slopes = memory.Memory(
             shape=_WIDTH, depth=MOST_SLOPES, init=[], attrs={"ram_style": "distributed"}
         )
         into, port = slopes.write_port(), slopes.read_port(domain="comb")
         count, at, first_at = (Signal(range(MOST_SLOPES), name=name) for name in ("count", "at", "first_at"))
         m.d.comb += [
-            given.ready.eq(1),
-            into.en.eq(given.valid),
+            coefficient.ready.eq(1),
+            into.en.eq(coefficient.valid),
             into.addr.eq(count),
-            into.data.eq(given.payload),
+            into.data.eq(coefficient.payload),
             port.addr.eq(at),
         ]
         largest, mask = self._largest(m), Signal(_WIDTH - _DIGITS)
@@ -89,7 +89,7 @@ class StepUpdates(wiring.Component):
         i, j = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS))
         last_i, last_j = Signal(), Signal()
         m.d.sync += [last_i.eq(i == self.first - 1), last_j.eq(j == self.second - 1)]
-        with m.If(given.valid):
+        with m.If(coefficient.valid):
             m.d.sync += count.eq(count + 1)
         with m.FSM():
             with m.State("IDLE"):
@@ -150,10 +150,10 @@ class StepUpdates(wiring.Component):
     def _largest(self, m: Module) -> Signal:
         """Largest magnitude of the coefficients that were taken, two cycles after the last of them."""
         largest, magnitude, taken = Signal(_WIDTH), Signal(_WIDTH), Signal()
-        given = self.coefficient
+        coefficient = self.coefficient
         m.d.sync += [
-            magnitude.eq(Mux(given.payload[-1], -given.payload, given.payload)),
-            taken.eq(given.valid),
+            magnitude.eq(Mux(coefficient.payload[-1], -coefficient.payload, coefficient.payload)),
+            taken.eq(coefficient.valid),
         ]
         with m.If(taken & (magnitude > largest)):
             m.d.sync += largest.eq(magnitude)

@@ -38,11 +38,11 @@ def test_a_fold_has_rows_for_several_words():
     rows = PerturbationMapping(FORWARD, times=15).delta_rows
     assert (len(rows), rows.times) == (15, 15)
     assert rows.words == PerturbationMapping(FORWARD).words > 15
-    assert rows.whole.lead(2) == rows.whole.lead(4) == 15
+    assert rows.whole.words_before_pass(2) == rows.whole.words_before_pass(4) == 15
 
 
 def test_a_pass_waits_for_the_most_urgent_word():
     rows = RowRange(range(2), range(4, 8), (Deadline(3, 0), Deadline(6, 8)))
     assert rows.numbers.tolist() == [0, 1, 4, 5, 6, 7]
     # with 4 cycles a word, 2 are made meanwhile; with 2 cycles 4 are
-    assert [rows.lead(cycles) for cycles in (2, 4, 8)] == [3, 4, 5]
+    assert [rows.words_before_pass(cycles) for cycles in (2, 4, 8)] == [3, 4, 5]

@@ -17,9 +17,10 @@ from fabtune.golden.zo.mapping import PerturbationMapping
 from fabtune.golden.zo.split import Split
 from fabtune.hw.nn.interfaces import Offsets
 from fabtune.hw.rng.pezo import Pezo
-from fabtune.hw.zo.deltas.delta_memory import DeltaMemory, Walk, WalkRange
+from fabtune.hw.zo.deltas.delta_memory import DeltaMemory
 from fabtune.hw.zo.deltas.offset_memory import OffsetMemory
 from fabtune.hw.zo.deltas.perturbation_numbers import PerturbationNumbers
+from fabtune.hw.zo.deltas.walks import Walk, WalkRange
 
 # 18 groups of biases: more than one word of them has room for
 NARROW = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
@@ -56,7 +57,7 @@ class Walks(wiring.Component):
             self.numbers.part.eq(self.deltas.part),
             self.deltas.numbers.eq(self.numbers.o),
             self.deltas.valid.eq(self.generator.o.valid),
-            self.generator.o.ready.eq(self.deltas.word),
+            self.generator.o.ready.eq(self.deltas.word_done),
             self.generator.replay.bit.eq(self.deltas.replay),
             self.generator.mark.bit.eq(self.deltas.mark),
             self.deltas.begin_save.eq(self.begin_save),
@@ -68,7 +69,7 @@ class Walks(wiring.Component):
 
 
 async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000, words=WalkRange.ALL, final=True):
-    """Walk over words; the cycles until `ahead` was high and until the end."""
+    """Walk over words; the cycles until `allows_pass` was high and until the end."""
     settings = {"walk": kind, "coefficient": coefficient, "eps": eps, "range": words, "final": final, "start": 1}
     for name, value in settings.items():
         ctx.set(getattr(dut.control, name), value)
@@ -76,7 +77,7 @@ async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000, words=WalkRange.
     ctx.set(dut.control.start, 0)
     ahead = None
     for cycle in range(most):
-        if ahead is None and ctx.get(dut.control.ahead):
+        if ahead is None and ctx.get(dut.control.allows_pass):
             ahead = cycle
         if ctx.get(dut.control.done):
             await ctx.tick().repeat(12)
@@ -206,7 +207,7 @@ def test_a_pass_never_overtakes():
     for text, lanes, columns in (("20 fc33 relu fc3", 16, 2), ("1x12x12 conv4k5 relu flatten fc90 relu fc9", 32, 8)):
         mapping = PerturbationMapping(Mapping.of(network_from(text), lanes, columns, False))
         for cycles in (2, 4, 8):
-            lead, clock = mapping.row_range.lead(cycles), 0
+            lead, clock = mapping.row_range.words_before_pass(cycles), 0
             assert mapping.bias_words < lead <= mapping.words
             for stage in mapping.forward.stages:
                 for group in range(stage.groups):

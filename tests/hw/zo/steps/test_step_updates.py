@@ -7,7 +7,7 @@ from fabtune.golden.fixed import Narrower
 from fabtune.golden.zo.coefficient import COEFFICIENT
 from fabtune.golden.zo.scalars import Scalars
 from fabtune.golden.zo.split import Split
-from fabtune.hw.zo.deltas.delta_memory import WalkRange
+from fabtune.hw.zo.deltas.walks import WalkRange
 from fabtune.hw.zo.steps.step_updates import StepUpdates
 
 SPLITS = [Split(), Split(first=4), Split(1, 2, 8), Split(1, 16, 4), Split(1, 1, 1)]
