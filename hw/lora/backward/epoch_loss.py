@@ -31,6 +31,22 @@ class GradientWatch(wiring.Signature):
         super().__init__({"valid": Out(1), "gradient": Out(PARAMETER), "last": Out(1)})
 
 
+class ValidationLoss(wiring.Signature):
+    """Losses of the samples behind an epoch's that are not learnt from, as the component sees it that sums them up.
+
+    Members
+    -------
+    samples : In(32)
+        Samples behind each epoch's; 0: there are none. Stable during a job.
+    step, correct_step : Out(32)
+        For a cycle at the end of a validation, what it has more than the one before: of loss, and of samples whose
+        label has the largest probability. Modulo 2**32; else 0.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"samples": In(32), "step": Out(SUM_BITS), "correct_step": Out(SUM_BITS)})
+
+
 class EpochLoss(wiring.Component):
     """Take a gradient a cycle; `step` comes `LATENCY` cycles behind an epoch's last one.
 
@@ -53,20 +69,17 @@ class EpochLoss(wiring.Component):
     step : Out(32)
         For a cycle at the end of an epoch, its loss less that of the epoch before, modulo 2**32; else 0.
     loss : Out(32)
-        Loss that was complete last: an epoch's, or with `validation_samples` that of an epoch's validation.
+        Loss that was complete last: an epoch's, or with `validation.samples` that of an epoch's validation.
     complete : Out(1)
         `loss` is a new one, for one cycle: that behind its step.
-    validation_samples : In(32), with `validates`
-        Samples behind each epoch's; 0: there are none. Stable during a job.
-    validation_step, correct_step : Out(32), with `validates`
-        As `step`, of the validation's loss and of its samples whose label has the largest probability.
+    validation : Out, `ValidationLoss`, with `validates`
+        Of each epoch.
     """
 
     LATENCY = NORMALISE + READ + SUBTRACT + 2
 
     def __init__(self, largest: int = LARGEST_SUM, validates: bool = False) -> None:
         self.largest, self.validates = largest, validates
-        more = {"validation_samples": In(32), "validation_step": Out(SUM_BITS), "correct_step": Out(SUM_BITS)}
         super().__init__(
             {
                 "start": In(1),
@@ -75,8 +88,8 @@ class EpochLoss(wiring.Component):
                 "step": Out(SUM_BITS),
                 "loss": Out(SUM_BITS),
                 "complete": Out(1),
-                **(more if validates else {}),
             }
+            | ({"validation": Out(ValidationLoss())} if validates else {})
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -88,16 +101,16 @@ class EpochLoss(wiring.Component):
         m.d.sync += self.complete.eq(0)
         if self.validates:
             validating, wanted = Signal(), Signal()
-            m.d.sync += wanted.eq(self.validation_samples.any())
-            following = Mux(wanted & ~validating, self.validation_samples, self.samples)
+            m.d.sync += wanted.eq(self.validation.samples.any())
+            following = Mux(wanted & ~validating, self.validation.samples, self.samples)
             with m.If(end):
                 m.d.sync += validating.eq(wanted & ~validating)
             with m.If(self.start):
                 m.d.sync += validating.eq(0)
             of_validation, its_end = valid & validating, end & validating
             self._sum(m, "epoch", self.step, valid & ~validating, loss, end & ~validating, decides=~wanted)
-            self._sum(m, "validation", self.validation_step, of_validation, loss, its_end, decides=wanted)
-            self._sum(m, "correct", self.correct_step, of_validation, correct, its_end)
+            self._sum(m, "validation", self.validation.step, of_validation, loss, its_end, decides=wanted)
+            self._sum(m, "correct", self.validation.correct_step, of_validation, correct, its_end)
         else:
             self._sum(m, "epoch", self.step, valid, loss, end, decides=1)
         with m.If(valid):
