@@ -135,7 +135,7 @@ class ForwardEngine(wiring.Component):
         self.access.give(m, self, buffers.running)
         write = outputs.write
         if self.cut_memory is not None:
-            write = self.cut_memory.restore(m, self, sides, sequencer, outputs)
+            write = self.cut_memory.restore(m, self, buffers, sequencer, outputs)
         self._write(m, activations, writer, write)
         return m
 

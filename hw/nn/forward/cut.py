@@ -8,9 +8,9 @@ from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..interfaces import CutRows
 from ..memories.cut_memory import CutMemory
+from ..sample_buffers import SampleBuffers
 from ..sequencer import Sequencer
 from .outputs import OutputWrite, StageOutput
-from .sides import TwoSides
 
 
 class Cut:
@@ -39,10 +39,10 @@ class Cut:
         self.ports: dict[str, Member] = {"cut": Out(CutRows(mapping, rows))} if self.shared else {}
 
     def restore(
-        self, m: Module, engine: wiring.Component, sides: TwoSides, sequencer: Sequencer, outputs: StageOutput
+        self, m: Module, engine: wiring.Component, buffers: SampleBuffers, sequencer: Sequencer, outputs: StageOutput
     ) -> OutputWrite:
         """Add the memory; writes of outputs, and of those that are restored in the cycles between."""
-        buffers, passes, made = sides.buffers, engine.passes, outputs.write
+        passes, made = engine.passes, outputs.write
         m.submodules.cut = cut = self.memory
         # while samples are held, no pass follows
         m.d.sync += cut.free.eq(sequencer.consumed & passes.restore & ~engine.hold)
