@@ -16,6 +16,7 @@ from ...nn.forward.cut import Cut
 from ...nn.forward.offset_parameters import OffsetParameters
 from ...nn.forward.sides import TwoSides
 from ...nn.forward_engine import ForwardEngine
+from ...nn.memories.cut_memory import OwnRows, SharedRows
 from ...nn.memories.output_memory import OutputReader
 from ...rng.generators import generator_of
 from ...zo.deltas.delta_memory import DeltaMemory, Walk, WalkRange
@@ -64,6 +65,15 @@ class Monitor(wiring.Signature):
         super().__init__({"valid": Out(row_beats), "beat": Out(16), "data": Out(8 * BEAT * row_beats), "done": Out(1)})
 
 
+def _cut(spec: ZotrainSpec) -> Cut | None:
+    """Cut of the forward engine, where there is one: its rows are beside the deltas, or in a memory of their own."""
+    forward, rows = spec.mapping.forward, spec.cut_rows
+    if not rows:
+        return None
+    shared = spec.cut_style == "shared"
+    return Cut(forward, SharedRows(forward, rows) if shared else OwnRows(forward, rows, spec.cut_style))
+
+
 class ZerothOrderTrainer(wiring.Component):
     """Trains all parameters of a network and infers with them, a command of `Command` at a time.
 
@@ -97,7 +107,7 @@ class ZerothOrderTrainer(wiring.Component):
             forward,
             parameters=OffsetParameters(forward, self.offsets.interface),
             sides=TwoSides(forward),
-            cut=Cut(forward, spec.cut_rows, spec.cut_style) if spec.cut_rows else None,
+            cut=_cut(spec),
             kept=len(forward.stages) - 1,
         )
         self.reader = OutputReader(forward)

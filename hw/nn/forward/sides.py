@@ -8,7 +8,7 @@ from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..interfaces import Passes
 from ..memories.output_memory import OutputMemory
-from ..sample_buffers import SampleBuffers
+from ..sample_buffers import RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
 
 
@@ -62,7 +62,7 @@ class TwoSides:
 
     Attributes
     ----------
-    buffers : SampleBuffers
+    buffers : RestoringBuffers
     ports : dict of str to Member
         Ports that the engine has for them:
 
@@ -74,7 +74,7 @@ class TwoSides:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.buffers = SampleBuffers(mapping, restores=True)
+        self.buffers = RestoringBuffers(mapping)
         self.ports: dict[str, Member] = {"both": In(1), "passes": In(Passes(mapping))}
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
