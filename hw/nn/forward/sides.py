@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Member
 
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
+from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
 from ..memories.output_memory import OutputMemory
 from ..sample_buffers import RestoringBuffers, SampleBuffers
@@ -28,8 +29,12 @@ class OneSide:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.buffers = SampleBuffers(mapping)
+        self.mapping, self.buffers = mapping, SampleBuffers(mapping)
         self.ports: dict[str, Member] = {}
+
+    def sequencer(self, drain: int) -> Sequencer:
+        """Make the sequencer."""
+        return Sequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes."""
@@ -74,8 +79,12 @@ class TwoSides:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.buffers = RestoringBuffers(mapping)
+        self.mapping, self.buffers = mapping, RestoringBuffers(mapping)
         self.ports: dict[str, Member] = {"both": In(1), "passes": In(Passes(mapping))}
+
+    def sequencer(self, drain: int) -> Sequencer:
+        """Make the sequencer."""
+        return AlternatingSequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes; the next sample may begin as all words of one were issued."""

@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
 from fabtune.golden.nn.array.mapping import Mapping
+from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
 
 NETWORK = Network("own", (2, 7, 6), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(3, 2), Flatten(), Linear(3)))
@@ -105,7 +106,7 @@ PAIRED = replace(VARIATIONS["base"], sides=2)
 
 def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
     """Words of each sample's sides and stages with their cycles, in order; cycles of `filled` by its bit, of `done`."""
-    sequencer = Sequencer(mapping, drain)
+    sequencer = AlternatingSequencer(mapping, drain)
     runs, filled, ended = [], {}, []
 
     async def bench(ctx):
