@@ -9,7 +9,6 @@ from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..memories.activation_memory import ActivationMemory
-from ..memories.output_memory import OutputMemory
 from ..pooling import Pooling
 from ..sequencer import Sequencer
 from .array_access import OwnArray, SharedArray
@@ -86,7 +85,7 @@ class OutputPath:
         """Add the path; the outputs that it gives."""
         mapping, port, sides = self.mapping, self.array.port, self.sides
         m.submodules.pooling = pooling = Pooling(mapping)
-        m.submodules.memory = memory = OutputMemory(mapping, self.kept)
+        m.submodules.memory = memory = sides.output_memory(self.kept)
         begin = sides.delayed(m, sequencer.begin, self.latency, "output_begin")
         # field by field: a single stage's target and mask are not used, and their registers go
         control = {

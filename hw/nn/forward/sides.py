@@ -8,7 +8,7 @@ from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
-from ..memories.output_memory import OutputMemory
+from ..memories.output_memory import OutputMemory, SidedOutputMemory
 from ..sample_buffers import RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
 
@@ -39,6 +39,10 @@ class OneSide:
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes."""
         m.d.comb += self.buffers.done.eq(sequencer.done)
+
+    def output_memory(self, kept: int) -> OutputMemory:
+        """Make the output memory, for outputs of stages from number `kept` on."""
+        return OutputMemory(self.mapping, kept)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
@@ -95,6 +99,10 @@ class TwoSides:
             sequencer.first_stage.eq(engine.passes.first),
             sequencer.last_stage.eq(engine.passes.last),
         ]
+
+    def output_memory(self, kept: int) -> OutputMemory:
+        """Make the output memory, for outputs of stages from number `kept` on."""
+        return SidedOutputMemory(self.mapping, kept)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
