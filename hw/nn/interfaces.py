@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import BEAT
 from ...golden.fixed import Q4_12, Q8_16, Format, accumulator_width
 from ...golden.nn.array.mapping import Mapping
+from ..ports import PlainSignature
 
 ACTIVATION = signed(Q8_16.width)
 """An activation in Q8.16."""
@@ -368,14 +369,82 @@ class PoolControl(data.StructLayout):
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        further = unsigned((mapping.most_parts - 1) * mapping.columns)
-        super().__init__(
-            {
-                "first": 1,
-                "last": 1,
-                "target": activation_address(mapping),
-                "mask": unsigned(mapping.columns),
-                **({"inside": 1} if mapping.has_padded_pools else {}),
-                **({"more": further, "position": range(mapping.output_depth)} if mapping.most_parts > 1 else {}),
-            }
-        )
+        fields = {
+            "first": unsigned(1),
+            "last": unsigned(1),
+            "target": activation_address(mapping),
+            "mask": unsigned(mapping.columns),
+        }
+        if mapping.has_padded_pools:
+            fields["inside"] = unsigned(1)
+        if mapping.most_parts > 1:
+            fields["more"] = unsigned((mapping.most_parts - 1) * mapping.columns)
+            fields["position"] = Shape.cast(range(mapping.output_depth))
+        super().__init__(fields)
+
+
+class WordIssue(PlainSignature):
+    """A word of the running stage, as the sequencer issues it: all in the cycle of `enable`.
+
+    Attributes
+    ----------
+    enable : Out, 1
+        A word is issued.
+    address : Out, `activation_address`
+        Of its activations.
+    weight : Out, range(weight_words)
+        Of its weights.
+    bias : Out, range(groups)
+        Of the biases of its sum.
+    first, last : Out, 1
+        First, last word of a sum.
+    pool : Out, `PoolControl`
+        Of the sum to which it belongs.
+    within : Out, 1, only where a stage has sums of single lanes
+        It is of such a stage.
+    halved : Out, 1, only where a stage has sums of half the lanes
+        It is of such a stage.
+    residual : Out, 1, only where a stage has a residual
+        Its weights are the identity, and not in the weight memory.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        members = {
+            "enable": Out(1),
+            "address": Out(activation_address(mapping)),
+            "weight": Out(range(mapping.weight_words)),
+            "bias": Out(range(mapping.groups)),
+            "first": Out(1),
+            "last": Out(1),
+            "pool": Out(PoolControl(mapping)),
+        }
+        flags = {"within": mapping.has_within, "halved": mapping.has_halves, "residual": mapping.has_residuals}
+        super().__init__(members | {name: Out(1) for name, used in flags.items() if used})
+
+
+class StageFunction(PlainSignature):
+    """What stages of some networks make of their sums besides ReLU; stays the same while a stage runs.
+
+    Attributes
+    ----------
+    limit : Out, Q8.16, only where a stage has one
+        Largest output.
+    slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
+        Number of the slope among `Mapping.slopes`, counted from 1; 0 for none.
+    pooled_parts : Out, range(number of them), only where pools have sums of different parts
+        Number of the stage's parts among `Mapping.pooled_parts`.
+    divisor : Out, range(divisions + 1), only where a stage has an average pool
+        Number of the division among `Mapping.averages`, counted from 1; 0 for none.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        members: dict[str, Member] = {}
+        if mapping.has_limits:
+            members["limit"] = Out(ACTIVATION)
+        if mapping.slopes:
+            members["slope"] = Out(range(len(mapping.slopes) + 1))
+        if len(mapping.pooled_parts) > 1:
+            members["pooled_parts"] = Out(range(len(mapping.pooled_parts)))
+        if mapping.averages:
+            members["divisor"] = Out(range(len(mapping.averages) + 1))
+        super().__init__(members)

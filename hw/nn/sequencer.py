@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 from ...golden.fixed import Q8_16
 from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import delayed
-from .interfaces import ACTIVATION, PoolControl, activation_address
+from .interfaces import StageFunction, WordIssue, activation_address
 from .loops import Loops
 
 
@@ -35,36 +35,14 @@ class Sequencer(wiring.Component):
         Outputs of the sample before are still to be read: the stage waits.
     filled : Out, the same bits
         The stage is complete, for one cycle.
-    enable : Out, 1
-        A word is issued.
-    address : Out, `activation_address`
-        Of the word's activations, in the cycle of `enable`.
-    weight : Out, range(weight_words)
-        Of the word's weights, in the cycle of `enable`.
-    bias : Out, range(groups)
-        Of the biases, in the cycle of `enable`.
-    first, last : Out, 1
-        First, last word of a sum, in the cycle of `enable`.
-    within : Out, 1, only where a stage has sums of single lanes
-        The word is of such a stage, in the cycle of `enable`.
-    halved : Out, 1, only where a stage has sums of half the lanes
-        The word is of such a stage, in the cycle of `enable`.
-    cells : Out, range(output_depth), only where a stage has sums in parts
-        Outputs of a channel, as `relu`.
-    residual : Out, 1, only where a stage has a residual
-        The word's weights are the identity, and not in the weight memory, in the cycle of `enable`.
-    pool : Out, `PoolControl`
-        Of the sum to which the word belongs, in the cycle of `enable`.
+    word : Out, `WordIssue`
+        The word that is issued.
     relu : Out, 1
         Negative outputs of the stage become 0; stays the same while the stage runs.
-    limit : Out, Q8.16, only where a stage has one
-        Largest output of the stage, as `relu`.
-    slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
-        Number of the stage's slope among `Mapping.slopes`, counted from 1, as `relu`; 0 for none.
-    pooled_parts : Out, range(number of them), only where pools have sums of different parts
-        Number of the stage's parts among `Mapping.pooled_parts`, as `relu`.
-    divisor : Out, range(divisions + 1), only where a stage has an average pool
-        Number of the stage's division among `Mapping.averages`, counted from 1, as `relu`; 0 for none.
+    function : Out, `StageFunction`
+        What else the stage makes of its sums.
+    cells : Out, range(output_depth), only where a stage has sums in parts
+        Outputs of a channel, as `relu`.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
     output : Out, range(output_depth)
@@ -89,24 +67,12 @@ class Sequencer(wiring.Component):
                 "done": Out(1),
                 "full": In(stages * mapping.sides),
                 "filled": Out(stages * mapping.sides),
-                "enable": Out(1),
-                "address": Out(activation_address(mapping)),
-                "weight": Out(range(mapping.weight_words)),
-                "bias": Out(range(mapping.groups)),
-                "first": Out(1),
-                "last": Out(1),
-                "pool": Out(PoolControl(mapping)),
+                "word": Out(WordIssue(mapping)),
                 "relu": Out(1),
-                **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
-                **({"slope": Out(range(len(mapping.slopes) + 1))} if mapping.slopes else {}),
-                **({"pooled_parts": Out(range(len(mapping.pooled_parts)))} if len(mapping.pooled_parts) > 1 else {}),
-                **({"divisor": Out(range(len(mapping.averages) + 1))} if mapping.averages else {}),
+                "function": Out(StageFunction(mapping)),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
-                **({"within": Out(1)} if mapping.has_within else {}),
-                **({"halved": Out(1)} if mapping.has_halves else {}),
                 **({"cells": Out(range(mapping.output_depth + 1))} if self._has_parts else {}),
-                **({"residual": Out(1)} if self._adds else {}),
                 **self._ports(),
             }
         )
@@ -117,12 +83,12 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loops, group = Loops(self.mapping), Signal.like(self.weight)
+        loops, group = Loops(self.mapping), Signal.like(self.word.weight)
         last_mask = Signal(self.mapping.most_parts * self.mapping.columns)
         running = Signal()
         # a register for each field: those that a single stage does not use go
-        control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
-        m.d.comb += [self.pool[name].eq(part) for name, part in control.items()]
+        control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.word.pool.shape()}
+        m.d.comb += [self.word.pool[name].eq(part) for name, part in control.items()]
 
         def load(m: Module, stage: Signal, side: Value | int) -> None:
             with m.Switch(stage):
@@ -201,20 +167,20 @@ class Sequencer(wiring.Component):
             m.d.sync += [self._groups.eq(own.parts), self._skip.eq(skip), self.cells.eq(own.cells)]
             m.d.sync += control["position"].eq(own.output)
         if self.mapping.has_limits:
-            m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
+            m.d.sync += self.function.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
         if self.mapping.slopes:
-            m.d.sync += self.slope.eq((0, *self.mapping.slopes).index(own.slope))
+            m.d.sync += self.function.slope.eq((0, *self.mapping.slopes).index(own.slope))
         if len(self.mapping.pooled_parts) > 1 and own.pooled:
-            m.d.sync += self.pooled_parts.eq(self.mapping.pooled_parts.index(own.parts))
+            m.d.sync += self.function.pooled_parts.eq(self.mapping.pooled_parts.index(own.parts))
         if self.mapping.averages:
             counts = [0, *(one.count for one in self.mapping.averages)]
-            m.d.sync += self.divisor.eq(counts.index(own.average))
+            m.d.sync += self.function.divisor.eq(counts.index(own.average))
         m.d.sync += [
             last_mask.eq(((1 << wide) - 1) >> idle),
             group.eq(own.weights),
-            self.weight.eq(own.weights),
-            self.bias.eq(own.biases),
-            (self._window if self._adds else self.address).eq(self._region(own.base, stage.source, side)),
+            self.word.weight.eq(own.weights),
+            self.word.bias.eq(own.biases),
+            (self._window if self._adds else self.word.address).eq(self._region(own.base, stage.source, side)),
             control["target"].eq(self._of_side(own.target, side)),
             self.output.eq(own.output),
             self.relu.eq(own.relu),
@@ -238,13 +204,13 @@ class Sequencer(wiring.Component):
 
     def _issue_residual(self, m: Module, loops: Loops, chosen: Value) -> None:
         """The residual's word, and its address, which follows with each sum."""
-        m.d.sync += self.residual.eq(loops.adding)
-        m.d.comb += self.address.eq(Mux(self.residual, self._added, self._window))
-        jump = Signal.like(self.address, name="residual_jump")
+        m.d.sync += self.word.residual.eq(loops.adding)
+        m.d.comb += self.word.address.eq(Mux(self.word.residual, self._added, self._window))
+        jump = Signal.like(self.word.address, name="residual_jump")
         for j, own in enumerate(loops.residual_jumps, start=loops.INNER):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(own)
-        with m.If(self.enable & ~self.residual):
+        with m.If(self.word.enable & ~self.word.residual):
             m.d.sync += self._added.eq(self._added + jump)
 
     def _issue(
@@ -265,9 +231,9 @@ class Sequencer(wiring.Component):
         chosen = delayed(m, level, 1, "level")
         pool = slice(loops.INNER, loops.POOL)
         m.d.sync += [
-            self.enable.eq(running & ~loops.waiting if self._has_parts else running),
-            self.first.eq(loops.first),
-            self.last.eq(loops.last),
+            self.word.enable.eq(running & ~loops.waiting if self._has_parts else running),
+            self.word.first.eq(loops.first),
+            self.word.last.eq(loops.last),
             control["first"].eq(loops.begins[pool].all()),
             control["last"].eq(loops.ends[pool].all()),
         ]
@@ -278,15 +244,15 @@ class Sequencer(wiring.Component):
         if self._has_parts:
             m.d.sync += control["more"].eq(mask >> self.mapping.columns)
         if self.mapping.has_within:
-            m.d.sync += self.within.eq(loops.within)
+            m.d.sync += self.word.within.eq(loops.within)
         if self.mapping.has_halves:
-            m.d.sync += self.halved.eq(loops.halved)
+            m.d.sync += self.word.halved.eq(loops.halved)
         self._issue_side(m, loops)
-        moves, address = self.enable, self.address
+        moves, address = self.word.enable, self.word.address
         if loops.has_residual:
             self._issue_residual(m, loops, chosen)
-            moves, address = self.enable & ~self.residual, self._window
-        jump, move = Signal.like(self.address), Signal.like(self.address)
+            moves, address = self.word.enable & ~self.word.residual, self._window
+        jump, move = Signal.like(self.word.address), Signal.like(self.word.address)
         for j in range(count):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(loops.jumps[j])
@@ -295,12 +261,12 @@ class Sequencer(wiring.Component):
         with m.If(moves):
             m.d.sync += [address.eq(address + jump), control["target"].eq(control["target"] + move)]
             with m.If((chosen < loops.INNER) | (chosen == outermost)):
-                m.d.sync += self.weight.eq(self.weight + 1)
+                m.d.sync += self.word.weight.eq(self.word.weight + 1)
             with m.Else():
-                m.d.sync += self.weight.eq(group)
+                m.d.sync += self.word.weight.eq(group)
             with m.If(chosen == outermost):
-                following = self.bias + (self._groups if self._has_parts else 1)
-                m.d.sync += [group.eq(self.weight + 1), self.bias.eq(following)]
+                following = self.word.bias + (self._groups if self._has_parts else 1)
+                m.d.sync += [group.eq(self.word.weight + 1), self.word.bias.eq(following)]
             if self._has_parts:
                 with m.If(chosen >= loops.POOL):
                     skip = Mux(chosen == outermost, self._skip, 1)
