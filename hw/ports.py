@@ -8,6 +8,18 @@ from ..golden.block import Field, Spec, Stream
 from ..golden.fixed import Format
 
 
+class PlainSignature(wiring.Signature):
+    """Signature whose wires are named by its members alone, as if each was a port of the component.
+
+    For an interface that no other one of the component shares a member's name with: in waveforms and in Verilog a wire
+    is `sequencer_address`, and not `sequencer_word__address`.
+    """
+
+    def create(self, *, path: tuple[str | int, ...] | None = None, src_loc_at: int = 0) -> wiring.PureInterface:
+        """Create the interface; the last part of `path`, its own name, is left out."""
+        return super().create(path=path and path[:-1], src_loc_at=1 + src_loc_at)
+
+
 def members(spec: Spec) -> dict[str, Member]:
     """Ports of a block, by name: a stream interface for each stream of the spec, a plain payload for a sideband."""
     return {name: member(port) for name, port in spec.streams().items()}

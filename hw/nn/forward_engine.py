@@ -25,7 +25,6 @@ from .forward.sides import OneSide, TwoSides
 from .interfaces import BEATS, SampleInput, StageOutputs
 from .memories.activation_memory import ActivationMemory
 from .sample_writer import SampleWriter
-from .sequencer import Sequencer
 
 
 class ForwardEngine(wiring.Component):
@@ -110,7 +109,7 @@ class ForwardEngine(wiring.Component):
         mapping, sides, buffers = self.mapping, self.sides, self.sides.buffers
         m.submodules.array = self.array
         m.submodules.activations = activations = ActivationMemory(mapping)
-        m.submodules.sequencer = sequencer = Sequencer(mapping, self._drain)
+        m.submodules.sequencer = sequencer = sides.sequencer(self._drain)
         m.submodules.buffers = buffers
         m.submodules.writer = writer = SampleWriter(mapping)
         wiring.connect(m, wiring.flipped(self.sample.beats), writer.i)
@@ -135,7 +134,7 @@ class ForwardEngine(wiring.Component):
         self.access.give(m, self, buffers.running)
         write = outputs.write
         if self.cut_memory is not None:
-            write = self.cut_memory.restore(m, self, sides, sequencer, outputs)
+            write = self.cut_memory.restore(m, self, buffers, sequencer, outputs)
         self._write(m, activations, writer, write)
         return m
 

@@ -4,21 +4,22 @@ The directions of a `wiring.Signature` here are those of the side that asks: the
 samples, the writer of activations. The other side has the flipped one.
 """
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 from amaranth.utils import exact_log2
 
 from ...golden.axi.bus import BEAT
-from ...golden.fixed import Q4_12, Q8_16
+from ...golden.fixed import Q4_12, Q8_16, Format, accumulator_width
 from ...golden.nn.array.mapping import Mapping
+from ..ports import PlainSignature
 
 ACTIVATION = signed(Q8_16.width)
 """An activation in Q8.16."""
 PARAMETER = signed(Q4_12.width)
 """A weight, bias or adapter parameter in Q4.12."""
-PRODUCT = signed(Q8_16.width + Q4_12.width)
-"""An activation times a parameter, 28 bits behind the point."""
 BEAT_BITS = 8 * BEAT
 """Bits of a beat of the memory bus."""
 BEATS = stream.Signature(BEAT_BITS)
@@ -39,6 +40,42 @@ LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
 """A stream of logits in Q8.16, with a flag on a sample's last one."""
 
 
+@dataclass(frozen=True)
+class OperandFormats:
+    """Signed formats of the operands of an array of multipliers.
+
+    Parameters
+    ----------
+    x : Format
+        First factors, and rounded sums across the lanes.
+    w : Format
+        Second factors, and biases.
+    """
+
+    x: Format = Q8_16
+    w: Format = Q4_12
+
+    @property
+    def product(self) -> Shape:
+        """Shape of an exact product."""
+        return signed(self.x.width + self.w.width)
+
+    @property
+    def fraction(self) -> int:
+        """Fraction bits of a product, and of an exact sum."""
+        return self.x.fraction + self.w.fraction
+
+    def sum_width(self, terms: int) -> int:
+        """Bits of any exact sum of so many products."""
+        return accumulator_width(self.x, self.w, terms)
+
+
+NETWORK_FORMATS = OperandFormats()
+"""Activations times parameters."""
+PRODUCT = NETWORK_FORMATS.product
+"""An activation times a parameter, 28 bits behind the point."""
+
+
 class ArrayPort(wiring.Signature):
     """A word's operands to the array of multipliers, and the sums that come back; no handshake.
 
@@ -50,12 +87,14 @@ class ArrayPort(wiring.Signature):
         Bits of a sum within a multiplier.
     words_per_cycle : int
         Words of `x` that are taken at once, 1 or 2.
+    formats : OperandFormats
+        Formats of `x` and `w`: activations and parameters.
 
     Attributes
     ----------
-    x : Out, array of lanes * words_per_cycle Q8.16
+    x : Out, array of lanes * words_per_cycle numbers
         Activations, word by word. The first half of the columns multiplies the first word.
-    w : Out, array of lanes * columns Q4.12
+    w : Out, array of lanes * columns numbers
         Parameters, lane by lane.
     enable : Out, 1
         The word counts.
@@ -67,27 +106,35 @@ class ArrayPort(wiring.Signature):
         The operand registers: `x` one cycle later.
     valid : In, 1
         `y` has sums across the lanes, `golden.nn.array.latency.across_latency` cycles after their last word.
-    y : In, array of columns Q8.16
+    y : In, array of columns numbers, as x
         Rounded sums across the lanes.
     complete : In, 1
         `sums` has sums within the multipliers, `golden.nn.array.latency.within_latency` cycles after their last word.
-    sums : In, array of lanes * columns integers, 28 bits behind the point
+    sums : In, array of lanes * columns integers, `OperandFormats.fraction` bits behind the point
         Exact sums within the multipliers; they stay until the next word.
     """
 
-    def __init__(self, lanes: int, columns: int, within_width: int, words_per_cycle: int = 1) -> None:
-        x = data.ArrayLayout(ACTIVATION, lanes * words_per_cycle)
+    def __init__(
+        self,
+        lanes: int,
+        columns: int,
+        within_width: int,
+        words_per_cycle: int = 1,
+        formats: OperandFormats = NETWORK_FORMATS,
+    ) -> None:
+        factor, parameter = signed(formats.x.width), signed(formats.w.width)
+        x = data.ArrayLayout(factor, lanes * words_per_cycle)
         super().__init__(
             {
                 "x": Out(x),
-                "w": Out(data.ArrayLayout(PARAMETER, lanes * columns)),
+                "w": Out(data.ArrayLayout(parameter, lanes * columns)),
                 "enable": Out(1),
                 "within": Out(1),
                 "first": Out(1),
                 "last": Out(1),
                 "operands": In(x),
                 "valid": In(1),
-                "y": In(data.ArrayLayout(ACTIVATION, columns)),
+                "y": In(data.ArrayLayout(factor, columns)),
                 "complete": In(1),
                 "sums": In(data.ArrayLayout(signed(within_width), lanes * columns)),
             }
@@ -322,14 +369,82 @@ class PoolControl(data.StructLayout):
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        further = unsigned((mapping.most_parts - 1) * mapping.columns)
-        super().__init__(
-            {
-                "first": 1,
-                "last": 1,
-                "target": activation_address(mapping),
-                "mask": unsigned(mapping.columns),
-                **({"inside": 1} if mapping.has_padded_pools else {}),
-                **({"more": further, "position": range(mapping.output_depth)} if mapping.most_parts > 1 else {}),
-            }
-        )
+        fields = {
+            "first": unsigned(1),
+            "last": unsigned(1),
+            "target": activation_address(mapping),
+            "mask": unsigned(mapping.columns),
+        }
+        if mapping.has_padded_pools:
+            fields["inside"] = unsigned(1)
+        if mapping.most_parts > 1:
+            fields["more"] = unsigned((mapping.most_parts - 1) * mapping.columns)
+            fields["position"] = Shape.cast(range(mapping.output_depth))
+        super().__init__(fields)
+
+
+class WordIssue(PlainSignature):
+    """A word of the running stage, as the sequencer issues it: all in the cycle of `enable`.
+
+    Attributes
+    ----------
+    enable : Out, 1
+        A word is issued.
+    address : Out, `activation_address`
+        Of its activations.
+    weight : Out, range(weight_words)
+        Of its weights.
+    bias : Out, range(groups)
+        Of the biases of its sum.
+    first, last : Out, 1
+        First, last word of a sum.
+    pool : Out, `PoolControl`
+        Of the sum to which it belongs.
+    within : Out, 1, only where a stage has sums of single lanes
+        It is of such a stage.
+    halved : Out, 1, only where a stage has sums of half the lanes
+        It is of such a stage.
+    residual : Out, 1, only where a stage has a residual
+        Its weights are the identity, and not in the weight memory.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        members = {
+            "enable": Out(1),
+            "address": Out(activation_address(mapping)),
+            "weight": Out(range(mapping.weight_words)),
+            "bias": Out(range(mapping.groups)),
+            "first": Out(1),
+            "last": Out(1),
+            "pool": Out(PoolControl(mapping)),
+        }
+        flags = {"within": mapping.has_within, "halved": mapping.has_halves, "residual": mapping.has_residuals}
+        super().__init__(members | {name: Out(1) for name, used in flags.items() if used})
+
+
+class StageFunction(PlainSignature):
+    """What stages of some networks make of their sums besides ReLU; stays the same while a stage runs.
+
+    Attributes
+    ----------
+    limit : Out, Q8.16, only where a stage has one
+        Largest output.
+    slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
+        Number of the slope among `Mapping.slopes`, counted from 1; 0 for none.
+    pooled_parts : Out, range(number of them), only where pools have sums of different parts
+        Number of the stage's parts among `Mapping.pooled_parts`.
+    divisor : Out, range(divisions + 1), only where a stage has an average pool
+        Number of the division among `Mapping.averages`, counted from 1; 0 for none.
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        members: dict[str, Member] = {}
+        if mapping.has_limits:
+            members["limit"] = Out(ACTIVATION)
+        if mapping.slopes:
+            members["slope"] = Out(range(len(mapping.slopes) + 1))
+        if len(mapping.pooled_parts) > 1:
+            members["pooled_parts"] = Out(range(len(mapping.pooled_parts)))
+        if mapping.averages:
+            members["divisor"] = Out(range(len(mapping.averages) + 1))
+        super().__init__(members)

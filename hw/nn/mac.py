@@ -4,15 +4,13 @@ from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value,
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.fixed import Q4_12, Q8_16, accumulator_width
-from ...golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from ...golden.nn.array import latency
 from ...golden.nn.mac import MacSpec
 from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.rounding import RoundSaturate
-from .interfaces import PARAMETER, PRODUCT, ArrayPort
+from .interfaces import NETWORK_FORMATS, ArrayPort, OperandFormats
 
 assert RoundSaturate.LATENCY == latency.ROUNDING
 
@@ -36,12 +34,14 @@ class MacArray(wiring.Component):
         1, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
     halves : bool
         Each half of the lanes can have a sum of its own in each column.
+    formats : OperandFormats
+        Formats of the operands; signed, of at most 27 and 18 bits for one DSP48E2 a multiplier.
 
     Attributes
     ----------
     port : In, `ArrayPort`
         Operands and sums.
-    bias : In, array of columns Q4.12
+    bias : In, array of columns numbers in the format of `w`
         Biases of a sum across, `bias_cycles` after its first word, so that they need no pipeline of their own; those
         of further parts of the sum follow.
     paired : In, 1
@@ -71,20 +71,21 @@ class MacArray(wiring.Component):
         words_per_cycle: int = 1,
         parts: int = 1,
         halves: bool = False,
+        formats: OperandFormats = NETWORK_FORMATS,
     ) -> None:
-        self.parts, self.halves = parts, halves
+        self.parts, self.halves, self.formats = parts, halves, formats
         self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
         self.half = columns // words_per_cycle
-        self.width = accumulator_width(Q8_16, Q4_12, terms) + 1
-        self.within_width = accumulator_width(Q8_16, Q4_12, batch)
+        self.width = formats.sum_width(terms) + 1
+        self.within_width = formats.sum_width(batch)
         self.latency = latency.across_latency(lanes, words_per_cycle)
         self.bias_cycles = latency.bias_cycles(lanes, words_per_cycle)
-        self.interface = ArrayPort(lanes, columns, self.within_width, words_per_cycle)
+        self.interface = ArrayPort(lanes, columns, self.within_width, words_per_cycle, formats)
         super().__init__(
             {
                 "port": In(self.interface),
                 **({"paired": In(1)} if words_per_cycle == 2 else {}),
-                "bias": In(data.ArrayLayout(PARAMETER, columns)),
+                "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
                 **({"rounds": In(1)} if parts > 1 else {}),
                 **({"halved": In(1)} if halves else {}),
                 **(dict.fromkeys(("further", "rest"), Out(1)) if parts > 1 or halves else {}),
@@ -111,13 +112,13 @@ class MacArray(wiring.Component):
         products: list[Value] = []
         for number in range(self.lanes * self.columns):
             lane, column = divmod(number, self.columns)
-            product = Signal(PRODUCT, name=f"product{number}")
+            product = Signal(self.formats.product, name=f"product{number}")
             total = Signal(signed(self.within_width), name=f"total{number}")
             m.d.sync += product.eq(x[column // self.half * self.lanes + lane] * w[number])
             with m.If(move):
                 m.d.sync += total.eq(product + Mux(restart, 0, total))
             m.d.comb += port.sums[number].eq(total)
-            products.append(total[: PRODUCT.width].as_signed())
+            products.append(total[: self.formats.product.width].as_signed())
         of_columns = [products[column :: self.columns] for column in range(self.columns)]
         halved: Value = Const(0)
         further: Value = Const(0)
@@ -252,7 +253,7 @@ class MacArray(wiring.Component):
             m.d.comb += self.rest.eq(pipeline.place("sums", of_rest, "rest_rounded").at("rounded"))
         for column, tree in enumerate(trees):
             total: Value = Signal(signed(self.width), name=f"sum{column}")
-            start = Cat(Value.cast(0)[:1].replicate(Q8_16.fraction), bias[column]).as_signed()
+            start = Cat(Value.cast(0)[:1].replicate(self.formats.x.fraction), bias[column]).as_signed()
             with m.If(step):
                 m.d.sync += total.eq(Mux(first, start, total) + tree)
             if self.halves:
@@ -260,7 +261,7 @@ class MacArray(wiring.Component):
                 with m.If(upper_step):
                     m.d.sync += other.eq(Mux(upper_first, start, other) + upper[column])
                 total = Mux(of_upper, other, total)
-            rounding = RoundSaturate(self.width, PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
+            rounding = RoundSaturate(self.width, self.formats.w.fraction, self.formats.x)
             m.submodules[f"rounding{column}"] = rounding
             m.d.comb += [
                 rounding.i.eq(total),

@@ -1,8 +1,10 @@
 """Sample buffers: while one sample is computed, the next one comes in, where the activation memory has room for two."""
 
-from amaranth.hdl import Module, Signal
+from typing import ClassVar
+
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from ...golden.nn.array.mapping import Mapping
 
@@ -14,8 +16,6 @@ class SampleBuffers(wiring.Component):
     ----------
     mapping : Mapping
         Its number of sample buffers, 1 or 2.
-    restores : bool
-        Passes may begin with what was restored, and not with samples.
 
     Attributes
     ----------
@@ -37,12 +37,13 @@ class SampleBuffers(wiring.Component):
         Buffer of the sample that is computed, or will be next.
     running : Out, 1
         A sample is computed: from the cycle after `begin` to the one of `done`.
-    restore, restored : In, 1, only with `restores`
-        Passes do not take samples, but begin as soon as `restored`; the former stays the same during a pass.
     """
 
-    def __init__(self, mapping: Mapping, restores: bool = False) -> None:
-        self.buffers, self.restores = mapping.sample_buffers, restores
+    ports: ClassVar[dict[str, Member]] = {}
+    """Ports of a subclass."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.buffers = mapping.sample_buffers
         super().__init__(
             {
                 "enter": In(1),
@@ -54,25 +55,48 @@ class SampleBuffers(wiring.Component):
                 "done": In(1),
                 "current": Out(1),
                 "running": Out(1),
-                **(dict.fromkeys(("restore", "restored"), In(1)) if restores else {}),
+                **self.ports,
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         held, waiting = Signal(2), Signal(2)
-        ready = (waiting != 0) & ~self.running & ~self.hold
-        begin, first, over = self.begin, self.begin, self.done
-        if self.restores:
-            first, over, own = Signal(), Signal(), ~self.restore
-            m.d.comb += [first.eq(ready & own), over.eq(self.done & own)]
-            ready = first | (self.restore & self.restored & ~self.running & ~self.hold)
-        m.d.comb += [self.room.eq(held != self.buffers), begin.eq(ready)]
+        ready, first, over = self._first(m, (waiting != 0) & ~self.running & ~self.hold)
+        m.d.comb += [self.room.eq(held != self.buffers), self.begin.eq(ready)]
         m.d.sync += [
             held.eq(held + self.enter - over),
             waiting.eq(waiting + self.arrived - first),
-            self.running.eq((self.running | begin) & ~self.done),
+            self.running.eq((self.running | self.begin) & ~self.done),
         ]
         if self.buffers == 2:
             m.d.sync += [self.into.eq(self.into ^ self.arrived), self.current.eq(self.current ^ over)]
         return m
+
+    def _first(self, m: Module, ready: Value) -> tuple[Value, Value, Value]:
+        """Whether a pass begins, whether one begins with a sample, and whether one that did is over."""
+        return ready, self.begin, self.done
+
+
+class RestoringBuffers(SampleBuffers):
+    """Sample buffers, and passes that begin with what was restored, and not with a sample.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        As for `SampleBuffers`.
+
+    Attributes
+    ----------
+    restore : In, 1
+        Passes do not take samples; stays the same during a pass.
+    restored : In, 1
+        With `restore`: what the next pass begins with is there.
+    """
+
+    ports: ClassVar = dict.fromkeys(("restore", "restored"), In(1))
+
+    def _first(self, m: Module, ready: Value) -> tuple[Value, Value, Value]:
+        first, over, own = Signal(), Signal(), ~self.restore
+        m.d.comb += [first.eq(ready & own), over.eq(self.done & own)]
+        return first | (self.restore & self.restored & ~self.running & ~self.hold), first, over

@@ -2,23 +2,19 @@
 
 from collections.abc import Callable
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from ...golden.fixed import Q8_16
 from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import delayed
-from .interfaces import ACTIVATION, PoolControl, activation_address
+from .interfaces import StageFunction, WordIssue, activation_address
 from .loops import Loops
 
 
 class Sequencer(wiring.Component):
-    """Issue one word a cycle; between stages wait until their outputs are written.
-
-    Where the mapping has two sides, they are run alternately, stage by stage: one side's words are issued while the
-    outputs of the other one are written. The next sample may follow as soon as all words were issued. Control of the
-    outputs then has to travel with the words.
+    """Issue one word a cycle, stage by stage; between stages wait until their outputs are written.
 
     Parameters
     ----------
@@ -31,69 +27,30 @@ class Sequencer(wiring.Component):
     ----------
     start : In, 1
         Run all stages on a sample; only while none is run.
-    first_stage, last_stage : In, range(stages), only with two sides
-        Stages to run; stay the same until `done`.
-    both : In, 1, only with two sides
-        Run both sides, and not only the first one; stays the same until `done`.
     buffer : In, 1
         Buffer of the activation memory in which the sample is; stays the same until `done`.
     done : Out, 1
-        The last stage is complete, of all sides, for one cycle; with one side `start` may come in the cycle after.
-    issued : Out, 1, only with two sides
-        All words of a sample were issued, for one cycle; `start` may come in the same cycle or later.
+        The last stage is complete, for one cycle; `start` may come in the cycle after.
     full : In, a bit for each stage and side, as `StageOutputs`
         Outputs of the sample before are still to be read: the stage waits.
     filled : Out, the same bits
-        The stage is complete, for one cycle. With two sides only the last stage of a pass.
-    consumed : Out, 1, only with two sides
-        All words of a side's last stage that reads what the pass begins with were issued, for one cycle.
-    enable : Out, 1
-        A word is issued.
-    address : Out, `activation_address`
-        Of the word's activations, in the cycle of `enable`.
-    weight : Out, range(weight_words)
-        Of the word's weights, in the cycle of `enable`.
-    bias : Out, range(groups)
-        Of the biases, in the cycle of `enable`.
-    first, last : Out, 1
-        First, last word of a sum, in the cycle of `enable`.
-    within : Out, 1, only where a stage has sums of single lanes
-        The word is of such a stage, in the cycle of `enable`.
-    halved : Out, 1, only where a stage has sums of half the lanes
-        The word is of such a stage, in the cycle of `enable`.
-    cells : Out, range(output_depth), only where a stage has sums in parts
-        Outputs of a channel, as `relu`.
-    residual : Out, 1, only where a stage has a residual
-        The word's weights are the identity, and not in the weight memory, in the cycle of `enable`.
-    pool : Out, `PoolControl`
-        Of the sum to which the word belongs, in the cycle of `enable`.
+        The stage is complete, for one cycle.
+    word : Out, `WordIssue`
+        The word that is issued.
     relu : Out, 1
         Negative outputs of the stage become 0; stays the same while the stage runs.
-    limit : Out, Q8.16, only where a stage has one
-        Largest output of the stage, as `relu`.
-    slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
-        Number of the stage's slope among `Mapping.slopes`, counted from 1, as `relu`; 0 for none.
-    pooled_parts : Out, range(number of them), only where pools have sums of different parts
-        Number of the stage's parts among `Mapping.pooled_parts`, as `relu`.
-    divisor : Out, range(divisions + 1), only where a stage has an average pool
-        Number of the stage's division among `Mapping.averages`, counted from 1, as `relu`; 0 for none.
+    function : Out, `StageFunction`
+        What else the stage makes of its sums.
+    cells : Out, range(output_depth), only where a stage has sums in parts
+        Outputs of a channel, as `relu`.
     begin : Out, 1
         A stage begins, for one cycle, before its first word.
-    final : Out, 1, only with two sides
-        The stage is `last_stage`, in the cycle of `begin`.
-    side : Out, 1, only with two sides
-        Side of the word, in the cycle of `enable`, and of the stage, in the cycle of `begin`.
     output : Out, range(output_depth)
         First address of the stage in the output memory, in the cycle of `begin`.
-    tail : Out, 1, only with two sides
-        The word is the last of a run of lanes, in the cycle of `enable`.
-    tail_lanes : Out, a bit for each lane, only with two sides
-        Lanes of such a word that have an input, in the cycle of `begin` and until the next one; parameters of the
-        others are not 0 where each has an offset.
     """
 
     def __init__(self, mapping: Mapping, drain: int) -> None:
-        self.mapping, self.drain, self.paired = mapping, drain, mapping.sides == 2
+        self.mapping, self.drain = mapping, drain
         stages = len(mapping.stages)
         self._has_parts = mapping.most_parts > 1
         # groups of a turn of the outermost loop, and what its outputs lie apart; parts still to be rounded
@@ -110,45 +67,28 @@ class Sequencer(wiring.Component):
                 "done": Out(1),
                 "full": In(stages * mapping.sides),
                 "filled": Out(stages * mapping.sides),
-                "enable": Out(1),
-                "address": Out(activation_address(mapping)),
-                "weight": Out(range(mapping.weight_words)),
-                "bias": Out(range(mapping.groups)),
-                "first": Out(1),
-                "last": Out(1),
-                "pool": Out(PoolControl(mapping)),
+                "word": Out(WordIssue(mapping)),
                 "relu": Out(1),
-                **({"limit": Out(ACTIVATION)} if mapping.has_limits else {}),
-                **({"slope": Out(range(len(mapping.slopes) + 1))} if mapping.slopes else {}),
-                **({"pooled_parts": Out(range(len(mapping.pooled_parts)))} if len(mapping.pooled_parts) > 1 else {}),
-                **({"divisor": Out(range(len(mapping.averages) + 1))} if mapping.averages else {}),
+                "function": Out(StageFunction(mapping)),
                 "begin": Out(1),
                 "output": Out(range(mapping.output_depth)),
-                **({"within": Out(1)} if mapping.has_within else {}),
-                **({"halved": Out(1)} if mapping.has_halves else {}),
                 **({"cells": Out(range(mapping.output_depth + 1))} if self._has_parts else {}),
-                **({"residual": Out(1)} if self._adds else {}),
-                **(
-                    {
-                        **dict.fromkeys(("first_stage", "last_stage"), In(range(stages))),
-                        "both": In(1),
-                        **dict.fromkeys(("issued", "consumed", "final", "side", "tail"), Out(1)),
-                        "tail_lanes": Out(mapping.lanes),
-                    }
-                    if self.paired
-                    else {}
-                ),
+                **self._ports(),
             }
         )
 
+    def _ports(self) -> dict[str, Member]:
+        """Ports of a subclass."""
+        return {}
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loops, group = Loops(self.mapping), Signal.like(self.weight)
+        loops, group = Loops(self.mapping), Signal.like(self.word.weight)
         last_mask = Signal(self.mapping.most_parts * self.mapping.columns)
         running = Signal()
         # a register for each field: those that a single stage does not use go
-        control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.pool.shape()}
-        m.d.comb += [self.pool[name].eq(part) for name, part in control.items()]
+        control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.word.pool.shape()}
+        m.d.comb += [self.word.pool[name].eq(part) for name, part in control.items()]
 
         def load(m: Module, stage: Signal, side: Value | int) -> None:
             with m.Switch(stage):
@@ -157,14 +97,13 @@ class Sequencer(wiring.Component):
                         loops.load(m, own)
                         self._load(m, number, side, group, last_mask, control)
 
-        if self.paired:
-            self._alternate(m, loops, load, running)
-        else:
-            self._run(m, loops, load, running)
+        self._run(m, loops, load, running)
         self._issue(m, running, loops, group, last_mask, control)
         return m
 
-    def _run(self, m: Module, loops: Loops, load: Callable[[Module, Signal, int], None], running: Signal) -> None:
+    def _run(
+        self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal
+    ) -> None:
         """Run one stage after the other."""
         stages = range(len(self.mapping.stages))
         stage, ready = Signal(stages), Signal()
@@ -203,86 +142,6 @@ class Sequencer(wiring.Component):
                         m.next = "WAIT"
         m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
 
-    def _alternate(
-        self, m: Module, loops: Loops, load: Callable[[Module, Signal, Signal], None], running: Signal
-    ) -> None:
-        """Run each stage for one side and then for the other one; wait for the outputs of a side's stage before."""
-        stages = range(len(self.mapping.stages))
-        stage, side = Signal(stages), Signal()
-        # a sample's first stage reads no outputs; a pass of one stage waits until those before can be read
-        several, leading, room = Signal(), Signal(), Signal()
-        ended, over, waits = Signal(), Signal(), Signal(2)
-        written, readable = Signal(), Signal()
-        m.d.sync += several.eq(self.first_stage != self.last_stage)
-        with m.Switch(Cat(side, stage)):
-            for number in range(len(self.full)):
-                with m.Case(number):
-                    m.d.comb += room.eq(~self.full[number])
-        for own in range(2):
-            left, drained = Signal(range(self.drain + 1), name=f"left{own}"), Signal(name=f"drained{own}")
-            with m.If(ended & (side == own)):
-                m.d.sync += [waits[own].eq(1), left.eq(self.drain)]
-            with m.Elif(waits[own]):
-                m.d.sync += [left.eq(left - 1), waits[own].eq(left != 0)]
-            m.d.sync += drained.eq(~waits[own])
-            with m.If(side == own):
-                m.d.comb += [written.eq(~waits[own]), readable.eq(drained & ~waits[own])]
-        with m.FSM() as fsm:
-            with m.State("IDLE"):
-                m.d.sync += [stage.eq(self.first_stage), side.eq(0), leading.eq(1)]
-                with m.If(self.start):
-                    m.next = "WAIT"
-            settled: Value = Mux(leading, several | readable, written)
-            if self._has_parts:
-                left = self._parts_left
-                m.d.sync += left.eq(Mux(ended, loops.parts, left - left.any()))
-                settled &= ~left.any()
-            with m.State("WAIT"), m.If(room & settled):
-                m.next = "BEGIN"
-            self._begin(m, loops, lambda: load(m, stage, side))
-            with m.State("RUN"):
-                m.d.comb += running.eq(1)
-                loops.step(m)
-                with m.If(loops.over):
-                    m.d.comb += ended.eq(1)
-                    m.next = "WAIT"
-                    with m.If(self.both & ~side):
-                        m.d.sync += side.eq(1)
-                    with m.Else():
-                        m.d.sync += [side.eq(0), stage.eq(stage + 1), leading.eq(0)]
-                        with m.If(stage == self.last_stage):
-                            m.d.comb += over.eq(1)
-                            m.next = "IDLE"
-        final = stage == self.last_stage
-        m.d.sync += [
-            self.begin.eq(fsm.ongoing("BEGIN")),
-            self.final.eq(final),
-            self.issued.eq(over),
-            self.consumed.eq(ended & self._consuming(m, stage, leading)),
-        ]
-        m.d.comb += self.done.eq(delayed(m, over, 1 + self.drain, "over"))
-        for own in range(2):
-            filled = delayed(m, ended & final & (side == own), 1 + self.drain, f"filled{own}")
-            with m.Switch(self.last_stage):
-                for number in stages:
-                    with m.Case(number):
-                        m.d.comb += self.filled[2 * number + own].eq(filled)
-
-    def _consuming(self, m: Module, stage: Signal, leading: Value) -> Value:
-        """Whether the stage is the last one that reads what the pass begins with."""
-        numbered = list(enumerate(self.mapping.network_stages))
-        readers = {
-            n: max((at for at, own in numbered if n - 1 in (own.source, own.residual)), default=n) for n, _ in numbered
-        }
-        if all(first == last for first, last in readers.items()):
-            return leading
-        consuming = Signal()
-        with m.Switch(self.first_stage):
-            for first, last in readers.items():
-                with m.Case(first):
-                    m.d.comb += consuming.eq(stage == last)
-        return consuming
-
     def _begin(self, m: Module, loops: Loops, load: Callable[[], None]) -> None:
         """Add the states from the choice of a stage to its first word."""
         with m.State("BEGIN"):
@@ -300,11 +159,7 @@ class Sequencer(wiring.Component):
         wide = own.parts * columns
         idle = own.weight_groups * wide - own.channels
         stage = self.mapping.network_stages[number]
-        into: Value | int = own.target
-        if self.paired:
-            apart = self.mapping.side_values
-            into = Mux(side, own.target + apart, own.target)
-            m.d.sync += [self.side.eq(side), self.tail_lanes.eq(self.mapping.tail_lanes(number))]
+        self._load_side(m, number, side)
         if own.residual is not None and stage.residual is not None:
             m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
         if self._has_parts:
@@ -312,21 +167,21 @@ class Sequencer(wiring.Component):
             m.d.sync += [self._groups.eq(own.parts), self._skip.eq(skip), self.cells.eq(own.cells)]
             m.d.sync += control["position"].eq(own.output)
         if self.mapping.has_limits:
-            m.d.sync += self.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
+            m.d.sync += self.function.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
         if self.mapping.slopes:
-            m.d.sync += self.slope.eq((0, *self.mapping.slopes).index(own.slope))
+            m.d.sync += self.function.slope.eq((0, *self.mapping.slopes).index(own.slope))
         if len(self.mapping.pooled_parts) > 1 and own.pooled:
-            m.d.sync += self.pooled_parts.eq(self.mapping.pooled_parts.index(own.parts))
+            m.d.sync += self.function.pooled_parts.eq(self.mapping.pooled_parts.index(own.parts))
         if self.mapping.averages:
             counts = [0, *(one.count for one in self.mapping.averages)]
-            m.d.sync += self.divisor.eq(counts.index(own.average))
+            m.d.sync += self.function.divisor.eq(counts.index(own.average))
         m.d.sync += [
             last_mask.eq(((1 << wide) - 1) >> idle),
             group.eq(own.weights),
-            self.weight.eq(own.weights),
-            self.bias.eq(own.biases),
-            (self._window if self._adds else self.address).eq(self._region(own.base, stage.source, side)),
-            control["target"].eq(into),
+            self.word.weight.eq(own.weights),
+            self.word.bias.eq(own.biases),
+            (self._window if self._adds else self.word.address).eq(self._region(own.base, stage.source, side)),
+            control["target"].eq(self._of_side(own.target, side)),
             self.output.eq(own.output),
             self.relu.eq(own.relu),
         ]
@@ -335,17 +190,27 @@ class Sequencer(wiring.Component):
         """Address in the region of a tensor: a sample's is that of its buffer, outputs' that of their side."""
         if tensor < 0:
             return Mux(self.buffer, address + self.mapping.sample_values, address)
-        return Mux(side, address + self.mapping.side_values, address) if self.paired else address
+        return self._of_side(address, side)
+
+    def _of_side(self, address: int, side: Value | int) -> Value | int:
+        """Address in the region of a side's outputs: there is one side."""
+        return address
+
+    def _load_side(self, m: Module, number: int, side: Value | int) -> None:
+        """Set what depends on the side of a stage's words: nothing."""
+
+    def _issue_side(self, m: Module, loops: Loops) -> None:
+        """Issue what depends on the side of a word: nothing."""
 
     def _issue_residual(self, m: Module, loops: Loops, chosen: Value) -> None:
         """The residual's word, and its address, which follows with each sum."""
-        m.d.sync += self.residual.eq(loops.adding)
-        m.d.comb += self.address.eq(Mux(self.residual, self._added, self._window))
-        jump = Signal.like(self.address, name="residual_jump")
+        m.d.sync += self.word.residual.eq(loops.adding)
+        m.d.comb += self.word.address.eq(Mux(self.word.residual, self._added, self._window))
+        jump = Signal.like(self.word.address, name="residual_jump")
         for j, own in enumerate(loops.residual_jumps, start=loops.INNER):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(own)
-        with m.If(self.enable & ~self.residual):
+        with m.If(self.word.enable & ~self.word.residual):
             m.d.sync += self._added.eq(self._added + jump)
 
     def _issue(
@@ -366,9 +231,9 @@ class Sequencer(wiring.Component):
         chosen = delayed(m, level, 1, "level")
         pool = slice(loops.INNER, loops.POOL)
         m.d.sync += [
-            self.enable.eq(running & ~loops.waiting if self._has_parts else running),
-            self.first.eq(loops.first),
-            self.last.eq(loops.last),
+            self.word.enable.eq(running & ~loops.waiting if self._has_parts else running),
+            self.word.first.eq(loops.first),
+            self.word.last.eq(loops.last),
             control["first"].eq(loops.begins[pool].all()),
             control["last"].eq(loops.ends[pool].all()),
         ]
@@ -379,16 +244,15 @@ class Sequencer(wiring.Component):
         if self._has_parts:
             m.d.sync += control["more"].eq(mask >> self.mapping.columns)
         if self.mapping.has_within:
-            m.d.sync += self.within.eq(loops.within)
+            m.d.sync += self.word.within.eq(loops.within)
         if self.mapping.has_halves:
-            m.d.sync += self.halved.eq(loops.halved)
-        if self.paired:
-            m.d.sync += self.tail.eq(loops.ends[0])
-        moves, address = self.enable, self.address
+            m.d.sync += self.word.halved.eq(loops.halved)
+        self._issue_side(m, loops)
+        moves, address = self.word.enable, self.word.address
         if loops.has_residual:
             self._issue_residual(m, loops, chosen)
-            moves, address = self.enable & ~self.residual, self._window
-        jump, move = Signal.like(self.address), Signal.like(self.address)
+            moves, address = self.word.enable & ~self.word.residual, self._window
+        jump, move = Signal.like(self.word.address), Signal.like(self.word.address)
         for j in range(count):
             with m.If(chosen == j):
                 m.d.comb += jump.eq(loops.jumps[j])
@@ -397,12 +261,12 @@ class Sequencer(wiring.Component):
         with m.If(moves):
             m.d.sync += [address.eq(address + jump), control["target"].eq(control["target"] + move)]
             with m.If((chosen < loops.INNER) | (chosen == outermost)):
-                m.d.sync += self.weight.eq(self.weight + 1)
+                m.d.sync += self.word.weight.eq(self.word.weight + 1)
             with m.Else():
-                m.d.sync += self.weight.eq(group)
+                m.d.sync += self.word.weight.eq(group)
             with m.If(chosen == outermost):
-                following = self.bias + (self._groups if self._has_parts else 1)
-                m.d.sync += [group.eq(self.weight + 1), self.bias.eq(following)]
+                following = self.word.bias + (self._groups if self._has_parts else 1)
+                m.d.sync += [group.eq(self.word.weight + 1), self.word.bias.eq(following)]
             if self._has_parts:
                 with m.If(chosen >= loops.POOL):
                     skip = Mux(chosen == outermost, self._skip, 1)

@@ -14,6 +14,7 @@ from ...nn.forward.offset_parameters import OffsetParameters
 from ...nn.forward.sides import TwoSides
 from ...nn.forward_engine import ForwardEngine
 from ...nn.interfaces import Offsets
+from ...nn.memories.cut_memory import OwnRows, SharedRows
 from ...nn.memories.output_memory import OutputReader
 from ...rng.generators import generator_of
 from ...zo.deltas.delta_memory import DeltaMemory
@@ -37,6 +38,15 @@ WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 _READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
 """Short FIFOs, which are no block RAM: a sample takes thousands of cycles, and its successor is read meanwhile."""
+
+
+def _cut(spec: ZotrainSpec) -> Cut | None:
+    """Cut of the forward engine, where there is one: its rows are beside the deltas, or in a memory of their own."""
+    forward, rows = spec.mapping.forward, spec.cut_rows
+    if not rows:
+        return None
+    shared = spec.cut_style == "shared"
+    return Cut(forward, SharedRows(forward, rows) if shared else OwnRows(forward, rows, spec.cut_style))
 
 
 class ZerothOrderEngine(wiring.Component):
@@ -74,7 +84,7 @@ class ZerothOrderEngine(wiring.Component):
             forward,
             parameters=OffsetParameters(forward, offsets),
             sides=TwoSides(forward),
-            cut=Cut(forward, spec.cut_rows, spec.cut_style) if spec.cut_rows else None,
+            cut=_cut(spec),
             kept=len(forward.stages) - 1,
         )
         self.reader = OutputReader(forward)

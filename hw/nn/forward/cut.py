@@ -2,15 +2,14 @@
 
 from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Member, Out
+from amaranth.lib.wiring import Member
 
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
-from ..interfaces import CutRows
-from ..memories.cut_memory import CutMemory
+from ..memories.cut_memory import CutMemory, OwnRows, SharedRows
+from ..sample_buffers import SampleBuffers
 from ..sequencer import Sequencer
 from .outputs import OutputWrite, StageOutput
-from .sides import TwoSides
 
 
 class Cut:
@@ -20,29 +19,27 @@ class Cut:
     ----------
     mapping : Mapping
         The network, with two sides.
-    rows : int
+    rows : OwnRows or SharedRows
         Rows of the memory.
-    style : str
-        Kind of the memory, see `CutMemory`.
 
     Attributes
     ----------
     ports : dict of str to Member
         Ports that the engine has for it:
 
-        cut : Out, `CutRows`, only with a shared memory
+        cut : Out, `CutRows`, only with `SharedRows`
             That memory.
     """
 
-    def __init__(self, mapping: Mapping, rows: int, style: str = "block") -> None:
-        self.memory, self.shared = CutMemory(mapping, rows, style), style == "shared"
-        self.ports: dict[str, Member] = {"cut": Out(CutRows(mapping, rows))} if self.shared else {}
+    def __init__(self, mapping: Mapping, rows: OwnRows | SharedRows) -> None:
+        self.memory = CutMemory(mapping, rows)
+        self.ports: dict[str, Member] = {"cut": rows.ports["rows"]} if rows.ports else {}
 
     def restore(
-        self, m: Module, engine: wiring.Component, sides: TwoSides, sequencer: Sequencer, outputs: StageOutput
+        self, m: Module, engine: wiring.Component, buffers: SampleBuffers, sequencer: Sequencer, outputs: StageOutput
     ) -> OutputWrite:
         """Add the memory; writes of outputs, and of those that are restored in the cycles between."""
-        buffers, passes, made = sides.buffers, engine.passes, outputs.write
+        passes, made = engine.passes, outputs.write
         m.submodules.cut = cut = self.memory
         # while samples are held, no pass follows
         m.d.sync += cut.free.eq(sequencer.consumed & passes.restore & ~engine.hold)
@@ -60,8 +57,8 @@ class Cut:
             cut.ready.eq(~made.write),
             buffers.restored.eq(cut.restored),
         ]
-        if self.shared:
-            wiring.connect(m, cut.rows, wiring.flipped(engine.cut))
+        for name in self.ports:
+            wiring.connect(m, cut.rows, wiring.flipped(getattr(engine, name)))
         return OutputWrite(
             made.write | cut.o_valid,
             Mux(made.write, made.mask, cut.o_mask),

@@ -60,7 +60,7 @@ class OffsetParameters:
         ahead = ActivationMemory.LATENCY - latency.OFFSET
         bias_ahead = ahead - latency.PARAMETER_READ + read.bias_cycles
         m.d.comb += [
-            offsets.weight.eq(delayed(m, sequencer.weight, ahead - self.interface.latency, "offset")),
+            offsets.weight.eq(delayed(m, sequencer.word.weight, ahead - self.interface.latency, "offset")),
             offsets.side.eq(delayed(m, sequencer.side, ahead - 1, "side")),
             offsets.bias.eq(bias.addr),
             offsets.bias_side.eq(delayed(m, sequencer.side, bias_ahead, "bias_side")),

@@ -40,14 +40,14 @@ class OperandIssue:
         """Add the reads; the word that is read for the array."""
         mapping, read = self.mapping, ActivationMemory.LATENCY
         memories = self._addressed(m, engine, activations, sequencer)
-        halved = delayed(m, sequencer.halved, read, "halved") if mapping.has_halves else Const(0)
-        within = delayed(m, sequencer.within, read, "within") if mapping.has_within else Const(0)
-        residual = delayed(m, sequencer.residual, read - 1, "residual") if mapping.has_residuals else Const(0)
+        halved = delayed(m, sequencer.word.halved, read, "halved") if mapping.has_halves else Const(0)
+        within = delayed(m, sequencer.word.within, read, "within") if mapping.has_within else Const(0)
+        residual = delayed(m, sequencer.word.residual, read - 1, "residual") if mapping.has_residuals else Const(0)
         control = ParameterRead(sequencer, residual, self.array.bias_cycles)
         weights, biases = self.parameters.read(m, engine, memories, control)
         if mapping.has_residuals:
             weights = self._identity(weights, halved, within, delayed(m, residual, 1, "identity"))
-        flags = {name: delayed(m, getattr(sequencer, name), read, name) for name in ("enable", "first", "last")}
+        flags = {name: delayed(m, getattr(sequencer.word, name), read, name) for name in ("enable", "first", "last")}
         word = self._activations(activations, halved).replicate(self.array.words_per_cycle)
         return ArrayWord({"x": word, "w": weights, **flags, "within": within}, halved, biases)
 
@@ -58,10 +58,10 @@ class OperandIssue:
         memories = self.parameters.store(m, engine)
         ahead = ActivationMemory.LATENCY - self.parameters.latency
         m.d.comb += [
-            activations.address.eq(sequencer.address),
-            memories.weights.address.eq(delayed(m, sequencer.weight, ahead, "weight")),
+            activations.address.eq(sequencer.word.address),
+            memories.weights.address.eq(delayed(m, sequencer.word.weight, ahead, "weight")),
         ]
-        group = delayed(m, sequencer.bias, ahead + self.array.bias_cycles, "bias")
+        group = delayed(m, sequencer.word.bias, ahead + self.array.bias_cycles, "bias")
         if self.mapping.most_parts > 1:
             group = self._next_part(m, group)
         m.d.comb += memories.biases.addr.eq(group)

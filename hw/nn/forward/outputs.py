@@ -9,11 +9,13 @@ from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..memories.activation_memory import ActivationMemory
-from ..memories.output_memory import OutputMemory
 from ..pooling import Pooling
 from ..sequencer import Sequencer
 from .array_access import OwnArray, SharedArray
 from .sides import OneSide, TwoSides
+
+_POOLING_PORTS = {"pooled_parts": "parts"}
+"""Ports of the pooling that have another name than the member of `StageFunction`."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,11 @@ class OutputPath:
         """Add the path; the outputs that it gives."""
         mapping, port, sides = self.mapping, self.array.port, self.sides
         m.submodules.pooling = pooling = Pooling(mapping)
-        m.submodules.memory = memory = OutputMemory(mapping, self.kept)
+        m.submodules.memory = memory = sides.output_memory(self.kept)
         begin = sides.delayed(m, sequencer.begin, self.latency, "output_begin")
         # field by field: a single stage's target and mask are not used, and their registers go
         control = {
-            name: delayed(m, sequencer.pool[name], self.sum_latency, f"pool_{name}")
+            name: delayed(m, sequencer.word.pool[name], self.sum_latency, f"pool_{name}")
             for name in pooling.control.shape().members
         }
         if self.has_parts:
@@ -117,18 +119,10 @@ class OutputPath:
         return StageOutput(write, begin, self.latency)
 
     def _function(self, m: Module, pooling: Pooling, sequencer: Sequencer) -> None:
-        """What some networks' stages make of their sums besides ReLU."""
-        mapping = self.mapping
-        ports = {
-            "limit": ("limit", mapping.has_limits),
-            "slope": ("slope", mapping.slopes),
-            "parts": ("pooled_parts", len(mapping.pooled_parts) > 1),
-            "divisor": ("divisor", mapping.averages),
-        }
-        for into, (name, used) in ports.items():
-            if used:
-                value = self.sides.delayed(m, getattr(sequencer, name), self.sum_latency, name)
-                m.d.comb += getattr(pooling, into).eq(value)
+        """What stages of some networks make of their sums besides ReLU."""
+        for name in sequencer.function.signature.members:
+            value = self.sides.delayed(m, getattr(sequencer.function, name), self.sum_latency, name)
+            m.d.comb += getattr(pooling, _POOLING_PORTS.get(name, name)).eq(value)
 
     def _clipped(self, pooling: Pooling) -> Value:
         """Number of sums that were clipped, those of another component that shares the array included."""

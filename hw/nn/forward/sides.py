@@ -6,9 +6,10 @@ from amaranth.lib.wiring import In, Member
 
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
+from ..alternating_sequencer import AlternatingSequencer
 from ..interfaces import Passes
-from ..memories.output_memory import OutputMemory
-from ..sample_buffers import SampleBuffers
+from ..memories.output_memory import OutputMemory, SidedOutputMemory
+from ..sample_buffers import RestoringBuffers, SampleBuffers
 from ..sequencer import Sequencer
 
 
@@ -28,12 +29,20 @@ class OneSide:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.buffers = SampleBuffers(mapping)
+        self.mapping, self.buffers = mapping, SampleBuffers(mapping)
         self.ports: dict[str, Member] = {}
+
+    def sequencer(self, drain: int) -> Sequencer:
+        """Make the sequencer."""
+        return Sequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes."""
         m.d.comb += self.buffers.done.eq(sequencer.done)
+
+    def output_memory(self, kept: int) -> OutputMemory:
+        """Make the output memory, for outputs of stages from number `kept` on."""
+        return OutputMemory(self.mapping, kept)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
@@ -62,7 +71,7 @@ class TwoSides:
 
     Attributes
     ----------
-    buffers : SampleBuffers
+    buffers : RestoringBuffers
     ports : dict of str to Member
         Ports that the engine has for them:
 
@@ -74,8 +83,12 @@ class TwoSides:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.buffers = SampleBuffers(mapping, restores=True)
+        self.mapping, self.buffers = mapping, RestoringBuffers(mapping)
         self.ports: dict[str, Member] = {"both": In(1), "passes": In(Passes(mapping))}
+
+    def sequencer(self, drain: int) -> Sequencer:
+        """Make the sequencer."""
+        return AlternatingSequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
         """Connect what controls the passes; the next sample may begin as all words of one were issued."""
@@ -86,6 +99,10 @@ class TwoSides:
             sequencer.first_stage.eq(engine.passes.first),
             sequencer.last_stage.eq(engine.passes.last),
         ]
+
+    def output_memory(self, kept: int) -> OutputMemory:
+        """Make the output memory, for outputs of stages from number `kept` on."""
+        return SidedOutputMemory(self.mapping, kept)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int

@@ -2,11 +2,79 @@
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from ....golden.nn.array.mapping import Mapping
 from ...device import ram_style
 from ..interfaces import CutRow, CutRows
+
+
+class OwnRows:
+    """Rows of a cut memory in a memory of its own.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+    depth : int
+        Rows: outputs of all columns, with their address.
+    style : str
+        Kind of the memory, ``block`` or ``ultra``.
+
+    Attributes
+    ----------
+    ports : dict of str to Member
+        Ports that the cut memory has for them: none.
+    """
+
+    def __init__(self, mapping: Mapping, depth: int, style: str = "block") -> None:
+        self.mapping, self.depth, self.style = mapping, depth, style
+        self.ports: dict[str, Member] = {}
+
+    def port(self, m: Module, cut: wiring.Component, platform: object) -> wiring.PureInterface:
+        """Add the memory; its port."""
+        rows = CutRows(self.mapping, self.depth).create(path=("rows",))
+        m.submodules.rows = kept = memory.Memory(
+            shape=CutRow(self.mapping), depth=self.depth, init=[], attrs={"ram_style": ram_style(platform, self.style)}
+        )
+        into, port = kept.write_port(), kept.read_port()
+        m.d.comb += [
+            into.en.eq(rows.write),
+            into.addr.eq(rows.address),
+            into.data.eq(rows.data),
+            port.en.eq(rows.read),
+            port.addr.eq(rows.address),
+            rows.row.eq(port.data),
+        ]
+        return rows
+
+
+class SharedRows:
+    """Rows of a cut memory in a memory outside, which another component has, too.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network.
+    depth : int
+        Rows: outputs of all columns, with their address.
+
+    Attributes
+    ----------
+    ports : dict of str to Member
+        Ports that the cut memory has for them:
+
+        rows : Out, `CutRows`
+            The memory.
+    """
+
+    def __init__(self, mapping: Mapping, depth: int) -> None:
+        self.depth = depth
+        self.ports: dict[str, Member] = {"rows": Out(CutRows(mapping, depth))}
+
+    def port(self, m: Module, cut: wiring.Component, platform: object) -> wiring.PureInterface:
+        """Return the port of the memory."""
+        return cut.rows
 
 
 class CutMemory(wiring.Component):
@@ -19,10 +87,8 @@ class CutMemory(wiring.Component):
     ----------
     mapping : Mapping
         The network.
-    rows : int
-        Rows of the memory: outputs of all columns, with their address.
-    style : "block", "ultra" or "shared"
-        Kind of the memory; a shared one is outside.
+    rows : OwnRows or SharedRows
+        The memory; its ports are ports of this component, too.
 
     Attributes
     ----------
@@ -51,12 +117,10 @@ class CutMemory(wiring.Component):
         There are outputs to be written again.
     o_mask, o_address, o_values : Out
         Those outputs, in the formats of `mask`, `address`, `values`.
-    rows : Out, `CutRows`, only with a shared memory
-        The memory.
     """
 
-    def __init__(self, mapping: Mapping, rows: int, style: str = "block") -> None:
-        self.mapping, self.depth, self.style = mapping, rows, style
+    def __init__(self, mapping: Mapping, rows: OwnRows | SharedRows) -> None:
+        self.mapping, self.kept = mapping, rows
         outputs = {name: field.shape for name, field in CutRow(mapping)}
         inputs = ("recording", "begin", "final", "write", "restart", "taken", "free", "ready")
         super().__init__(
@@ -66,15 +130,15 @@ class CutMemory(wiring.Component):
                 **{name: In(form) for name, form in outputs.items()},
                 **dict.fromkeys(("restored", "o_valid"), Out(1)),
                 **{f"o_{name}": Out(form) for name, form in outputs.items()},
-                **({"rows": Out(CutRows(mapping, rows))} if style == "shared" else {}),
+                **rows.ports,
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        rows = self.rows if self.style == "shared" else self._memory(m, ram_style(platform, self.style))
+        rows, depth = self.kept.port(m, self, platform), self.kept.depth
         # recording: a register, as the outputs come from a long way
-        keeping, written = Signal(), Signal(range(self.depth))
+        keeping, written = Signal(), Signal(range(depth))
         with m.If(self.begin):
             m.d.sync += keeping.eq(self.recording & self.final)
         with m.If(~self.recording):
@@ -88,7 +152,7 @@ class CutMemory(wiring.Component):
 
         # restoring: a row a cycle, while the activation memory is free
         sizes = [stage.groups * stage.cells for stage in self.mapping.stages]
-        size, left, at = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(self.depth))
+        size, left, at = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(depth))
         with m.Switch(self.cut):
             for cut in range(1, len(sizes)):
                 with m.Case(cut):
@@ -124,20 +188,3 @@ class CutMemory(wiring.Component):
         with m.If(self.taken):
             m.d.sync += there.eq(0)
         return m
-
-    def _memory(self, m: Module, style: str) -> wiring.PureInterface:
-        """The port of a memory of its own."""
-        rows = CutRows(self.mapping, self.depth).create(path=("rows",))
-        m.submodules.rows = kept = memory.Memory(
-            shape=CutRow(self.mapping), depth=self.depth, init=[], attrs={"ram_style": style}
-        )
-        into, port = kept.write_port(), kept.read_port()
-        m.d.comb += [
-            into.en.eq(rows.write),
-            into.addr.eq(rows.address),
-            into.data.eq(rows.data),
-            port.en.eq(rows.read),
-            port.addr.eq(rows.address),
-            rows.row.eq(port.data),
-        ]
-        return rows

@@ -1,8 +1,10 @@
 """Output memory: the stages' outputs in the order of their computation, a bank a column; and its reader."""
 
+from typing import ClassVar
+
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 from amaranth.utils import exact_log2
 
 from ....golden.nn.array.mapping import Mapping
@@ -28,8 +30,6 @@ class OutputMemory(wiring.Component):
         A stage begins; its outputs are written from `first` on.
     first : In, range(output_depth)
         First address of the stage.
-    into : In, 1, only with two sides
-        Side of the stage's outputs, in the cycle of `begin`.
     write : In, 1
         Outputs of all columns.
     position : In, range(output_depth), only where a stage has sums in parts
@@ -37,16 +37,18 @@ class OutputMemory(wiring.Component):
     values : In, array of columns Q8.16
     enable : In, 1
         Read.
-    side : In, 1, only with two sides
     address : In, range(output_depth)
     column : In, log2(columns) bits
     value : Out, Q8.16
         The value at `address` and `column` of the last cycle with `enable`, one cycle later.
     """
 
+    ports: ClassVar[dict[str, Member]] = {}
+    """Ports of a subclass."""
+
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
-        self.has_sides, self.has_positions = mapping.sides == 2, mapping.most_parts > 1
+        self.has_positions = mapping.most_parts > 1
         super().__init__(
             {
                 "begin": In(1),
@@ -58,7 +60,7 @@ class OutputMemory(wiring.Component):
                 "address": In(range(self.depth)),
                 "column": In(exact_log2(mapping.columns)),
                 "value": Out(ACTIVATION),
-                **(dict.fromkeys(("into", "side"), In(1)) if self.has_sides else {}),
+                **self.ports,
             }
         )
 
@@ -86,11 +88,7 @@ class OutputMemory(wiring.Component):
                 m.d.sync += position.eq(position + 1)
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
-        if self.has_sides:
-            side = Signal()
-            with m.If(self.begin):
-                m.d.sync += side.eq(self.into)
-            position, address, depth = Cat(position, side), Cat(address, self.side), 2 << len(position)
+        position, address, depth = self._of_side(m, position, address, depth)
         found = []
         for number, value in enumerate(self.values):
             bank = memory.Memory(shape=ACTIVATION, depth=depth, init=[], attrs={"ram_style": style})
@@ -106,6 +104,35 @@ class OutputMemory(wiring.Component):
             found.append(port.data)
         m.d.comb += self.value.eq(Cat(found).word_select(column, ACTIVATION.width).as_signed())
         return m
+
+    def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:
+        """Addresses of a write and of a read in the memory, and its depth; `position` and `address` within a side."""
+        return position, address, depth
+
+
+class SidedOutputMemory(OutputMemory):
+    """Output memory with a half for each of two sides.
+
+    Parameters
+    ----------
+    mapping, kept
+        As for `OutputMemory`.
+
+    Attributes
+    ----------
+    into : In, 1
+        Side of the stage's outputs, in the cycle of `begin`.
+    side : In, 1
+        Side whose output is read, in the cycle of `enable`.
+    """
+
+    ports: ClassVar = dict.fromkeys(("into", "side"), In(1))
+
+    def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:
+        side = Signal()
+        with m.If(self.begin):
+            m.d.sync += side.eq(self.into)
+        return Cat(position, side), Cat(address, self.side), 2 << len(position)
 
 
 class OutputReader(wiring.Component):

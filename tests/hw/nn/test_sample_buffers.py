@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.array.mapping import Mapping
-from fabtune.hw.nn.sample_buffers import SampleBuffers
+from fabtune.hw.nn.sample_buffers import RestoringBuffers, SampleBuffers
 
 SMALL = Mapping("small", stages_of("small", (12,), (Linear(4),)))
 LARGE = Mapping("large", stages_of("large", (1, 100, 100), (Convolution(4, 3),)))
@@ -63,7 +63,7 @@ def test_random_arrivals_and_ends(mapping, seed):
 
 def test_restored_passes_take_no_samples():
     """A pass with what was restored begins as soon as it is there, and leaves samples and buffers as they are."""
-    dut, rng = SampleBuffers(SMALL, restores=True), np.random.default_rng(5)
+    dut, rng = RestoringBuffers(SMALL), np.random.default_rng(5)
     begun = {"samples": [], "restored": 0}
 
     async def bench(ctx):

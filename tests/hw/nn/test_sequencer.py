@@ -9,10 +9,11 @@ from amaranth.sim import Simulator
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
 from fabtune.golden.nn.array.mapping import Mapping
+from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
 
 NETWORK = Network("own", (2, 7, 6), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(3, 2), Flatten(), Linear(3)))
-WORD = ("address", "weight", "bias", "first", "last", "relu")
+WORD = ("address", "weight", "bias", "first", "last")
 DRAIN = 3
 VARIATIONS = {
     "base": Mapping.of(NETWORK, lanes=16, columns=2),
@@ -50,9 +51,9 @@ def walk(mapping, buffer=0, full=None, drain=DRAIN):
         ctx.set(sequencer.start, 1)
         for cycle in range(5000):
             ctx.set(sequencer.full, sum(1 << stage for stage, end in (full or {}).items() if cycle < end))
-            if ctx.get(sequencer.enable):
-                pool = ctx.get(sequencer.pool)
-                word = [ctx.get(getattr(sequencer, name)) for name in WORD]
+            if ctx.get(sequencer.word.enable):
+                pool = ctx.get(sequencer.word.pool)
+                word = [*(ctx.get(getattr(sequencer.word, name)) for name in WORD), ctx.get(sequencer.relu)]
                 words.append((cycle, (*word, pool["first"], pool["last"], pool["target"], pool["mask"])))
             for stage in range(len(mapping.stages)):
                 if ctx.get(sequencer.filled) >> stage & 1:
@@ -105,7 +106,7 @@ PAIRED = replace(VARIATIONS["base"], sides=2)
 
 def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
     """Words of each sample's sides and stages with their cycles, in order; cycles of `filled` by its bit, of `done`."""
-    sequencer = Sequencer(mapping, drain)
+    sequencer = AlternatingSequencer(mapping, drain)
     runs, filled, ended = [], {}, []
 
     async def bench(ctx):
@@ -119,9 +120,9 @@ def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
             started += ctx.get(sequencer.start)
             if ctx.get(sequencer.begin):
                 runs.append((ctx.get(sequencer.side), ctx.get(sequencer.final), ctx.get(sequencer.tail_lanes), []))
-            if ctx.get(sequencer.enable):
-                pool = ctx.get(sequencer.pool)
-                word = [ctx.get(getattr(sequencer, name)) for name in WORD]
+            if ctx.get(sequencer.word.enable):
+                pool = ctx.get(sequencer.word.pool)
+                word = [*(ctx.get(getattr(sequencer.word, name)) for name in WORD), ctx.get(sequencer.relu)]
                 assert ctx.get(sequencer.side) == runs[-1][0]
                 runs[-1][3].append((cycle, (*word, pool["first"], pool["last"], pool["target"], pool["mask"])))
             for bit in range(len(sequencer.filled)):

@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
-from fabtune.hw.nn.memories.cut_memory import CutMemory
+from fabtune.hw.nn.memories.cut_memory import CutMemory, OwnRows
 
 MAPPING = Mapping.of(network_from("1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"), 16, 4)
 PASSES, SIDES = 4, 2
@@ -16,7 +16,7 @@ PASSES, SIDES = 4, 2
 def test_outputs_are_restored_in_their_order(cut, stall, play):
     stage = MAPPING.stages[cut - 1]
     rows = stage.groups * stage.cells
-    dut, rng = CutMemory(MAPPING, PASSES * SIDES * rows), np.random.default_rng(6)
+    dut, rng = CutMemory(MAPPING, OwnRows(MAPPING, PASSES * SIDES * rows)), np.random.default_rng(6)
     columns, largest = MAPPING.columns, 1 << len(dut.address)
 
     def drawn():

@@ -1,0 +1,151 @@
+"""Alternating sequencer of the forward engine: both sides of a perturbation in turn, stage by stage."""
+
+from collections.abc import Callable
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from ..primitives.pipeline import delayed
+from .loops import Loops
+from .sequencer import Sequencer
+
+
+class AlternatingSequencer(Sequencer):
+    """Issue one word a cycle, of one side or of both in turn, of a range of stages.
+
+    One side's words are issued while the outputs of the other one are written. The next sample may follow as soon as
+    all words were issued: control of the outputs has to travel with the words.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        The network, with two sides.
+    drain : int
+        As for `Sequencer`.
+
+    Attributes
+    ----------
+    done : Out, 1
+        The last stage is complete, of all sides, for one cycle.
+    full : In, a bit for each stage and side
+        As for `Sequencer`.
+    filled : Out, the same bits
+        The last stage of a pass is complete, for one cycle.
+    first_stage, last_stage : In, range(stages)
+        Stages to run; stay the same until `done`.
+    both : In, 1
+        Run both sides, and not only the first one; stays the same until `done`.
+    issued : Out, 1
+        All words of a sample were issued, for one cycle; `start` may come in the same cycle or later.
+    consumed : Out, 1
+        All words of a side's last stage that reads what the pass begins with were issued, for one cycle.
+    final : Out, 1
+        The stage is `last_stage`, in the cycle of `begin`.
+    side : Out, 1
+        Side of the word, in the cycle of `enable`, and of the stage, in the cycle of `begin`.
+    tail : Out, 1
+        The word is the last of a run of lanes, in the cycle of `enable`.
+    tail_lanes : Out, a bit for each lane
+        Lanes of such a word that have an input, in the cycle of `begin` and until the next one; parameters of the
+        others are not 0 where each has an offset.
+    """
+
+    def _ports(self) -> dict[str, Member]:
+        return {
+            **dict.fromkeys(("first_stage", "last_stage"), In(range(len(self.mapping.stages)))),
+            "both": In(1),
+            **dict.fromkeys(("issued", "consumed", "final", "side", "tail"), Out(1)),
+            "tail_lanes": Out(self.mapping.lanes),
+        }
+
+    def _of_side(self, address: int, side: Value | int) -> Value | int:
+        """Address in the region of a side's outputs."""
+        return Mux(side, address + self.mapping.side_values, address)
+
+    def _load_side(self, m: Module, number: int, side: Value | int) -> None:
+        """Set the side of a stage's words, and the lanes of the last words of its runs."""
+        m.d.sync += [self.side.eq(side), self.tail_lanes.eq(self.mapping.tail_lanes(number))]
+
+    def _issue_side(self, m: Module, loops: Loops) -> None:
+        """Issue whether the word is the last one of a run of lanes."""
+        m.d.sync += self.tail.eq(loops.ends[0])
+
+    def _run(
+        self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal
+    ) -> None:
+        """Run each stage for one side and then for the other one; wait for the outputs of a side's stage before."""
+        stages = range(len(self.mapping.stages))
+        stage, side = Signal(stages), Signal()
+        # a sample's first stage reads no outputs; a pass of one stage waits until those before can be read
+        several, leading, room = Signal(), Signal(), Signal()
+        ended, over, waits = Signal(), Signal(), Signal(2)
+        written, readable = Signal(), Signal()
+        m.d.sync += several.eq(self.first_stage != self.last_stage)
+        with m.Switch(Cat(side, stage)):
+            for number in range(len(self.full)):
+                with m.Case(number):
+                    m.d.comb += room.eq(~self.full[number])
+        for own in range(2):
+            left, drained = Signal(range(self.drain + 1), name=f"left{own}"), Signal(name=f"drained{own}")
+            with m.If(ended & (side == own)):
+                m.d.sync += [waits[own].eq(1), left.eq(self.drain)]
+            with m.Elif(waits[own]):
+                m.d.sync += [left.eq(left - 1), waits[own].eq(left != 0)]
+            m.d.sync += drained.eq(~waits[own])
+            with m.If(side == own):
+                m.d.comb += [written.eq(~waits[own]), readable.eq(drained & ~waits[own])]
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.sync += [stage.eq(self.first_stage), side.eq(0), leading.eq(1)]
+                with m.If(self.start):
+                    m.next = "WAIT"
+            settled: Value = Mux(leading, several | readable, written)
+            if self._has_parts:
+                left = self._parts_left
+                m.d.sync += left.eq(Mux(ended, loops.parts, left - left.any()))
+                settled &= ~left.any()
+            with m.State("WAIT"), m.If(room & settled):
+                m.next = "BEGIN"
+            self._begin(m, loops, lambda: load(m, stage, side))
+            with m.State("RUN"):
+                m.d.comb += running.eq(1)
+                loops.step(m)
+                with m.If(loops.over):
+                    m.d.comb += ended.eq(1)
+                    m.next = "WAIT"
+                    with m.If(self.both & ~side):
+                        m.d.sync += side.eq(1)
+                    with m.Else():
+                        m.d.sync += [side.eq(0), stage.eq(stage + 1), leading.eq(0)]
+                        with m.If(stage == self.last_stage):
+                            m.d.comb += over.eq(1)
+                            m.next = "IDLE"
+        final = stage == self.last_stage
+        m.d.sync += [
+            self.begin.eq(fsm.ongoing("BEGIN")),
+            self.final.eq(final),
+            self.issued.eq(over),
+            self.consumed.eq(ended & self._consuming(m, stage, leading)),
+        ]
+        m.d.comb += self.done.eq(delayed(m, over, 1 + self.drain, "over"))
+        for own in range(2):
+            filled = delayed(m, ended & final & (side == own), 1 + self.drain, f"filled{own}")
+            with m.Switch(self.last_stage):
+                for number in stages:
+                    with m.Case(number):
+                        m.d.comb += self.filled[2 * number + own].eq(filled)
+
+    def _consuming(self, m: Module, stage: Signal, leading: Value) -> Value:
+        """Whether the stage is the last one that reads what the pass begins with."""
+        numbered = list(enumerate(self.mapping.network_stages))
+        readers = {
+            n: max((at for at, own in numbered if n - 1 in (own.source, own.residual)), default=n) for n, _ in numbered
+        }
+        if all(first == last for first, last in readers.items()):
+            return leading
+        consuming = Signal()
+        with m.Switch(self.first_stage):
+            for first, last in readers.items():
+                with m.Case(first):
+                    m.d.comb += consuming.eq(stage == last)
+        return consuming
