@@ -5,10 +5,12 @@ import pytest
 
 from fabtune.hw.cores.logit_writer import LogitWriter
 
+from ..play import Memory
+
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("classes", [1, 3, 4, 10])
-def test_logits_are_packed_by_sample(classes, stall, memory, play):
+def test_logits_are_packed_by_sample(classes, stall, play):
     beats = -(-classes // 4)
     dut, store, rng = LogitWriter(beats), memory(stall), np.random.default_rng(classes)
     logits = rng.integers(-(1 << 23), 1 << 23, (2, 5, classes))
@@ -39,7 +41,7 @@ def test_logits_are_packed_by_sample(classes, stall, memory, play):
             assert store.beats[base + 16 * at] == int.from_bytes(beat.tobytes(), "little")
 
 
-def test_a_sample_that_has_begun_is_not_empty(memory, play):
+def test_a_sample_that_has_begun_is_not_empty(play):
     dut, store = LogitWriter(1), memory()
 
     async def body(ctx):

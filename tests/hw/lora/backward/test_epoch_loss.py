@@ -6,10 +6,12 @@ import pytest
 from fabtune.golden.lora.epoch_loss import LARGEST_SUM, correct_samples, sample_losses
 from fabtune.hw.lora.backward.epoch_loss import EpochLoss
 
+from ...play import simulate
+
 CLASSES = 3
 
 
-def run(simulate, gradients, samples, gaps=0.0, largest=LARGEST_SUM, validation=None):
+def run(gradients, samples, gaps=0.0, largest=LARGEST_SUM, validation=None):
     """Loss of each epoch, or that and its validation's loss and correct samples; and the losses that decide."""
     dut = EpochLoss(largest, validation is not None)
     steps = (dut.step,) if validation is None else (dut.step, dut.validation_step, dut.correct_step)
@@ -56,7 +58,7 @@ def material(count, seed=0):
     return gradients, labels
 
 
-def test_every_probability(simulate):
+def test_every_probability():
     gradients, labels = material(4097)
     expected = sample_losses(gradients, labels)
     found, decided = run(simulate, gradients, 1)
@@ -68,7 +70,7 @@ def test_every_probability(simulate):
 
 @pytest.mark.parametrize("gaps", [0.0, 0.5])
 @pytest.mark.parametrize("largest", [LARGEST_SUM, (1 << 16) - 1])
-def test_epochs(simulate, gaps, largest):
+def test_epochs(gaps, largest):
     gradients, labels = material(60, seed=1)
     losses = sample_losses(gradients, labels).reshape(5, 12).sum(axis=1)
     expected = np.minimum(losses, largest)
@@ -82,7 +84,7 @@ def test_epochs(simulate, gaps, largest):
 
 @pytest.mark.parametrize("gaps", [0.0, 0.5])
 @pytest.mark.parametrize(("samples", "validation"), [(7, 5), (1, 11), (11, 1), (12, 0)])
-def test_validations(simulate, gaps, samples, validation):
+def test_validations(gaps, samples, validation):
     together = samples + validation
     gradients, labels = material(5 * together, seed=2)
     gradients[np.arange(5 * together), labels] = np.random.default_rng(3).integers(-4096, 0, 5 * together)
@@ -97,7 +99,7 @@ def test_validations(simulate, gaps, samples, validation):
     assert validation < 2 or len({*correct}) > 1
 
 
-def test_only_the_largest_probability_is_correct(simulate):
+def test_only_the_largest_probability_is_correct():
     # of the label, and of the others: less, as much, more; certain; and nothing at all
     gradients = np.array(
         [[-2000, 1000, 1000], [2095, -2000, 5], [2096, 5, -2000], [-1999, 0, 2098], [0, 0, 0], [0, -4096, 0]]

@@ -8,6 +8,8 @@ from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.hw.lora.backward.update import Updater
 
+from ...play import simulate
+
 WIDTH, BEATS, VALUES = 44, 40, 8
 UNLIMITED = Format(40, Q4_12.fraction)
 
@@ -28,7 +30,7 @@ def stimulus(scale):
 @pytest.mark.parametrize("rate", [0, 1, 300, (1 << 17) - 1])
 @pytest.mark.parametrize("scale", [20, 43])
 @pytest.mark.parametrize("noise_bits", [0, 14])
-def test_it_equals_golden(noise_bits, scale, rate, gap, simulate):
+def test_it_equals_golden(noise_bits, scale, rate, gap):
     sums, parameters = stimulus(scale)
     drawn = np.random.default_rng(rate).integers(0, 1 << noise_bits, sums.shape)
     drawn[0], drawn[1], drawn[3] = (1 << noise_bits) - 1, 0, (1 << noise_bits) - 1

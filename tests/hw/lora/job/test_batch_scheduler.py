@@ -5,6 +5,8 @@ import pytest
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.hw.lora.job.batch_scheduler import BatchScheduler
 
+from ...play import Memory
+
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 BATCH = 4
 SAMPLES_AT, CACHE_AT = 0x1_0000, 0x4_0000
@@ -15,7 +17,7 @@ SECOND = [(5, 2)]
 class Bench:
     """Everything around the scheduler: the sample scheduler's entries, the unpacker, the memory."""
 
-    def __init__(self, memory, play, last_only=False, stall=0.0):
+    def __init__(self, play, last_only=False, stall=0.0):
         self.mapping = InstantftSpec(network=NETWORK, batch=BATCH, last_only=last_only).mapping
         self.dut, self.play = BatchScheduler(self.mapping, BATCH), play
         self.samples, self.records = memory(stall), memory(stall, seed=5)
@@ -98,7 +100,7 @@ class Bench:
 
 @pytest.mark.parametrize("stall", [0.0, 0.6])
 @pytest.mark.parametrize("raw", [False, True])
-def test_batches_are_loaded_in_turn(memory, play, raw, stall):
+def test_batches_are_loaded_in_turn(play, raw, stall):
     bench = Bench(memory, play, stall=stall)
 
     async def body(ctx):
@@ -117,7 +119,7 @@ def test_batches_are_loaded_in_turn(memory, play, raw, stall):
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_an_adapter_beside_the_last_layer_needs_no_samples(memory, play, raw):
+def test_an_adapter_beside_the_last_layer_needs_no_samples(play, raw):
     bench = Bench(memory, play, last_only=True)
 
     async def body(ctx):
@@ -131,7 +133,7 @@ def test_an_adapter_beside_the_last_layer_needs_no_samples(memory, play, raw):
     assert bench.records.reads[-1][1] < bench.mapping.raw_beats
 
 
-def test_an_inference_reads_records_by_their_number(memory, play):
+def test_an_inference_reads_records_by_their_number(play):
     bench = Bench(memory, play)
 
     async def body(ctx):
@@ -144,7 +146,7 @@ def test_an_inference_reads_records_by_their_number(memory, play):
     assert bench.records.reads == bench.expected([(BATCH + at, 0) for at in range(4)], raw=True)
 
 
-def test_a_batch_waits_for_its_records_the_memory_and_room(memory, play):
+def test_a_batch_waits_for_its_records_the_memory_and_room(play):
     bench = Bench(memory, play)
 
     async def body(ctx):

@@ -6,6 +6,8 @@ import pytest
 from fabtune.golden.lora.early_stop import EarlyStop as Rule
 from fabtune.hw.lora.job.early_stop import EarlyStop
 
+from ...play import simulate
+
 LARGEST = (1 << 32) - 1
 LOSSES = [
     [9, 8, 8, 9, 7, 6, 6, 6, 6, 5],
@@ -14,7 +16,7 @@ LOSSES = [
 ]
 
 
-def run(simulate, jobs, limit, patience):
+def run(jobs, limit, patience):
     """Whether the job ends, after each loss of each job."""
     dut, found = EarlyStop(patient=True), []
 
@@ -39,12 +41,12 @@ def run(simulate, jobs, limit, patience):
 
 @pytest.mark.parametrize("limit", [0, 5, LARGEST // 4])
 @pytest.mark.parametrize("patience", [0, 1, 3, LARGEST])
-def test_a_job_ends_as_golden_says(simulate, limit, patience):
+def test_a_job_ends_as_golden_says(limit, patience):
     expected = [rule.ends(loss) for losses in LOSSES for rule in [Rule(limit, patience)] for loss in losses]
     assert run(simulate, LOSSES, limit, patience) == expected
 
 
-def test_without_patience_the_limit_decides(simulate):
+def test_without_patience_the_limit_decides():
     dut, found = EarlyStop(), []
 
     async def bench(ctx):

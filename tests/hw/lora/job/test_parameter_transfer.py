@@ -7,6 +7,8 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.hw.lora.job.parameter_transfer import ParameterTransfer
 from fabtune.hw.lora.job_interfaces import AdapterRead, ParameterKind
 
+from ...play import Memory
+
 MAPPING = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3").mapping
 FORWARD = MAPPING.forward
 IMAGES = {
@@ -23,7 +25,7 @@ async def pulse(ctx, port):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_beats_go_to_their_memories(stall, memory, play):
+def test_beats_go_to_their_memories(stall, play):
     dut, store = ParameterTransfer(MAPPING), memory(stall)
     rng, seen = np.random.default_rng(3), []
 
@@ -57,7 +59,7 @@ def test_beats_go_to_their_memories(stall, memory, play):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_adapters_are_saved(stall, memory, play):
+def test_adapters_are_saved(stall, play):
     dut, store = ParameterTransfer(MAPPING), memory(stall)
     beats = [int(beat) * 0x10001 + 7 for beat in range(MAPPING.adapter_beats)]
     cycles = 0

@@ -9,6 +9,8 @@ from fabtune.golden.lora.images import order_image
 from fabtune.hw.lora.job.sample_scheduler import SampleScheduler
 from fabtune.hw.lora.job_interfaces import JobOptions
 
+from ...play import Memory
+
 SPEC = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", batch=4, cache_entries=70)
 MAPPING = SPEC.mapping
 SAMPLE, RECORD, RAW = (16 * beats for beats in (MAPPING.forward.sample_beats, MAPPING.record_beats, MAPPING.raw_beats))
@@ -18,7 +20,7 @@ SAMPLES_AT, ORDER_AT, CACHE_AT = 0x1_0000, 0x2_0000, 0x4_0000
 class Bench:
     """Everything around the scheduler: the order list, the sample writer, the batch scheduler."""
 
-    def __init__(self, memory, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, **options):
+    def __init__(self, play, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, **options):
         self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, options=JobOptions(**options))
         self.memory, self._play, self.stall = memory(stall), play, stall
         self.batches, self.records, self.seen_rates, self.learnt, self.missed = [], [], [], [], 0
@@ -125,7 +127,7 @@ NEW = [3, 1, 60, 2, 69, 0, 33, 5]
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_each_sample_is_recorded_once(memory, play, stall):
+def test_each_sample_is_recorded_once(play, stall):
     bench = Bench(memory, play, stall=stall)
 
     async def body(ctx):
@@ -145,7 +147,7 @@ def test_each_sample_is_recorded_once(memory, play, stall):
     bench.run(body)
 
 
-def test_epochs_follow_each_other(memory, play):
+def test_epochs_follow_each_other(play):
     bench = Bench(memory, play)
 
     async def body(ctx):
@@ -159,7 +161,7 @@ def test_epochs_follow_each_other(memory, play):
     bench.run(body)
 
 
-def test_an_inference_goes_past_the_cache(memory, play):
+def test_an_inference_goes_past_the_cache(play):
     bench = Bench(memory, play)
 
     async def body(ctx):
@@ -176,7 +178,7 @@ def test_an_inference_goes_past_the_cache(memory, play):
     bench.run(body)
 
 
-def test_without_a_cache_every_sample_is_new(memory, play):
+def test_without_a_cache_every_sample_is_new(play):
     bench = Bench(memory, play, cache_entries=0)
 
     async def body(ctx):
@@ -194,7 +196,7 @@ def test_without_a_cache_every_sample_is_new(memory, play):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_a_batch_has_its_rate(memory, play, stall):
+def test_a_batch_has_its_rate(play, stall):
     bench = Bench(memory, play, stall=stall, rates=True)
 
     async def body(ctx):
@@ -212,7 +214,7 @@ def test_a_batch_has_its_rate(memory, play, stall):
 
 
 @pytest.mark.parametrize("rate", [0, 1 << 17, 1 << 31, 0xFFFFFFFF])
-def test_a_wrong_rate_is_a_fault(memory, play, rate):
+def test_a_wrong_rate_is_a_fault(play, rate):
     bench = Bench(memory, play, rates=True)
 
     async def body(ctx):
@@ -226,7 +228,7 @@ def test_a_wrong_rate_is_a_fault(memory, play, rate):
 
 
 @pytest.mark.parametrize(("stop", "low_after", "ran"), [(1, 2, 2), (1, 9, 3), (1, 1, 1), (0, 1, 3)])
-def test_a_job_ends_with_an_epoch_whose_loss_is_low(memory, play, stop, low_after, ran):
+def test_a_job_ends_with_an_epoch_whose_loss_is_low(play, stop, low_after, ran):
     bench = Bench(memory, play, stops=True)
     begun = {}
 
@@ -249,7 +251,7 @@ def test_a_job_ends_with_an_epoch_whose_loss_is_low(memory, play, stop, low_afte
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_an_epoch_is_followed_by_its_validation(memory, play, stall):
+def test_an_epoch_is_followed_by_its_validation(play, stall):
     bench = Bench(memory, play, stall=stall, rates=True, validates=True)
     behind = [((60, 2, 7, 8), (0, 1, 2, 0)), ((9,), (2,))]
 
@@ -272,7 +274,7 @@ def test_an_epoch_is_followed_by_its_validation(memory, play, stall):
     bench.run(body)
 
 
-def test_a_job_with_validation_ends_behind_one(memory, play):
+def test_a_job_with_validation_ends_behind_one(play):
     bench = Bench(memory, play, stops=True, validates=True)
 
     async def body(ctx):
@@ -284,7 +286,7 @@ def test_a_job_with_validation_ends_behind_one(memory, play):
     bench.run(body)
 
 
-def test_records_are_forgotten(memory, play):
+def test_records_are_forgotten(play):
     bench = Bench(memory, play, shared=True)
 
     async def body(ctx):
@@ -316,7 +318,7 @@ def test_records_are_forgotten(memory, play):
         (((1, 70, 3, 4), (0, 255, 3, 0)), {}, Error.BAD_INDEX, 70),
     ],
 )
-def test_a_wrong_entry_is_a_fault(memory, play, batch, settings, error, value):
+def test_a_wrong_entry_is_a_fault(play, batch, settings, error, value):
     bench = Bench(memory, play)
 
     async def body(ctx):
@@ -330,7 +332,7 @@ def test_a_wrong_entry_is_a_fault(memory, play, batch, settings, error, value):
     bench.run(body)
 
 
-def test_the_last_index_and_label_are_right(memory, play):
+def test_the_last_index_and_label_are_right(play):
     bench = Bench(memory, play)
 
     async def body(ctx):
