@@ -138,7 +138,7 @@ class Bench:
     seen : Seen
         What came by until now.
     cycle : int
-        The present cycle.
+        The cycle that ended last.
     rng : numpy.random.Generator
         Of the gaps in what the body gives and takes.
     """
@@ -191,8 +191,9 @@ class Bench:
             ready = self.rng.random() >= self.stall
             self.ctx.set(port.ready, ready)
             *_, valid, payload = await self.ctx.tick().sample(port.valid, port.payload)
-            if monitor.transfer(valid, ready, plain(payload)):
-                words.append(plain(payload))
+            word = plain(payload) if valid else None
+            if monitor.transfer(valid, ready, word):
+                words.append(word)
         self.ctx.set(port.ready, 0)
         return words
 
@@ -266,33 +267,38 @@ def play_interface(
     wanted = {name: len(words) for name, words in give.items()} | {name: count or 0 for name, count in take.items()}
     bench, over = Bench(dut, seen, stall, seed), body is None
 
-    async def clock(ctx):
-        for path, value in (wires or {}).items():
-            ctx.set(port_of(dut, path), settable(value))
-        while True:
-            await ctx.tick()
-            bench.cycle += 1
-
     async def main(ctx):
         nonlocal over
         bench.ctx = ctx
         await body(bench)
         over = True
 
-    async def end(ctx):
-        for _ in range(limit):
+    async def clock(ctx):
+        """Count cycles, behind all others in each."""
+        for bench.cycle in range(limit):
             await ctx.tick()
-            missing = {name: count - len(seen[name]) for name, count in wanted.items() if len(seen[name]) < count}
-            if over and not missing:
+            if over and all(len(seen[name]) >= count for name, count in wanted.items()):
                 return
+        missing = {name: count - len(seen[name]) for name, count in wanted.items() if len(seen[name]) < count}
         raise AssertionError(f"after {limit} cycles: words missing {missing}, the body is {'' if over else 'not '}over")
 
-    benches = [clock, *(_giver(bench, *item, (after or {}).get(item[0]), at) for at, item in enumerate(give.items()))]
+    benches = [_giver(bench, *item, (after or {}).get(item[0]), at) for at, item in enumerate(give.items())]
     benches += [_taker(bench, *item, item[0] in always_ready, at) for at, item in enumerate(take.items())]
-    benches += [_watcher(bench, *item) for item in watch.items()]
     benches += [_answerer(dut, *item) for item in (answer or {}).items()]
-    simulate(dut, *([main] if body else []), end, background=[*benches, *background], limit=limit + 1)
+    benches += [_watcher(bench, watch)] if watch else []
+    benches += [*background, *([main] if body else [])]
+    simulate(dut, clock, background=[_setter(dut, wires or {}), *benches], limit=limit + 1)
     return seen
+
+
+def _setter(dut, wires):
+    """Set inputs."""
+
+    async def set_wires(ctx):
+        for path, value in wires.items():
+            ctx.set(port_of(dut, path), settable(value))
+
+    return set_wires
 
 
 def _giver(bench, name, words, after, number):
@@ -307,9 +313,8 @@ def _giver(bench, name, words, after, number):
                 valid = True
                 ctx.set(port.payload, settable(words[len(seen[name])]))
             ctx.set(port.valid, valid)
-            cycle = bench.cycle
             if (await ctx.tick().sample(port.ready))[2] and valid:
-                seen[name].append((cycle, words[len(seen[name])]))
+                seen[name].append((bench.cycle, words[len(seen[name])]))
                 valid = False
         ctx.set(port.valid, 0)
 
@@ -322,30 +327,35 @@ def _taker(bench, name, count, always, number):
 
     async def take(ctx):
         while True:
-            ready, cycle = always or rng.random() >= bench.stall, bench.cycle
+            ready = always or rng.random() >= bench.stall
             ctx.set(port.ready, ready)
             *_, valid, payload = await ctx.tick().sample(port.valid, port.payload)
-            if monitor.transfer(valid, ready, plain(payload)):
-                bench.seen[name].append((cycle, plain(payload)))
+            word = plain(payload) if valid else None
+            if monitor.transfer(valid, ready, word):
+                bench.seen[name].append((bench.cycle, word))
                 assert count is None or len(bench.seen[name]) <= count, f"{name}: more than {count} words"
 
     return take
 
 
-def _watcher(bench, flag, names):
-    """Note what is beside a flag while it is not 0."""
-    several = names if isinstance(names, tuple) else (names,)
-    ports = [port_of(bench.dut, flag if name is None else beside(flag, name)) for name in several]
+def _watcher(bench, watch):
+    """Note what is beside each flag while it is not 0."""
+    items = []
+    for flag, names in watch.items():
+        paths = [beside(flag, name) for name in ([names] if isinstance(names, str) else names or [])] or [flag]
+        items.append((flag, isinstance(names, tuple), [port_of(bench.dut, path) for path in (flag, *paths)]))
 
-    async def watch(ctx):
+    async def watch_all(ctx):
+        ports = [port for *_, ports in items for port in ports]
         while True:
-            cycle = bench.cycle
-            raised, *values = (await ctx.tick().sample(port_of(bench.dut, flag), *ports))[2:]
-            if raised:
-                word = tuple(map(plain, values))
-                bench.seen[flag].append((cycle, word if isinstance(names, tuple) else word[0]))
+            values = iter((await ctx.tick().sample(*ports))[2:])
+            for flag, several, own in items:
+                raised, *word = [next(values) for _ in own]
+                if raised:
+                    word = tuple(map(plain, word))
+                    bench.seen[flag].append((bench.cycle, word if several else word[0]))
 
-    return watch
+    return watch_all
 
 
 def _answerer(dut, name, function):
