@@ -275,10 +275,11 @@ def play_interface(
 
     async def clock(ctx):
         """Count cycles, behind all others in each."""
-        for bench.cycle in range(limit):
+        while bench.cycle < limit:
             await ctx.tick()
             if over and all(len(seen[name]) >= count for name, count in wanted.items()):
                 return
+            bench.cycle += 1
         missing = {name: count - len(seen[name]) for name, count in wanted.items() if len(seen[name]) < count}
         raise AssertionError(f"after {limit} cycles: words missing {missing}, the body is {'' if over else 'not '}over")
 

@@ -37,7 +37,7 @@ RANDOM = [(int(row) * BEAT, int(beats)) for row, beats in np.random.default_rng(
 def test_bursts_cover_their_commands(longest, stall):
     commands = EDGES + RANDOM[:10]
     wanted = expected(commands, longest)
-    seen = play_interface(BurstSplitter(burst=longest), {"command": words(commands)}, {"o": len(wanted)}, stall)
+    seen = play_interface(BurstSplitter(burst=longest), {"command": words(commands)}, {"o": len(wanted)}, stall=stall)
     found = seen.words("o")
     assert found == wanted
     for burst in found:

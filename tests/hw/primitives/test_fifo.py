@@ -19,7 +19,7 @@ from ..play import play_interface, simulate
 @pytest.mark.parametrize("depth", [2, 4, 128])
 def test_words_leave_in_order(depth, stall):
     words = list(range(1, 400))
-    seen = play_interface(Fifo(16, depth), {"i": words}, {"o": len(words)}, stall)
+    seen = play_interface(Fifo(16, depth), {"i": words}, {"o": len(words)}, stall=stall)
     assert seen.words("o") == words
 
 
@@ -32,7 +32,7 @@ def test_latency_is_two_cycles_and_throughput_one_word_a_cycle():
 def test_a_payload_may_have_fields():
     words = [{"address": 5 * at, "last": at % 2} for at in range(20)]
     layout = data.StructLayout({"address": 8, "last": 1})
-    assert play_interface(Fifo(layout, 4), {"i": words}, {"o": 20}, 0.3).words("o") == words
+    assert play_interface(Fifo(layout, 4), {"i": words}, {"o": 20}, stall=0.3).words("o") == words
 
 
 def test_capacity_and_empty():

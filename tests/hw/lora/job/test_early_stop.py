@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.lora.early_stop import EarlyStop as Rule
 from fabtune.hw.lora.job.early_stop import EarlyStop
 
-from ...play import simulate
+from ...play import play_interface
 
 LARGEST = (1 << 32) - 1
 LOSSES = [
@@ -16,45 +16,32 @@ LOSSES = [
 ]
 
 
-def run(jobs, limit, patience):
-    """Whether the job ends, after each loss of each job."""
-    dut, found = EarlyStop(patient=True), []
-
-    async def bench(ctx):
-        ctx.set(dut.limit, limit)
-        ctx.set(dut.patience, patience)
-        for losses in jobs:
-            ctx.set(dut.start, 1)
-            await ctx.tick()
-            ctx.set(dut.start, 0)
-            for loss in losses:
-                ctx.set(dut.loss, loss)
-                ctx.set(dut.complete, 1)
-                await ctx.tick()
-                ctx.set(dut.complete, 0)
-                await ctx.tick().repeat(EarlyStop.LATENCY - 1)
-                found.append(bool(ctx.get(dut.low)))
-
-    simulate(dut, bench)
-    return found
-
-
 @pytest.mark.parametrize("limit", [0, 5, LARGEST // 4])
 @pytest.mark.parametrize("patience", [0, 1, 3, LARGEST])
 def test_a_job_ends_as_golden_says(limit, patience):
     expected = [rule.ends(loss) for losses in LOSSES for rule in [Rule(limit, patience)] for loss in losses]
-    assert run(simulate, LOSSES, limit, patience) == expected
+    found = []
+
+    async def body(bench):
+        for losses in LOSSES:
+            await bench.pulse("start")
+            for loss in losses:
+                await bench.pulse("complete", loss=loss)
+                await bench.tick(EarlyStop.LATENCY - 1)
+                found.append(bool(bench.get("low")))
+
+    play_interface(EarlyStop(patient=True), body=body, wires={"limit": limit, "patience": patience})
+    assert found == expected
 
 
 def test_without_patience_the_limit_decides():
-    dut, found = EarlyStop(), []
+    found = []
 
-    async def bench(ctx):
-        ctx.set(dut.limit, 7)
+    async def body(bench):
         for loss in LOSSES[0]:
-            ctx.set(dut.loss, loss)
-            await ctx.tick().repeat(EarlyStop.LATENCY)
-            found.append(bool(ctx.get(dut.low)))
+            bench.set(loss=loss)
+            await bench.tick(EarlyStop.LATENCY)
+            found.append(bool(bench.get("low")))
 
-    simulate(dut, bench)
+    play_interface(EarlyStop(), body=body, wires={"limit": 7})
     assert found == [Rule(7).ends(loss) for loss in LOSSES[0]]
