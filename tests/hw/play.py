@@ -168,7 +168,10 @@ class Bench:
 
     async def until(self, path, value=1):
         """Let cycles pass, at least one, up to the end of the first in which the port has the value."""
-        await self.ctx.tick().until(port_of(self.dut, path) == value)
+        # not Amaranth's `until`, which leaves a warning behind where the simulation ends in it
+        port = port_of(self.dut, path)
+        while (await self.ctx.tick().sample(port))[2] != value:
+            pass
 
     async def pulse(self, flag, **fields):
         """Raise a flag for a cycle, with the values of ports in the same interface; those stay."""
