@@ -11,6 +11,8 @@ from fabtune.hw.axi.arbiter import ReadArbiter, WriteArbiter
 from fabtune.hw.axi.axi_read import beats_read
 from fabtune.hw.axi.bursts import command
 
+from ..play import play_interface, simulate
+
 NAMES = ["first", "second", "third"]
 
 
@@ -59,7 +61,7 @@ def beats_of(commands):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_beats_come_back_to_their_requester_in_order(stall, simulate):
+def test_beats_come_back_to_their_requester_in_order(stall):
     """A memory that answers the commands in the order in which it is given them, at times of its own."""
     dut, rng = Flat(ReadArbiter, "read"), np.random.default_rng(7)
     commands = {name: asked(rank, 12) for rank, name in enumerate(NAMES)}
@@ -117,7 +119,7 @@ def test_beats_come_back_to_their_requester_in_order(stall, simulate):
         assert served == [name for name in NAMES for _ in range(12)], "fixed priority"
 
 
-def test_commands_are_held_back_while_seventeen_wait_for_beats(simulate):
+def test_commands_are_held_back_while_seventeen_wait_for_beats():
     dut = ReadArbiter(["only"])
 
     async def bench(ctx):
@@ -143,15 +145,17 @@ def test_commands_are_held_back_while_seventeen_wait_for_beats(simulate):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_beats_follow_their_command_and_commands_do_not_mix(stall, drive):
+def test_beats_follow_their_command_and_commands_do_not_mix(stall):
     commands = {name: asked(rank, 8) for rank, name in enumerate(NAMES)}
     sources = {f"{name}_command": words for name, words in commands.items()}
     sources |= {f"{name}_beats": beats_of(words) for name, words in commands.items()}
     total = sum(len(beats_of(words)) for words in commands.values())
     # a command that waits is replaced by one of higher rank, so that this output is always ready here
-    seen = drive(Flat(WriteArbiter, "write"), sources, {"command": 24, "o": total}, stall, always_ready=["command"])
-    order = [one for _, one in seen["command"]]
-    assert [beat for _, beat in seen["o"]] == beats_of(order)
+    seen = play_interface(
+        Flat(WriteArbiter, "write"), sources, {"command": 24, "o": total}, stall=stall, always_ready=["command"]
+    )
+    order = seen.words("command")
+    assert seen.words("o") == beats_of(order)
     for name, words in commands.items():
         assert [one for one in order if one in words] == words, name
     if not stall:
@@ -159,7 +163,7 @@ def test_beats_follow_their_command_and_commands_do_not_mix(stall, drive):
         assert seen["o"][-1][0] + 1 == total + len(order), "a command takes a cycle beside its beats"
 
 
-def test_idle_is_low_while_beats_are_missing(simulate):
+def test_idle_is_low_while_beats_are_missing():
     dut = WriteArbiter(["only"])
 
     async def bench(ctx):

@@ -5,6 +5,8 @@ import pytest
 
 from fabtune.hw.axi.bursts import BurstSplitter
 
+from ..play import play_interface, simulate
+
 PAGE, BEAT = 4096, 16
 
 
@@ -32,40 +34,40 @@ RANDOM = [(int(row) * BEAT, int(beats)) for row, beats in np.random.default_rng(
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("longest", [2, 16, 64])
-def test_bursts_cover_their_commands(longest, stall, drive):
+def test_bursts_cover_their_commands(longest, stall):
     commands = EDGES + RANDOM[:10]
     wanted = expected(commands, longest)
-    seen = drive(BurstSplitter(burst=longest), {"command": words(commands)}, {"o": len(wanted)}, stall)
-    found = [burst for _, burst in seen["o"]]
+    seen = play_interface(BurstSplitter(burst=longest), {"command": words(commands)}, {"o": len(wanted)}, stall=stall)
+    found = seen.words("o")
     assert found == wanted
     for burst in found:
         assert burst["address"] // PAGE == (burst["address"] + (burst["length"] + 1) * BEAT - 1) // PAGE
 
 
 @pytest.mark.parametrize(("data", "address"), [(32, 16), (512, 40)])
-def test_other_widths(data, address, drive):
+def test_other_widths(data, address):
     beat = data // 8
     commands = [(row * beat, 70) for row in (0, 3, 63, 100)]
     wanted = expected(commands, 64, beat)
-    seen = drive(BurstSplitter(address, data, 64), {"command": words(commands)}, {"o": len(wanted)})
-    assert [burst for _, burst in seen["o"]] == wanted
+    seen = play_interface(BurstSplitter(address, data, 64), {"command": words(commands)}, {"o": len(wanted)})
+    assert seen.words("o") == wanted
 
 
-def test_the_longest_command(drive):
+def test_the_longest_command():
     wanted = expected([(0x10, 65_535)], 64)
     assert [
-        burst for _, burst in drive(BurstSplitter(), {"command": words([(0x10, 65_535)])}, {"o": 1024})["o"]
+        burst for _, burst in play_interface(BurstSplitter(), {"command": words([(0x10, 65_535)])}, {"o": 1024})["o"]
     ] == wanted
 
 
-def test_a_command_takes_one_cycle_more_than_it_has_bursts(drive):
+def test_a_command_takes_one_cycle_more_than_it_has_bursts():
     commands = [(0, 64 * 5), (0x200, 1), (0, 128)]
-    seen = drive(BurstSplitter(), {"command": words(commands)}, {"o": 8})
-    assert [cycle for cycle, _ in seen["command"]] == [0, 6, 8]
+    seen = play_interface(BurstSplitter(), {"command": words(commands)}, {"o": 8})
+    assert seen.cycles("command") == [0, 6, 8]
     assert seen["o"][0][0] == 2
 
 
-def test_drop_discards_the_command_in_progress_and_those_that_follow(simulate):
+def test_drop_discards_the_command_in_progress_and_those_that_follow():
     dut = BurstSplitter()
 
     async def bench(ctx):

@@ -5,51 +5,41 @@ import pytest
 
 from fabtune.hw.cores.logit_writer import LogitWriter
 
+from ..play import Memory, play_interface
+
+JOBS = (0x100, 0x8000)
+"""Addresses of two jobs."""
+
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("classes", [1, 3, 4, 10])
-def test_logits_are_packed_by_sample(classes, stall, memory, play):
-    beats = -(-classes // 4)
-    dut, store, rng = LogitWriter(beats), memory(stall), np.random.default_rng(classes)
+def test_logits_are_packed_by_sample(classes, stall):
+    beats, rng = -(-classes // 4), np.random.default_rng(classes)
     logits = rng.integers(-(1 << 23), 1 << 23, (2, 5, classes))
+    dut, store, expected = LogitWriter(beats), Memory(stall), Memory()
 
-    async def body(ctx):
-        for job, address in enumerate((0x100, 0x8000)):
-            ctx.set(dut.address, address)
-            ctx.set(dut.start, 1)
-            await ctx.tick()
-            ctx.set(dut.start, 0)
-            for sample in logits[job]:
-                for at, logit in enumerate(sample):
-                    while rng.random() < stall:
-                        await ctx.tick()
-                    ctx.set(dut.i.payload, {"logit": int(logit), "last": int(at == classes - 1)})
-                    ctx.set(dut.i.valid, 1)
-                    await ctx.tick().until(dut.i.ready)
-                    ctx.set(dut.i.valid, 0)
-            while not ctx.get(dut.empty):
-                await ctx.tick()
-            await ctx.tick()
+    async def body(bench):
+        for address, samples in zip(JOBS, logits, strict=True):
+            await bench.pulse("start", address=address)
+            for sample in samples:
+                await bench.give("i", [{"logit": one, "last": at == classes - 1} for at, one in enumerate(sample)])
+            await bench.until("empty")
 
-    play(dut, body, store.writer(dut.write))
-    assert store.writes == [(base + 16 * beats * at, beats) for base in (0x100, 0x8000) for at in range(5)]
-    for job, base in enumerate((0x100, 0x8000)):
-        padded = np.pad(logits[job], ((0, 0), (0, 4 * beats - classes))).astype("<i4")
-        for at, beat in enumerate(padded.reshape(-1, 4)):
-            assert store.beats[base + 16 * at] == int.from_bytes(beat.tobytes(), "little")
+    play_interface(dut, body=body, background=[store.writer(dut.write)], stall=stall)
+    for address, samples in zip(JOBS, logits, strict=True):
+        expected.load(address, np.pad(samples, ((0, 0), (0, 4 * beats - classes))).astype("<i4"))
+    assert store.writes == [(base + 16 * beats * at, beats) for base in JOBS for at in range(5)]
+    assert store.beats == expected.beats
 
 
-def test_a_sample_that_has_begun_is_not_empty(memory, play):
-    dut, store = LogitWriter(1), memory()
+def test_a_sample_that_has_begun_is_not_empty():
+    dut = LogitWriter(1)
 
-    async def body(ctx):
-        assert ctx.get(dut.empty)
-        ctx.set(dut.i.payload, {"logit": 5, "last": 0})
-        ctx.set(dut.i.valid, 1)
-        await ctx.tick().until(dut.i.ready)
-        ctx.set(dut.i.valid, 0)
+    async def body(bench):
+        assert bench.get("empty")
+        await bench.give("i", [{"logit": 5, "last": 0}])
         for _ in range(5):
-            await ctx.tick()
-            assert not ctx.get(dut.empty)
+            await bench.tick()
+            assert not bench.get("empty")
 
-    play(dut, body, store.writer(dut.write))
+    play_interface(dut, body=body, background=[Memory().writer(dut.write)])

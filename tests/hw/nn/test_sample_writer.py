@@ -10,6 +10,8 @@ from fabtune.golden.nn.array.images import samples_image
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_writer import SampleWriter, activation_of_byte
 
+from ..play import simulate
+
 
 def mapping(shape, *layers, **options):
     return Mapping("sample", stages_of("sample", shape, layers), **{"lanes": 16, "columns": 4, **options})
@@ -87,7 +89,7 @@ async def write_sample(ctx, dut, one, sample, buffer, stall, rng):
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("name", MAPPINGS)
-def test_each_value_is_written_once_to_its_address(name, stall, simulate):
+def test_each_value_is_written_once_to_its_address(name, stall):
     """Two samples in a row, into the first buffer and into the second where there is one."""
     one, rng = MAPPINGS[name], np.random.default_rng(1)
     dut = SampleWriter(one)
@@ -105,7 +107,7 @@ def test_each_value_is_written_once_to_its_address(name, stall, simulate):
     simulate(dut, bench)
 
 
-def test_a_byte_becomes_the_nearest_number(simulate):
+def test_a_byte_becomes_the_nearest_number():
     m, byte, number, clock = Module(), Signal(8), Signal(24), Signal()
     m.d.comb += number.eq(activation_of_byte(byte))
     m.d.sync += clock.eq(~clock)

@@ -7,9 +7,11 @@ from amaranth.hdl import Module, Signal, signed
 
 from fabtune.hw.primitives.adder_tree import adder_tree
 
+from ..play import simulate
+
 
 @pytest.mark.parametrize("levels", [0, 1, 3, 5])
-def test_sums_are_exact_and_come_a_cycle_a_level_later(levels, simulate):
+def test_sums_are_exact_and_come_a_cycle_a_level_later(levels):
     width, count = 6, 1 << levels
     m, operands = Module(), [Signal(signed(width), name=f"operand_{at}") for at in range(count)]
     total = adder_tree(m, operands, "sum")

@@ -5,6 +5,8 @@ import pytest
 
 from fabtune.hw.primitives.address_generator import AddressGenerator
 
+from ..play import simulate
+
 EDGES = [
     (0, 0, 0),
     (1, 1, 1),
@@ -19,7 +21,7 @@ RANDOM = [
 
 
 @pytest.mark.parametrize(("gap", "bits"), [(0, 40), (5, 40), (0, 33)])
-def test_addresses_come_after_the_latency(gap, bits, simulate):
+def test_addresses_come_after_the_latency(gap, bits):
     dut = AddressGenerator(bits)
 
     async def bench(ctx):

@@ -8,6 +8,8 @@ from amaranth.lib import data
 
 from fabtune.hw.primitives.pipeline import Pipeline, delayed
 
+from ..play import simulate
+
 STAGES = {"issue": 0, "operands": 1, "product": 0, "sum": 3}
 
 
@@ -18,7 +20,7 @@ def wires(m, *ports):
 
 
 @pytest.mark.parametrize("cycles", [0, 1, 4])
-def test_values_come_later(cycles, simulate):
+def test_values_come_later(cycles):
     m, value, result, reset = Module(), Signal(8), Signal(8), Signal()
     inner = Module()
     m.submodules.inner = ResetInserter(reset)(inner)
@@ -67,7 +69,7 @@ def test_stages_out_of_order_are_refused():
 
 
 @pytest.mark.parametrize("stalls", [False, True])
-def test_values_travel_with_the_stages_and_wait_with_them(stalls, simulate):
+def test_values_travel_with_the_stages_and_wait_with_them(stalls):
     m, value, enable = Module(), Signal(8), Signal(init=1)
     pipeline = Pipeline(m, STAGES, enable) if stalls else Pipeline(m, STAGES)
     whole = pipeline.place("operands", value, "whole")

@@ -8,6 +8,8 @@ from amaranth.sim import Simulator
 from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
 from fabtune.hw.primitives.rounding import RoundSaturate, saturate
 
+from ..play import simulate
+
 
 def edges(width, drop, target):
     """Numbers about the ends of both ranges, about 0, and ties with an even and an odd integer below."""
@@ -29,7 +31,7 @@ def edges(width, drop, target):
         (50, 12, Q8_16),
     ],
 )
-def test_it_equals_golden(width, drop, target, simulate):
+def test_it_equals_golden(width, drop, target):
     values = np.arange(-(1 << (width - 1)), 1 << (width - 1)) if width < 10 else edges(width, drop, target)
     expected = narrow(values, target.fraction + drop, target)
     unlimited = Format(40, target.fraction)

@@ -7,6 +7,8 @@ from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.coefficient import LARGEST_SHIFT, CoefficientSpec
 from fabtune.hw.zo.coefficient import Coefficient
 
+from ..play import play_interface
+
 SPEC = CoefficientSpec()
 
 
@@ -33,10 +35,10 @@ def steps_of(shifts, seed=0):
     return steps
 
 
-def test_latency_for_every_shift(drive):
+def test_latency_for_every_shift():
     sources, words = expected(steps_of(range(LARGEST_SHIFT + 1)))
-    seen = drive(Coefficient(SPEC), sources, {"o": len(words)})
-    assert [word for _, word in seen["o"]] == words
+    seen = play_interface(Coefficient(SPEC), sources, {"o": len(words)})
+    assert seen.words("o") == words
     ends = [cycle for cycle, word in seen["i"] if word["last"]]
     assert [cycle - end for end, (cycle, _) in zip(ends, seen["o"], strict=True)] == [
         SPEC.latency_of(shift) for shift in range(LARGEST_SHIFT + 1)
@@ -44,18 +46,18 @@ def test_latency_for_every_shift(drive):
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3, 5])
-def test_all_small_products(shift, drive):
+def test_all_small_products(shift):
     """Every remainder, ties among them, above, below and about 0; what is left of a step does not reach the next."""
     sources, words = expected([([-number], 1, shift) for number in range(-(3 << shift), (3 << shift) + 1)])
-    assert [word for _, word in drive(Coefficient(SPEC), sources, {"o": len(words)})["o"]] == words
+    assert play_interface(Coefficient(SPEC), sources, {"o": len(words)}).words("o") == words
 
 
-def test_a_step_waits_for_its_rate(drive):
+def test_a_step_waits_for_its_rate():
     steps = steps_of([5, 0, 62, 17])
     sources, words = expected(steps)
     dut, count = Coefficient(SPEC), len(steps[0][0])
-    seen = drive(dut, sources, {"o": len(words)}, after={"rate": ("i", count)}, stall=0.5)
-    assert [word for _, word in seen["o"]] == words
+    seen = play_interface(dut, sources, {"o": len(words)}, after={"rate": ("i", count)}, stall=0.5)
+    assert seen.words("o") == words
     assert seen["rate"][0][0] > seen["i"][count - 1][0]
     # no difference of the next step is taken before the word is
     assert seen["i"][count][0] > seen["o"][0][0]

@@ -6,6 +6,8 @@ import pytest
 from fabtune.golden.zo.sparse_add import SparseAddSpec
 from fabtune.hw.zo.sparse_add import Corrections
 
+from ..play import simulate
+
 LANES = 8
 SPEC = SparseAddSpec(lanes=LANES, index_bits=8)
 
@@ -16,7 +18,7 @@ def corrections(packets):
     return [{"index": index, "value": number, "last": int(last)} for number, (index, last) in enumerate(words)]
 
 
-def walked(packets, stall, simulate, seed=1):
+def walked(packets, stall, seed=1):
     """Take corrections as `SparseAdd` does, a packet's beats one after another; those of each beat, and the marks."""
     dut, rng = Corrections(SPEC), np.random.default_rng(seed)
     words, seen = corrections(packets), []
@@ -60,7 +62,7 @@ PACKETS = [[0], [0, 1, 2, 7], [9, 17, 18, 200], [7, 8], [255], [0, 255], [1, 2, 
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_each_correction_comes_with_its_beat(stall, simulate):
+def test_each_correction_comes_with_its_beat(stall):
     wanted, number = [], 0
     for packet, indices in enumerate(PACKETS):
         for at, index in enumerate(indices):
@@ -71,6 +73,6 @@ def test_each_correction_comes_with_its_beat(stall, simulate):
     assert walked(PACKETS, stall, simulate) == wanted
 
 
-def test_an_index_that_does_not_rise_is_marked(simulate):
+def test_an_index_that_does_not_rise_is_marked():
     rising = [one[4] for one in walked([[5, 5, 6, 4, 7], [2, 1]], 0.0, simulate)]
     assert rising == [1, 0, 1, 0, 1, 1, 0]

@@ -7,6 +7,8 @@ from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.loss_difference import LossDifferenceSpec
 from fabtune.hw.zo.loss_difference import LossDifference
 
+from ..play import play_interface, simulate
+
 
 def pairs_of(lengths, seed=0):
     """Payloads of logits and labels of random pairs."""
@@ -27,15 +29,15 @@ def expected(spec, logits, labels):
 
 
 @pytest.mark.parametrize(("classes", "length"), [(1, 1), (2, 1), (2, 2), (10, 3), (10, 10), (256, 7), (256, 256)])
-def test_latency_of_a_lone_pair(classes, length, drive):
+def test_latency_of_a_lone_pair(classes, length):
     spec = LossDifferenceSpec(classes=classes)
     logits, labels = pairs_of([length])
-    seen = drive(LossDifference(spec), {"i": logits, "label": labels}, {"o": 1})
+    seen = play_interface(LossDifference(spec), {"i": logits, "label": labels}, {"o": 1})
     assert seen["o"][0][0] - seen["i"][-1][0] == spec.latency_of(length)
-    assert [word for _, word in seen["o"]] == expected(spec, logits, labels)
+    assert seen.words("o") == expected(spec, logits, labels)
 
 
-def test_two_pairs_are_taken_while_a_label_is_missing(simulate):
+def test_two_pairs_are_taken_while_a_label_is_missing():
     spec = LossDifferenceSpec(classes=3)
     dut = LossDifference(spec)
     logits, labels = pairs_of([3] * 4)
@@ -73,11 +75,11 @@ def test_two_pairs_are_taken_while_a_label_is_missing(simulate):
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.6])
-def test_the_next_plus_side_is_taken_before_the_word_is_formed(stall, drive):
+def test_the_next_plus_side_is_taken_before_the_word_is_formed(stall):
     spec = LossDifferenceSpec()
     logits, labels = pairs_of([10] * 5)
-    seen = drive(LossDifference(spec), {"i": logits, "label": labels}, {"o": 5}, stall=stall, seed=3)
-    assert [word for _, word in seen["o"]] == expected(spec, logits, labels)
+    seen = play_interface(LossDifference(spec), {"i": logits, "label": labels}, {"o": 5}, stall=stall, seed=3)
+    assert seen.words("o") == expected(spec, logits, labels)
     for number in range(4):
         assert seen["i"][20 * number + 29][0] < seen["o"][number][0]
     if not stall:

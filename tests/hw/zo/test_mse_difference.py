@@ -7,6 +7,8 @@ from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.mse_difference import MseDifferenceSpec
 from fabtune.hw.zo.mse_difference import MseDifference
 
+from ..play import play_interface, simulate
+
 
 def pairs_of(spec, count):
     """Payloads of random pairs and their targets, and the words that the model makes of them."""
@@ -23,18 +25,18 @@ def pairs_of(spec, count):
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 5, 33])
-def test_latency_and_period(outputs, drive):
+def test_latency_and_period(outputs):
     spec = MseDifferenceSpec(outputs=outputs)
     logits, targets, words = pairs_of(spec, 3)
-    seen = drive(MseDifference(spec), {"i": logits, "target": targets}, {"o": 3})
-    assert [word for _, word in seen["o"]] == words
+    seen = play_interface(MseDifference(spec), {"i": logits, "target": targets}, {"o": 3})
+    assert seen.words("o") == words
     first = seen["i"][0][0]
     assert [cycle - first for cycle, _ in seen["o"]] == [spec.period * number - 1 for number in (1, 2, 3)]
     assert seen["o"][0][0] - seen["i"][2 * outputs - 1][0] == spec.latency
 
 
 @pytest.mark.parametrize("waits", ["target", "o"])
-def test_nothing_is_taken_without_a_target_or_before_the_word_is(waits, simulate):
+def test_nothing_is_taken_without_a_target_or_before_the_word_is(waits):
     spec = MseDifferenceSpec(outputs=3)
     dut, (logits, targets, words) = MseDifference(spec), pairs_of(spec, 2)
     late, limit, taken, found = 100, {"target": 4, "o": 6}[waits], 0, []

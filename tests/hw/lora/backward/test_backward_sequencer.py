@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from fabtune.golden.fixed import Q4_12, narrow
 from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
@@ -13,7 +12,11 @@ from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.array import latency
 from fabtune.hw.lora.backward.backward_sequencer import FETCH, BackwardSequencer
 
+from ...play import play_interface
+
 BATCH, WIDTH, RATE = 4, 44, 70000
+ROW = ("enable", "within", "first", "last", "base", "address", "hidden")
+"""Ports with a row."""
 NETWORK = Network("own", (40,), (Linear(18), Linear(3)))
 WIDE = Network("wide", (40,), (Linear(18), Linear(35)))
 VARIATIONS = {
@@ -37,52 +40,46 @@ class Case:
         self.parameters = rng.integers(Q4_12.minimum, Q4_12.maximum, (mapping.adapter_rows, values))
         self.b_sums = rng.integers(-bound, bound, (entries, mapping.ranks))
         self.b = rng.integers(Q4_12.minimum, Q4_12.maximum, (entries, mapping.ranks))
-        self.rows, self.updates, self.done = [], [], []
-        self._simulate()
+        self.updates = []
+        self._play()
 
-    def _simulate(self):
+    def _play(self):
         dut, mapping = BackwardSequencer(self.mapping, BATCH, WIDTH), self.mapping
-        flags = ("enable", "within", "first", "last", "base", "address", "hidden")
-        arriving = {}
+        base_rows = self.count * (mapping.sample_rows - mapping.adapter_rows)
 
-        async def bench(ctx):
-            for name in ("count", "half", "learn"):
-                ctx.set(getattr(dut.batch, name), getattr(self, name))
-            ctx.set(dut.batch.rate, RATE)
-            row = entry = completed = 0
-            forward_end = None
-            for cycle in range(3000):
-                ctx.set(dut.batch.start, cycle == 0)
-                if forward_end and cycle == forward_end + self.wait:
-                    ctx.set(dut.finished, self.count)
+        def read_b(port):
+            entry = min(port["address"], len(self.b) - 1)
+            return {"value": self.b[entry], "gradient": self.b_sums[entry]}
+
+        async def array(ctx):
+            """Give rows of A, and each row of gradients in the cycle in which its sums are complete alone."""
+            arriving, completed = [None] * (FETCH + latency.within_latency() - 1), 0
+            while True:
+                *_, row, leaves = await ctx.tick().sample(dut.row, dut.enable & dut.within & dut.last)
                 ctx.set(dut.parameters, self.parameters[min(row, mapping.adapter_rows - 1)].tolist())
-                ctx.set(dut.b.value, self.b[min(entry, len(self.b) - 1)].tolist())
-                ctx.set(dut.b.gradient, self.b_sums[min(entry, len(self.b) - 1)].tolist())
-                ctx.set(dut.complete, cycle in arriving)
-                # the sums are there in that cycle alone
-                ctx.set(dut.sums, self.sums[arriving[cycle]].tolist() if cycle in arriving else [7] * len(self.sums[0]))
-                row, entry = ctx.get(dut.row), ctx.get(dut.b.address)
-                state = {name: ctx.get(getattr(dut, name)) for name in flags}
-                if state["enable"] or state["base"]:
-                    self.rows.append(state)
-                if state["enable"] and state["within"] and state["last"]:
-                    arriving[cycle + FETCH + latency.within_latency()] = completed
-                    completed += 1
-                if state["base"]:
-                    forward_end = cycle
-                for part in range(mapping.words_per_cycle):
-                    if ctx.get(dut.updates.write) >> part & 1:
-                        beat = [ctx.get(value) for value in dut.updates.beats[8 * part : 8 * part + 8]]
-                        self.updates.append((ctx.get(dut.updates.address) + part, beat))
-                if ctx.get(dut.batch.done):
-                    self.done.append(cycle)
-                    return
-                await ctx.tick()
+                arriving.append(completed if leaves else None)
+                completed += leaves
+                number = arriving.pop(0)
+                ctx.set(dut.complete, number is not None)
+                ctx.set(dut.sums, [7] * len(self.sums[0]) if number is None else self.sums[number].tolist())
 
-        simulator = Simulator(dut)
-        simulator.add_clock(1e-9)
-        simulator.add_testbench(bench)
-        simulator.run()
+        async def body(bench):
+            given = {name: getattr(self, name) for name in ("count", "half", "learn")}
+            await bench.pulse("batch.start", rate=RATE, **given)
+            while len(bench.seen["base"]) < base_rows:
+                await bench.tick()
+            await bench.tick(self.wait - 1)
+            bench.set(finished=self.count)
+            while not bench.seen["batch.done"]:
+                await bench.tick()
+
+        watch = {"enable": ROW, "base": ROW, "updates.write": ("write", "address", "beats"), "batch.done": None}
+        seen = play_interface(dut, watch=watch, answer={"b": read_b}, body=body, background=[array])
+        self.rows = [dict(zip(ROW, row, strict=True)) for _, row in sorted(dict(seen["enable"] + seen["base"]).items())]
+        self.done = seen.cycles("batch.done")
+        for write, address, values in seen.words("updates.write"):
+            for part in range(mapping.words_per_cycle):
+                self.updates += [(address + part, values[8 * part : 8 * part + 8])] if write >> part & 1 else []
 
     def image(self):
         """The adapters' image after the update, beat by beat."""

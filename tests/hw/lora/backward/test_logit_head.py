@@ -12,6 +12,8 @@ from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.golden.nn.softmax import SoftmaxTables
 from fabtune.hw.lora.backward.logit_head import LogitHead
 
+from ...play import play_interface
+
 BATCH = 4
 
 
@@ -64,114 +66,78 @@ class Batch:
         self.db = np.einsum("nc,nar->car", gradient, self.h)
         self.clipped = narrow.saturations
 
+    def results(self):
+        """What comes of the batch; its gradients as rows of a value a rank."""
+        last = [0] * (self.logits.shape[1] - 1) + [1]
+        logits = [{"logit": x, "last": end} for row in self.logits.tolist() for x, end in zip(row, last, strict=True)]
+        rows = {name: getattr(self, name).reshape(-1, self.h.shape[2]).tolist() for name in ("dh", "b", "db")}
+        return {"logits": logits if self.show else [], "clipped": self.clipped, **rows}
 
-def play_batches(play, one, batches, stall=0.0):
-    """Play batches one after the other; of each its logits, dh, db and number of clipped values."""
-    dut, found, rng = LogitHead(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH)), [], np.random.default_rng(9)
-    seen = {"logits": [], "clipped": 0, "batch": batches[0]}
 
-    async def gaps(ctx):
-        while rng.random() < stall:
-            await ctx.tick()
+def results(one, batches, stall=0.0):
+    """Results of batches that are played one after the other."""
+    found, rng = [], np.random.default_rng(7)
+    # of no use behind the last sample
+    targets = np.full((2 * BATCH * one.sample_rows, one.logits_per_row), 5)
 
-    async def sink(ctx):
-        own = np.random.default_rng(8)
-        while True:
-            ready = own.random() >= stall
-            ctx.set(dut.logits.ready, ready)
-            *_, valid, payload, clipped = await ctx.tick().sample(dut.logits.valid, dut.logits.payload, dut.clipped)
-            seen["clipped"] += clipped
-            if valid and ready:
-                seen["logits"].append((payload.logit, payload.last))
+    def read_targets(port):
+        row = targets[port["address"] % len(targets)] if port["free"] else targets[0] * 0 + 5
+        return {"free": rng.random() >= stall, "values": row}
 
-    async def targets(ctx):
-        own = np.random.default_rng(7)
-        while True:
-            free = own.random() >= stall
-            ctx.set(dut.targets.free, free)
-            *_, address = await ctx.tick().sample(dut.targets.address)
-            batch = seen["batch"]
-            rows = batch.targets.reshape(-1, one.logits_per_row)
-            row = address - batch.half * BATCH * one.sample_rows
-            # behind the last sample it may read anything
-            ctx.set(dut.targets.values, rows[row % len(rows)].tolist() if free else [5] * one.logits_per_row)
-
-    async def write(ctx, port, address, **values):
-        for name, value in (values | {"address": address, "enable": 1}).items():
-            ctx.set(getattr(port, name), value)
-        await ctx.tick()
-        ctx.set(port.enable, 0)
-
-    async def pulse(ctx, flag, **values):
-        for name, value in values.items():
-            ctx.set(getattr(dut.forward, name), value)
-        ctx.set(flag, 1)
-        await ctx.tick()
-        ctx.set(flag, 0)
-
-    async def body(ctx):
+    async def body(bench):
         for batch in batches:
-            for entry, value in enumerate(batch.b.reshape(-1, one.ranks).tolist()):
-                await write(ctx, dut.b_write, entry, value=value)
+            for entry, value in enumerate(batch.b.reshape(-1, one.ranks)):
+                await bench.pulse("b_write.enable", address=entry, value=value)
+            origin = batch.half * BATCH
             for at, label in enumerate(batch.labels):
-                await write(ctx, dut.labels, at + batch.half * BATCH, label=int(label))
-            ctx.set(dut.half, batch.half)
-            ctx.set(dut.show, batch.show)
-            seen["logits"], seen["clipped"], seen["batch"] = [], 0, batch
-            await pulse(ctx, dut.start)
-            for sample in range(batch.count):
-                for row in np.split(batch.base[sample], range(one.logits_per_row, one.classes, one.logits_per_row)):
-                    padded = np.pad(row, (0, one.logits_per_row - len(row)))
-                    await pulse(ctx, dut.forward.base_valid, base=padded.tolist())
-                await ctx.tick()
-                for h in batch.h[sample].tolist():
-                    await gaps(ctx)
-                    await pulse(ctx, dut.forward.hidden_valid, hidden=h)
-            await ctx.tick().until(dut.finished == batch.count)
-            dh, b, db = [], [], []
-            for entry in range(batch.count * one.adapters):
-                ctx.set(dut.gradients.address, entry)
-                await ctx.tick()
-                dh.append(list(ctx.get(dut.gradients.value)))
-            for entry in range(one.classes * one.adapters):
-                ctx.set(dut.b_read.address, entry)
-                await ctx.tick()
-                b.append(list(ctx.get(dut.b_read.value)))
-                db.append(list(ctx.get(dut.b_read.gradient)))
-            found.append({"logits": seen["logits"], "clipped": seen["clipped"], "dh": dh, "b": b, "db": db})
+                await bench.pulse("labels.enable", address=origin + at, label=label)
+            rows = batch.targets.reshape(-1, one.logits_per_row)
+            targets[origin * one.sample_rows :][: len(rows)] = rows
+            bench.set(half=batch.half, show=batch.show)
+            await bench.pulse("start")
+            padded = np.pad(batch.base, ((0, 0), (0, -one.classes % one.logits_per_row)))
+            for bases, hidden in zip(padded, batch.h, strict=True):
+                for base in bases.reshape(-1, one.logits_per_row):
+                    await bench.pulse("forward.base_valid", base=base)
+                await bench.tick()
+                for h in hidden:
+                    await bench.gap()
+                    await bench.pulse("forward.hidden_valid", hidden=h)
+            await bench.until("finished", batch.count)
+            entries = range(one.classes * one.adapters)
+            found.append(
+                {
+                    "logits": bench.seen.fresh("logits"),
+                    "clipped": sum(bench.seen.fresh("clipped")),
+                    "dh": await bench.read("gradients.address", range(batch.count * one.adapters), "value"),
+                    "b": await bench.read("b_read.address", entries, "value"),
+                    "db": await bench.read("b_read.address", entries, "gradient"),
+                }
+            )
 
-    play(dut, body, sink, *([targets] if one.loss == "mse" else []))
+    dut = LogitHead(one, BATCH, accumulator_width(Q8_16, Q4_12, BATCH))
+    answer = {"targets": read_targets} if one.loss == "mse" else {}
+    play_interface(dut, take={"logits": None}, watch={"clipped": None}, answer=answer, body=body, stall=stall)
     return found
-
-
-def check(one, batch, found):
-    last = [0] * (one.classes - 1) + [1]
-    shown = batch.logits.reshape(-1).tolist() if batch.show else []
-    assert [logit for logit, _ in found["logits"]] == shown
-    assert [flag for _, flag in found["logits"]] == last * (batch.count if batch.show else 0)
-    for name in ("dh", "b", "db"):
-        assert found[name] == getattr(batch, name).reshape(-1, one.ranks).tolist(), name
-    assert found["clipped"] == batch.clipped
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("name", MAPPINGS)
-def test_a_batch(name, stall, play):
+def test_a_batch(name, stall):
     one = MAPPINGS[name]
     batch = Batch(one, BATCH)
-    check(one, batch, play_batches(play, one, [batch], stall)[0])
+    assert results(one, [batch], stall) == [batch.results()]
 
 
 @pytest.mark.parametrize("name", ["base", "rows of base logits", "targets"])
-def test_nothing_of_a_batch_stays_for_the_next(name, play):
+def test_nothing_of_a_batch_stays_for_the_next(name):
     one = MAPPINGS[name]
     batches = [Batch(one, 3), Batch(one, 1, seed=1, half=1, show=0), Batch(one, BATCH, seed=2)]
-    for batch, found in zip(batches, play_batches(play, one, batches), strict=True):
-        check(one, batch, found)
+    assert results(one, batches) == [batch.results() for batch in batches]
 
 
-def test_clipped_logits_and_gradients_are_counted(play):
+def test_clipped_logits_and_gradients_are_counted():
     one = MAPPINGS["many adapters"]
     batch = Batch(one, BATCH, scale=50.0)
     assert batch.clipped > 4
-    check(one, batch, play_batches(play, one, [batch])[0])
+    assert results(one, [batch]) == [batch.results()]

@@ -8,6 +8,8 @@ from fabtune.golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from fabtune.hw.lora.backward.update import Updater
 
+from ...play import play_interface
+
 WIDTH, BEATS, VALUES = 44, 40, 8
 UNLIMITED = Format(40, Q4_12.fraction)
 
@@ -28,7 +30,7 @@ def stimulus(scale):
 @pytest.mark.parametrize("rate", [0, 1, 300, (1 << 17) - 1])
 @pytest.mark.parametrize("scale", [20, 43])
 @pytest.mark.parametrize("noise_bits", [0, 14])
-def test_it_equals_golden(noise_bits, scale, rate, gap, simulate):
+def test_it_equals_golden(noise_bits, scale, rate, gap):
     sums, parameters = stimulus(scale)
     drawn = np.random.default_rng(rate).integers(0, 1 << noise_bits, sums.shape)
     drawn[0], drawn[1], drawn[3] = (1 << noise_bits) - 1, 0, (1 << noise_bits) - 1
@@ -40,30 +42,26 @@ def test_it_equals_golden(noise_bits, scale, rate, gap, simulate):
     wide = Format(40, BATCH_GRADIENT.fraction)
     clipped = np.count_nonzero(gradients != narrow(sums, PRODUCT_FRACTION, wide))
     clipped += np.count_nonzero(wanted != narrow(stepped, Q4_12.fraction + NOISE_BITS, UNLIMITED, *rounding, **given))
-    dut, found, count = Updater(WIDTH, noise_bits), [], 0
     left = drawn.tolist()
 
-    async def bench(ctx):
-        nonlocal count
-        ctx.set(dut.rate, rate)
-        await ctx.tick().repeat(dut.LATENCY)
-        for cycle in range(BEATS * (gap + 1) + dut.LATENCY + 2):
-            at, wait = divmod(cycle, gap + 1)
-            valid = wait == 0 and at < BEATS
-            ctx.set(dut.valid, valid)
-            if valid:
-                ctx.set(dut.sums, sums[at].tolist())
-                ctx.set(dut.parameters, parameters[at].tolist())
-            if noise_bits:
-                ctx.set(dut.noise, left[0] if left else [0] * VALUES)
-                if ctx.get(dut.ask):
-                    left.pop(0)
-            if ctx.get(dut.done):
-                found.append((cycle, list(ctx.get(dut.o))))
-            count += ctx.get(dut.clipped)
+    async def body(bench):
+        bench.set(rate=rate)
+        await bench.tick(Updater.LATENCY)
+        for own, old in zip(sums, parameters, strict=True):
+            await bench.pulse("valid", sums=own, parameters=old)
+            await bench.tick(gap)
+        await bench.tick(Updater.LATENCY + 2)
+
+    async def noise(ctx):
+        while True:
+            ctx.set(dut.noise, left[0] if left else [0] * VALUES)
+            if ctx.get(dut.ask):
+                left.pop(0)
             await ctx.tick()
 
-    simulate(dut, bench)
-    assert [values for _, values in found] == wanted.tolist()
-    assert [cycle for cycle, _ in found] == [at * (gap + 1) + Updater.LATENCY for at in range(BEATS)]
-    assert count == clipped
+    dut = Updater(WIDTH, noise_bits)
+    watch = {"done": "o", "clipped": None}
+    seen = play_interface(dut, watch=watch, body=body, background=[noise] if noise_bits else [])
+    assert seen.words("done") == wanted.tolist()
+    assert seen.cycles("done") == [at * (gap + 1) + 2 * Updater.LATENCY for at in range(BEATS)]
+    assert sum(seen.words("clipped")) == clipped

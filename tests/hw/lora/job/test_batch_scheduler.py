@@ -5,6 +5,8 @@ import pytest
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.hw.lora.job.batch_scheduler import BatchScheduler
 
+from ...play import Memory, play_interface
+
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 BATCH = 4
 SAMPLES_AT, CACHE_AT = 0x1_0000, 0x4_0000
@@ -12,74 +14,52 @@ FIRST = [(9, 1), (3, 0), (60, 2), (9, 2)]
 SECOND = [(5, 2)]
 
 
-class Bench:
-    """Everything around the scheduler: the sample scheduler's entries, the unpacker, the memory."""
+class Around:
+    """A scheduler, and what is around it: the sample scheduler's entries, the unpacker, the memory."""
 
-    def __init__(self, memory, play, last_only=False, stall=0.0):
+    def __init__(self, last_only=False, stall=0.0):
         self.mapping = InstantftSpec(network=NETWORK, batch=BATCH, last_only=last_only).mapping
-        self.dut, self.play = BatchScheduler(self.mapping, BATCH), play
-        self.samples, self.records = memory(stall), memory(stall, seed=5)
-        self.labels, self.loads, self.loaded = [], [], []
-        self.entries, self.side = [], 0
+        self.dut = BatchScheduler(self.mapping, BATCH)
+        self.samples, self.records = Memory(stall), Memory(stall, seed=5)
+        self.entries, self.left = [], 0
 
-    def run(self, body):
-        """Simulate ``body(ctx)``."""
+    def play(self, body, **job):
+        """Play until ``body(bench)`` returns: labels that were written, batches whose loading began and ended."""
+        wires = {"job.samples": SAMPLES_AT, "job.cache": CACHE_AT, "settled": 1, "free": 1}
+        memories = [self.samples.reader(self.dut.sample_command), self.records.reader(self.dut.record_command)]
+        return play_interface(
+            self.dut,
+            body=body,
+            wires=wires | {f"job.{name}": value for name, value in job.items()},
+            watch={
+                "label.enable": ("address", "label"),
+                "load.start": ("half", "count"),
+                "loaded.valid": ("half", "count"),
+            },
+            answer={"batch": self._show, "load": self._unpack},
+            background=memories,
+        )
 
-        async def start(ctx):
-            dut = self.dut
-            for name, value in {"samples": SAMPLES_AT, "cache": CACHE_AT}.items():
-                ctx.set(getattr(dut.job, name), value)
-            for port in (dut.settled, dut.free):
-                ctx.set(port, 1)
-            await body(ctx)
+    async def load(self, bench, entries, goal=0, side=0):
+        """Hand a batch over, and wait until it is loaded."""
+        await self.give(bench, entries, goal, side)
+        await bench.until("loaded.valid")
 
-        background = (self._show, self._watch, self._unpack)
-        memories = (self.samples.reader(self.dut.sample_command), self.records.reader(self.dut.record_command))
-        self.play(self.dut, start, *background, *memories)
-
-    async def give(self, ctx, entries, goal=0, side=0):
+    async def give(self, bench, entries, goal=0, side=0):
         """Hand a batch over."""
-        batch = self.dut.batch
-        ctx.set(batch.count, len(entries))
-        ctx.set(batch.goal, goal)
-        ctx.set(batch.valid, 1)
-        await ctx.tick().until(batch.ready)
-        ctx.set(batch.valid, 0)
+        bench.set({"batch.count": len(entries), "batch.goal": goal, "batch.valid": 1})
+        await bench.until("batch.ready")
+        bench.set({"batch.valid": 0, "batch.side": side})
         self.entries = entries
-        ctx.set(batch.side, side)
 
-    async def until_loaded(self, ctx, count):
-        """Wait until so many batches are loaded."""
-        while len(self.loaded) < count:
-            await ctx.tick()
+    def _show(self, port):
+        if port["number"] < len(self.entries):
+            return {"entry": dict(zip(("index", "label"), self.entries[port["number"]], strict=True))}
+        return None
 
-    async def _show(self, ctx):
-        batch = self.dut.batch
-        while True:
-            *_, number = await ctx.tick().sample(batch.number)
-            if number < len(self.entries):
-                index, label = self.entries[number]
-                ctx.set(batch.entry, {"index": index, "label": label})
-
-    async def _watch(self, ctx):
-        dut = self.dut
-        while True:
-            *_, enable, address, label, valid, half, count = await ctx.tick().sample(
-                *(dut.label.enable, dut.label.address, dut.label.label),
-                *(dut.loaded.valid, dut.loaded.half, dut.loaded.count),
-            )
-            self.labels += [(address, label)] * enable
-            self.loaded += [(half, count)] * valid
-
-    async def _unpack(self, ctx):
-        load = self.dut.load
-        while True:
-            *_, start, count, half = await ctx.tick().sample(load.start, load.count, load.half)
-            if start:
-                self.loads.append((half, count))
-                ctx.set(load.busy, 1)
-                await ctx.tick().repeat(60)
-                ctx.set(load.busy, 0)
+    def _unpack(self, port):
+        self.left = 60 if port["start"] else max(self.left - 1, 0)
+        return {"busy": self.left > 0}
 
     def expected(self, entries, raw=False):
         """Commands for entries (record's number, label): records in NF4 have their scales first."""
@@ -98,82 +78,63 @@ class Bench:
 
 @pytest.mark.parametrize("stall", [0.0, 0.6])
 @pytest.mark.parametrize("raw", [False, True])
-def test_batches_are_loaded_in_turn(memory, play, raw, stall):
-    bench = Bench(memory, play, stall=stall)
+def test_batches_are_loaded_in_turn(raw, stall):
+    around = Around(stall=stall)
 
-    async def body(ctx):
-        ctx.set(bench.dut.job.raw, raw)
-        await bench.give(ctx, FIRST)
-        await bench.until_loaded(ctx, 1)
-        await bench.give(ctx, SECOND, side=1)
-        await bench.until_loaded(ctx, 2)
+    async def body(bench):
+        await around.load(bench, FIRST)
+        await around.load(bench, SECOND, side=1)
 
-    bench.run(body)
-    assert bench.loads == bench.loaded == [(0, 4), (1, 1)]
-    assert bench.labels == [(at, label) for at, (_, label) in enumerate(FIRST)] + [(BATCH, 2)]
-    assert bench.records.reads == bench.expected(FIRST + SECOND, raw)
-    beats = bench.mapping.forward.sample_beats
-    assert bench.samples.reads == [(SAMPLES_AT + 16 * beats * index, beats) for index, _ in FIRST + SECOND]
+    seen = around.play(body, raw=raw)
+    assert seen.words("load.start") == seen.words("loaded.valid") == [(0, 4), (1, 1)]
+    assert seen.words("label.enable") == [(at, label) for at, (_, label) in enumerate(FIRST)] + [(BATCH, 2)]
+    assert around.records.reads == around.expected(FIRST + SECOND, raw)
+    beats = around.mapping.forward.sample_beats
+    assert around.samples.reads == [(SAMPLES_AT + 16 * beats * index, beats) for index, _ in FIRST + SECOND]
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_an_adapter_beside_the_last_layer_needs_no_samples(memory, play, raw):
-    bench = Bench(memory, play, last_only=True)
-
-    async def body(ctx):
-        ctx.set(bench.dut.job.raw, raw)
-        await bench.give(ctx, FIRST)
-        await bench.until_loaded(ctx, 1)
-
-    bench.run(body)
-    assert bench.samples.reads == []
-    assert bench.records.reads == bench.expected(FIRST, raw)
-    assert bench.records.reads[-1][1] < bench.mapping.raw_beats
+def test_an_adapter_beside_the_last_layer_needs_no_samples(raw):
+    around = Around(last_only=True)
+    around.play(lambda bench: around.load(bench, FIRST), raw=raw)
+    assert around.samples.reads == []
+    assert around.records.reads == around.expected(FIRST, raw)
+    assert around.records.reads[-1][1] < around.mapping.raw_beats
 
 
-def test_an_inference_reads_records_by_their_number(memory, play):
-    bench = Bench(memory, play)
-
-    async def body(ctx):
-        ctx.set(bench.dut.job.raw, 1)
-        ctx.set(bench.dut.job.infer, 1)
-        await bench.give(ctx, FIRST, side=1)
-        await bench.until_loaded(ctx, 1)
-
-    bench.run(body)
-    assert bench.records.reads == bench.expected([(BATCH + at, 0) for at in range(4)], raw=True)
+def test_an_inference_reads_records_by_their_number():
+    around = Around()
+    around.play(lambda bench: around.load(bench, FIRST, side=1), raw=1, infer=1)
+    assert around.records.reads == around.expected([(BATCH + at, 0) for at in range(4)], raw=True)
 
 
-def test_a_batch_waits_for_its_records_the_memory_and_room(memory, play):
-    bench = Bench(memory, play)
+def test_a_batch_waits_for_its_records_the_memory_and_room():
+    around = Around()
 
-    async def body(ctx):
-        dut = bench.dut
-        for port in (dut.settled, dut.free):
-            ctx.set(port, 0)
-        await bench.give(ctx, SECOND, goal=3)
-        for port in (dut.recorded, dut.recorded, dut.recorded, dut.settled, dut.free):
-            await ctx.tick().repeat(10)
-            assert bench.loads == []
-            assert not ctx.get(dut.idle)
-            ctx.set(port, 1)
-            if port is dut.recorded:
-                await ctx.tick()
-                ctx.set(port, 0)
-        await bench.until_loaded(ctx, 1)
+    async def body(bench):
+        bench.set(settled=0, free=0)
+        await around.give(bench, SECOND, goal=3)
+        for flag in ("recorded", "recorded", "recorded", "settled", "free"):
+            await bench.tick(10)
+            assert bench.seen["load.start"] == []
+            assert not bench.get("idle")
+            if flag == "recorded":
+                await bench.pulse(flag)
+            else:
+                bench.set({flag: 1})
+        await bench.until("loaded.valid")
         # the count of records goes on modulo 1024
-        for _ in range(1020):
-            ctx.set(dut.recorded, 1)
-            await ctx.tick()
-        ctx.set(dut.recorded, 0)
-        await bench.give(ctx, SECOND, goal=1)
-        await ctx.tick().repeat(20)
-        assert len(bench.loads) == 1
-        ctx.set(dut.recorded, 1)
-        await ctx.tick().repeat(2)
-        ctx.set(dut.recorded, 0)
-        await bench.until_loaded(ctx, 2)
-        await ctx.tick().repeat(5)
-        assert ctx.get(dut.idle)
+        bench.set(recorded=1)
+        await bench.tick(1020)
+        bench.set(recorded=0)
+        await around.give(bench, SECOND, goal=1)
+        await bench.tick(20)
+        assert len(bench.seen["load.start"]) == 1
+        bench.set(recorded=1)
+        await bench.tick(2)
+        bench.set(recorded=0)
+        await bench.until("loaded.valid")
+        await bench.tick(5)
+        assert bench.get("idle")
 
-    bench.run(body)
+    around.play(body)

@@ -10,6 +10,8 @@ from fabtune.golden.lora.images import cache_image
 from fabtune.golden.nn.array.images import samples_image
 from fabtune.hw.lora.job.batch_unpacker import BatchUnpacker
 
+from ...play import beats_of, play_interface
+
 BASE = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4}
 VARIATIONS = {
     "base": {},
@@ -35,11 +37,11 @@ class Case:
         cache = ForwardCache(network, codec, count)
         cache.records[:] = codec.quantise(rng.integers(-(1 << 21), 1 << 21, (count, codec.values)))
         self.values = codec.dequantise(cache.records)
-        self.samples = beats(samples_image(mapping.forward, given)) if mapping.first == 0 else []
+        self.samples = beats_of(samples_image(mapping.forward, given)) if mapping.first == 0 else []
         skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
         self.records = []
         for record in cache_image(mapping, cache):
-            own = beats(record)
+            own = beats_of(record)
             if raw:
                 self.records += own[skipped * mapping.lanes // 4 :]
             else:
@@ -64,62 +66,37 @@ class Case:
         return np.concatenate(found)
 
 
-def beats(image):
-    """Beats of an image of bytes."""
-    data = np.ascontiguousarray(image, np.uint8).tobytes()
-    return [int.from_bytes(data[at : at + 16], "little") for at in range(0, len(data), 16)]
-
-
-def unpack(play, cases, stall=0.0):
+def unpack(cases, stall=0.0):
     """Unpack batches into the halves in turn; the batch memory at the end."""
-    mapping = cases[0].mapping
-    dut, most = BatchUnpacker(mapping, BASE["batch"]), BASE["batch"]
-    depth = 2 * most * mapping.sample_rows
-    memory = np.full((depth, mapping.words_per_cycle, mapping.lanes), 1 << 40, np.int64)
+    mapping, most = cases[0].mapping, BASE["batch"]
+    shape = mapping.words_per_cycle, mapping.lanes
+    memory = np.full((2 * most * mapping.sample_rows, *shape), 1 << 40, np.int64)
 
-    def source(port, words, seed):
-        async def bench(ctx):
-            rng = np.random.default_rng(seed)
-            for word in words:
-                while rng.random() < stall:
-                    await ctx.tick()
-                ctx.set(port.payload, word)
-                ctx.set(port.valid, 1)
-                await ctx.tick().until(port.ready)
-                ctx.set(port.valid, 0)
-
-        return bench
-
-    async def store(ctx):
-        port = dut.rows
-        while True:
-            *_, enable, address, words = await ctx.tick().sample(port.enable, port.address, port.words)
-            values = np.array(list(words)).reshape(mapping.words_per_cycle, mapping.lanes)
-            for at in range(mapping.words_per_cycle):
-                if enable >> at & 1:
-                    memory[address, at] = values[at]
-
-    async def body(ctx):
+    async def body(bench):
         for at, case in enumerate(cases):
-            assert not ctx.get(dut.load.busy)
-            for port, value in ((dut.load.raw, case.raw), (dut.load.count, case.count), (dut.load.half, at % 2)):
-                ctx.set(port, value)
-            ctx.set(dut.load.start, 1)
-            await ctx.tick()
-            ctx.set(dut.load.start, 0)
-            assert ctx.get(dut.load.busy)
-            await ctx.tick().until(~dut.load.busy)
+            assert not bench.get("load.busy")
+            await bench.pulse("load.start", raw=case.raw, count=case.count, half=at % 2)
+            assert bench.get("load.busy")
+            await bench.until("load.busy", 0)
 
-    samples, records = ([beat for case in cases for beat in getattr(case, name)] for name in ("samples", "records"))
-    play(dut, body, source(dut.samples, samples, 5), source(dut.records, records, 6), store)
+    seen = play_interface(
+        BatchUnpacker(mapping, most),
+        give={name: [beat for case in cases for beat in getattr(case, name)] for name in ("samples", "records")},
+        watch={"rows.enable": ("enable", "address", "words")},
+        body=body,
+        stall=stall,
+    )
+    for enable, address, words in seen.words("rows.enable"):
+        written = [bool(enable >> at & 1) for at in range(mapping.words_per_cycle)]
+        memory[address, written] = np.reshape(words, shape)[written]
     return memory
 
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("name", VARIATIONS)
-def test_a_batch_becomes_rows(name, raw, play):
+def test_a_batch_becomes_rows(name, raw):
     case = Case(VARIATIONS[name], raw, count=3)
-    memory = unpack(play, [case])
+    memory = unpack([case])
     expected = case.rows()
     np.testing.assert_array_equal(memory[: len(expected)], expected)
     assert (memory[len(expected) :] == 1 << 40).all()
@@ -127,9 +104,9 @@ def test_a_batch_becomes_rows(name, raw, play):
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_batches_fill_the_halves_in_turn(raw, stall, play):
+def test_batches_fill_the_halves_in_turn(raw, stall):
     cases = [Case({}, raw, count, seed) for seed, count in enumerate((4, 1, 2))]
-    memory = unpack(play, cases, stall)
+    memory = unpack(cases, stall)
     half = len(memory) // 2
     last, second, first = cases[2].rows(), cases[1].rows(), cases[0].rows()
     np.testing.assert_array_equal(memory[: len(last)], last)

@@ -6,6 +6,8 @@ import pytest
 from fabtune.golden.lora.early_stop import EarlyStop
 from fabtune.hw.lora.job.early_stop import StopDecision
 
+from ...play import play_interface
+
 LARGEST = (1 << 32) - 1
 LOSSES = [
     [9, 8, 8, 9, 7, 6, 6, 6, 6, 5],
@@ -14,45 +16,33 @@ LOSSES = [
 ]
 
 
-def run(simulate, jobs, limit, patience):
-    """Whether the job ends, after each loss of each job."""
-    dut, found = StopDecision(patient=True), []
-
-    async def bench(ctx):
-        ctx.set(dut.limit, limit)
-        ctx.set(dut.patience.losses, patience)
-        for losses in jobs:
-            ctx.set(dut.patience.start, 1)
-            await ctx.tick()
-            ctx.set(dut.patience.start, 0)
-            for loss in losses:
-                ctx.set(dut.loss, loss)
-                ctx.set(dut.patience.complete, 1)
-                await ctx.tick()
-                ctx.set(dut.patience.complete, 0)
-                await ctx.tick().repeat(StopDecision.LATENCY - 1)
-                found.append(bool(ctx.get(dut.low)))
-
-    simulate(dut, bench)
-    return found
-
-
 @pytest.mark.parametrize("limit", [0, 5, LARGEST // 4])
 @pytest.mark.parametrize("patience", [0, 1, 3, LARGEST])
-def test_a_job_ends_as_golden_says(simulate, limit, patience):
+def test_a_job_ends_as_golden_says(limit, patience):
     expected = [rule.ends(loss) for losses in LOSSES for rule in [EarlyStop(limit, patience)] for loss in losses]
-    assert run(simulate, LOSSES, limit, patience) == expected
+    found = []
+
+    async def body(bench):
+        for losses in LOSSES:
+            await bench.pulse("patience.start")
+            for loss in losses:
+                bench.set(loss=loss)
+                await bench.pulse("patience.complete")
+                await bench.tick(StopDecision.LATENCY - 1)
+                found.append(bool(bench.get("low")))
+
+    play_interface(StopDecision(patient=True), body=body, wires={"limit": limit, "patience.losses": patience})
+    assert found == expected
 
 
-def test_without_patience_the_limit_decides(simulate):
-    dut, found = StopDecision(), []
+def test_without_patience_the_limit_decides():
+    found = []
 
-    async def bench(ctx):
-        ctx.set(dut.limit, 7)
+    async def body(bench):
         for loss in LOSSES[0]:
-            ctx.set(dut.loss, loss)
-            await ctx.tick().repeat(StopDecision.LATENCY)
-            found.append(bool(ctx.get(dut.low)))
+            bench.set(loss=loss)
+            await bench.tick(StopDecision.LATENCY)
+            found.append(bool(bench.get("low")))
 
-    simulate(dut, bench)
+    play_interface(StopDecision(), body=body, wires={"limit": 7})
     assert found == [EarlyStop(7).ends(loss) for loss in LOSSES[0]]

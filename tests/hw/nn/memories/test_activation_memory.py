@@ -9,6 +9,8 @@ from fabtune.golden.nn.array import latency
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.memories.activation_memory import ActivationMemory
 
+from ...play import simulate
+
 PLAIN = Mapping("plain", stages_of("plain", (60,), (Linear(8),)), lanes=16, columns=4)
 REPLICATED = Mapping("rows", stages_of("rows", (1, 8, 8), (Convolution(4, 3),)), lanes=16, columns=4)
 
@@ -39,7 +41,7 @@ async def fill(ctx, dut, contents, columns):
     await ctx.tick().repeat(latency.ACTIVATION_WRITE)
 
 
-def test_a_word_is_read_at_any_address_one_a_cycle(simulate):
+def test_a_word_is_read_at_any_address_one_a_cycle():
     dut = ActivationMemory(PLAIN)
     contents = values(PLAIN.activation_values // 4 * 4)
 
@@ -58,7 +60,7 @@ def test_a_word_is_read_at_any_address_one_a_cycle(simulate):
 
 @pytest.mark.parametrize("mask", [0b1111, 0b0001, 0b0110, 0b1000])
 @pytest.mark.parametrize("address", [0, 3, 5, 6, 7, 13])
-def test_a_run_begins_anywhere_and_stores_the_elements_of_its_mask(address, mask, simulate):
+def test_a_run_begins_anywhere_and_stores_the_elements_of_its_mask(address, mask):
     dut = ActivationMemory(PLAIN)
     contents, run = values(32), [11, 22, 33, 44]
     wanted = [
@@ -79,7 +81,7 @@ def test_a_run_begins_anywhere_and_stores_the_elements_of_its_mask(address, mask
 
 
 @pytest.mark.parametrize("mask", [0b111, 0b011, 0b110])
-def test_a_replicated_value_goes_to_the_same_column_of_several_rows(mask, simulate):
+def test_a_replicated_value_goes_to_the_same_column_of_several_rows(mask):
     dut = ActivationMemory(REPLICATED)
     pitch = REPLICATED.layout(-1).pitch
     assert REPLICATED.row_replicas == 3

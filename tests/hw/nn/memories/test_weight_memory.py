@@ -5,11 +5,13 @@ import pytest
 
 from fabtune.hw.nn.memories.weight_memory import WeightMemory
 
+from ...play import simulate
+
 DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 
 
 @pytest.mark.parametrize("beats_per_write", [1, 2, 4])
-def test_words_are_read_a_cycle_later(beats_per_write, simulate):
+def test_words_are_read_a_cycle_later(beats_per_write):
     dut = WeightMemory(DEPTH, LANES, COLUMNS, beats_per_write)
     beats = LANES * COLUMNS // VALUES
     words = np.random.default_rng(0).integers(-(1 << 15), 1 << 15, (DEPTH, LANES * COLUMNS))
@@ -37,7 +39,7 @@ def test_words_are_read_a_cycle_later(beats_per_write, simulate):
     simulate(dut, bench)
 
 
-def test_only_the_beats_of_the_mask_are_written(simulate):
+def test_only_the_beats_of_the_mask_are_written():
     dut = WeightMemory(DEPTH, LANES, COLUMNS, 2)
 
     async def bench(ctx):

@@ -22,6 +22,8 @@ from fabtune.hw.zo.deltas.offset_memory import OffsetMemory
 from fabtune.hw.zo.deltas.perturbation_numbers import PerturbationNumbers
 from fabtune.hw.zo.deltas.walks import Walk, WalkRange
 
+from ...play import beats_of, play_interface
+
 # 18 groups of biases: more than one word of them has room for
 NARROW = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
 # two cycles of the generator for each of the array's words
@@ -68,46 +70,31 @@ class Walks(wiring.Component):
         return m
 
 
-async def walk(ctx, dut, kind, coefficient=0, eps=0, most=3000, words=WalkRange.ALL, final=True):
-    """Walk over words; the cycles until `allows_pass` was high and until the end."""
-    settings = {"walk": kind, "coefficient": coefficient, "eps": eps, "range": words, "final": final, "start": 1}
-    for name, value in settings.items():
-        ctx.set(getattr(dut.control, name), value)
-    await ctx.tick()
-    ctx.set(dut.control.start, 0)
-    ahead = None
-    for cycle in range(most):
-        if ahead is None and ctx.get(dut.control.allows_pass):
-            ahead = cycle
-        if ctx.get(dut.control.done):
-            await ctx.tick().repeat(12)
-            return ahead, cycle
-        await ctx.tick()
-    raise AssertionError("the walk does not end")
+async def walk(bench, kind, **settings):
+    """Walk over words to the end; with sides the first words are there before it."""
+    given = {"coefficient": 0, "eps": 0, "range": WalkRange.ALL, "final": True} | settings
+    await bench.pulse("control.start", walk=kind, **given)
+    if kind == Walk.SIDES and given["range"] == WalkRange.ALL:
+        await bench.until("control.allows_pass")
+    await bench.until("control.done")
+    await bench.tick(12)
 
 
-async def offsets_of(ctx, dut, mapping, side):
-    """Offsets of all weight words and of all groups of biases."""
-    ctx.set(dut.read.side, side)
-    ctx.set(dut.read.bias_side, side)
-    found = []
-    for address, values, count in (
-        (dut.read.weight, dut.read.numbers, mapping.forward.weight_words),
-        (dut.read.bias, dut.read.biases, mapping.forward.groups),
-    ):
-        rows = []
-        for at in range(count):
-            ctx.set(address, at)
-            await ctx.tick()
-            rows.append([ctx.get(values[number]) for number in range(len(values))])
-        found.append(np.array(rows))
-    return found
+async def offsets(bench, mapping, side):
+    """Offsets of all weight words, and of all groups of biases."""
+    bench.set({"read.side": side, "read.bias_side": side})
+    return [
+        np.array(await bench.read("read.weight", range(mapping.forward.weight_words), "numbers")),
+        np.array(await bench.read("read.bias", range(mapping.forward.groups), "biases")),
+    ]
 
 
-def expected_offsets(deltas, mapping, position, amount):
-    """What golden finds: of the weight words their numbers, of the biases those of each group."""
-    table = deltas.along(position, amount) if amount else deltas.total
-    return offsets_in(narrow(deltas.perturbation.spread(table, mapping.words), DELTA, Q4_12), mapping)
+async def saved(bench, layout):
+    """Deltas of all words."""
+    await bench.pulse("begin_save")
+    beats = await bench.take("save", layout.delta_beats)
+    assert bench.seen.cycles("saved")[-1] == bench.cycle, "with the last beat"
+    return layout.deltas_of(np.frombuffer(b"".join(beat.to_bytes(16, "little") for beat in beats), np.uint8))
 
 
 def offsets_in(numbers, mapping):
@@ -117,22 +104,26 @@ def offsets_in(numbers, mapping):
     for row, (first, groups) in enumerate(mapping.delta_rows.bias_groups):
         lanes = np.arange(groups * columns) % numbers.shape[1]
         biases[first : first + groups] = numbers[row, lanes].reshape(groups, columns)
-    return numbers[mapping.bias_words :].reshape(mapping.forward.weight_words, -1), biases
+    return [numbers[mapping.bias_words :].reshape(mapping.forward.weight_words, -1), biases]
 
 
-async def save(ctx, dut, layout):
-    """Deltas of all words."""
-    ctx.set(dut.begin_save, 1)
-    ctx.set(dut.save.ready, 1)
-    await ctx.tick()
-    ctx.set(dut.begin_save, 0)
-    beats, ended = [], False
-    while not ended:
-        if ctx.get(dut.save.valid):
-            beats.append(ctx.get(dut.save.payload).to_bytes(16, "little"))
-            ended = bool(ctx.get(dut.saved))
-        await ctx.tick()
-    return layout.deltas_of(np.frombuffer(b"".join(beats), np.uint8))
+def same(found, expected):
+    """Whether arrays are the same as others, one by one."""
+    return [np.array_equal(*both) for both in zip(found, expected, strict=True)] == [True] * len(expected)
+
+
+def expected_walks(deltas, mapping, span, eps, coefficients):
+    """Offsets of both sides and deltas behind the update, of each step; then all offsets, how many are clipped."""
+    table, expected, clipped = deltas.perturbation, [], 0
+    for step, coefficient in enumerate(coefficients):
+        for amount in (eps, -eps):
+            exact = table.spread(deltas.along(step * span, amount), mapping.words)
+            expected += offsets_in(narrow(exact, DELTA, Q4_12), mapping)
+            nearest = np.floor(exact / (1 << 16) + 0.5)
+            clipped += int(((nearest > Q4_12.maximum) | (nearest < Q4_12.minimum)).sum())
+        deltas.add(step * span, coefficient)
+        expected.append(table.spread(deltas.total, mapping.words))
+    return expected + offsets_in(narrow(expected[-1], DELTA, Q4_12), mapping), clipped
 
 
 @pytest.mark.parametrize(
@@ -147,56 +138,33 @@ async def save(ctx, dut, layout):
     ],
     ids=["base", "parts", "cycles", "cycles in parts", "pool", "14 bits"],
 )
-def test_walks(settings, mapping, parts, play):
+def test_walks(settings, mapping, parts):
     assert mapping.cycles == (1 if mapping is NARROW else 2)
     spec = build(PezoSpec, settings)
-    dut, rng, layout = Walks(spec, mapping, parts), np.random.default_rng(3), ZotrainLayout(mapping, spec)
-    table = PerturbationTable(spec)
-    deltas = Deltas(table, rng.integers(-(1 << 31), 1 << 31, table.shape))
+    layout, table = ZotrainLayout(mapping, spec), PerturbationTable(spec)
+    deltas = Deltas(table, np.random.default_rng(3).integers(-(1 << 31), 1 << 31, table.shape))
+    image = beats_of(layout.deltas(table.spread(deltas.total, mapping.words)).image)
     eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
-    span = Split().layout(mapping, spec.period).span
-    clipped = 0
+    span, coefficients, found = Split().layout(mapping, spec.period).span, (12345, -(1 << 26), (1 << 26) - 1), []
+    expected, clipped = expected_walks(deltas, mapping, span, eps, coefficients)
 
-    async def body(ctx):
-        nonlocal clipped
-        ctx.set(dut.control.gap, span - mapping.words)
-        rows = table.spread(deltas.total, mapping.words)
-        for number, beat in enumerate(layout.deltas(rows).image.reshape(-1, 16)):
-            ctx.set(dut.load.payload, int.from_bytes(beat.tobytes(), "little"))
-            ctx.set(dut.load.valid, 1)
-            assert ctx.get(dut.load.ready)
-            assert ctx.get(dut.loaded) == (number == layout.delta_beats - 1)
-            await ctx.tick()
-        ctx.set(dut.load.valid, 0)
-        for step, coefficient in enumerate((12345, -(1 << 26), (1 << 26) - 1)):
-            position = step * span
-            ahead, end = await walk(ctx, dut, Walk.SIDES, eps=eps)
-            # the first words are there before the walk ends, once the generator has returned to the mark
-            assert ahead < end
-            for side, amount in enumerate((eps, -eps)):
-                for found, expected in zip(
-                    await offsets_of(ctx, dut, mapping, side),
-                    expected_offsets(deltas, mapping, position, amount),
-                    strict=True,
-                ):
-                    assert np.array_equal(found, expected)
-                exact = table.spread(deltas.along(position, amount), mapping.words)
-                nearest = np.floor(exact / (1 << 16) + 0.5)
-                clipped += int(((nearest > Q4_12.maximum) | (nearest < Q4_12.minimum)).sum())
-            await walk(ctx, dut, Walk.UPDATE, coefficient=coefficient)
-            deltas.add(position, coefficient)
-            assert np.array_equal(await save(ctx, dut, layout), table.spread(deltas.total, mapping.words))
-        await walk(ctx, dut, Walk.OFFSETS)
-        for found, expected in zip(
-            await offsets_of(ctx, dut, mapping, 0), expected_offsets(deltas, mapping, 0, 0), strict=True
-        ):
-            assert np.array_equal(found, expected)
-        assert ctx.get(dut.clipped) == clipped
-        await walk(ctx, dut, Walk.CLEAR)
-        assert not (await save(ctx, dut, layout)).any()
+    async def body(bench):
+        bench.set({"control.gap": span - mapping.words})
+        await bench.give("load", image)
+        for coefficient in coefficients:
+            await walk(bench, Walk.SIDES, eps=eps)
+            found.extend(await offsets(bench, mapping, 0) + await offsets(bench, mapping, 1))
+            await walk(bench, Walk.UPDATE, coefficient=coefficient)
+            found.append(await saved(bench, layout))
+        await walk(bench, Walk.OFFSETS)
+        found.extend(await offsets(bench, mapping, 0))
+        assert bench.get("clipped") == clipped > 0
+        await walk(bench, Walk.CLEAR)
+        assert not (await saved(bench, layout)).any()
 
-    play(dut, body)
-    assert clipped > 0
+    seen = play_interface(Walks(spec, mapping, parts), watch={"loaded": None, "saved": None}, body=body)
+    assert seen.cycles("loaded") == [len(image) - 1], "a beat a cycle, with the last one"
+    assert same(found, expected)
 
 
 def test_a_pass_never_overtakes():
@@ -218,43 +186,46 @@ def test_a_pass_never_overtakes():
                 clock += 2 * stage.cycles
 
 
+def expected_parts(own, deltas, mapping, steps, eps, spans, width):
+    """Offsets of both sides, of each step; then the deltas of each part. A step is its walks (part, coefficient)."""
+    expected, at, table = [], 0, deltas[0].perturbation
+    for step in steps:
+        places = [(part, at + sum(spans[number] for number, _ in step[:walk])) for walk, (part, _) in enumerate(step)]
+        for sign in (1, -1):
+            numbers = np.zeros((mapping.words, width), np.int64)
+            for part, place in places:
+                moved = deltas[part].along(place, sign * eps)
+                numbers[own[part].rows] = narrow(table.spread(moved, own[part].words), DELTA, Q4_12)
+            expected += offsets_in(numbers, mapping)
+        for (part, place), (_, coefficient) in zip(places, step, strict=True):
+            deltas[part].add(place, coefficient)
+        at += sum(spans[part] for part, _ in step)
+    return expected + [table.spread(sums.total, part.words) for part, sums in zip(own, deltas, strict=True)]
+
+
 @pytest.mark.parametrize(
     ("mapping", "parts", "gap"), [(NARROW, 1, 0), (NARROW, 1, 3), (WIDE, 4, 1)], ids=["base", "gap", "cycles in parts"]
 )
-def test_walks_of_two_parts(mapping, parts, gap, play):
+def test_walks_of_two_parts(mapping, parts, gap):
     """Sides of a part do not touch those of the other; the last walk returns to the mark, and then sets it."""
-    spec = PezoSpec()
-    dut, rng = Walks(spec, mapping, parts), np.random.default_rng(4)
-    table, ranges = PerturbationTable(spec), (WalkRange.FIRST, WalkRange.SECOND)
-    own = mapping.parts(1)
-    deltas = [Deltas(table) for _ in own]
-    eps = 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
-    first, second = own[0].words, own[1].words + gap
+    spec, rng, found = PezoSpec(), np.random.default_rng(4), []
+    table, ranges, own = PerturbationTable(spec), (WalkRange.FIRST, WalkRange.SECOND), mapping.parts(1)
+    layout, eps = ZotrainLayout(mapping, spec), 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)
+    steps = [[(part, int(rng.integers(-(1 << 20), 1 << 20))) for part in (0, 1, 1)] for _ in range(2)]
+    spans = own[0].words, own[1].words + gap
+    expected = expected_parts(own, [Deltas(table) for _ in own], mapping, steps, eps, spans, spec.width)
 
-    async def body(ctx):
-        ctx.set(dut.control.cut, 1)
-        ctx.set(dut.control.gap, gap)
-        await walk(ctx, dut, Walk.CLEAR)
-        position = 0
-        for _ in range(2):
-            sides = np.zeros((2, mapping.words, spec.width), np.int64)
-            places = ((0, position), (1, position + first), (1, position + first + second))
-            for number, (part, at) in enumerate(places):
-                await walk(ctx, dut, Walk.SIDES, eps=eps, words=ranges[part], final=number == 2)
-                for side, amount in enumerate((eps, -eps)):
-                    moved = deltas[part].along(at, amount)
-                    sides[side, own[part].rows] = narrow(table.spread(moved, own[part].words), DELTA, Q4_12)
-            for side in range(2):
-                expected = offsets_in(sides[side], mapping)
-                for found, right in zip(await offsets_of(ctx, dut, mapping, side), expected, strict=True):
-                    assert np.array_equal(found, right)
-            for number, (part, at) in enumerate(places):
-                coefficient = int(rng.integers(-(1 << 20), 1 << 20))
-                await walk(ctx, dut, Walk.UPDATE, coefficient=coefficient, words=ranges[part], final=number == 2)
-                deltas[part].add(at, coefficient)
-            position += first + 2 * second
-        rows = await save(ctx, dut, ZotrainLayout(mapping, spec))
-        for part, sums in zip(own, deltas, strict=True):
-            assert np.array_equal(rows[part.rows], table.spread(sums.total, part.words))
+    async def body(bench):
+        bench.set({"control.cut": 1, "control.gap": gap})
+        await walk(bench, Walk.CLEAR)
+        for step in steps:
+            for number, (part, _) in enumerate(step):
+                await walk(bench, Walk.SIDES, eps=eps, range=ranges[part], final=number == 2)
+            found.extend(await offsets(bench, mapping, 0) + await offsets(bench, mapping, 1))
+            for number, (part, coefficient) in enumerate(step):
+                await walk(bench, Walk.UPDATE, coefficient=coefficient, range=ranges[part], final=number == 2)
+        rows = await saved(bench, layout)
+        found.extend(rows[part.rows] for part in own)
 
-    play(dut, body)
+    play_interface(Walks(spec, mapping, parts), watch={"saved": None}, body=body)
+    assert same(found, expected)
