@@ -39,10 +39,7 @@ def example(spec: ZotrainSpec, digits: Digits) -> Example:
     x, xt = q8_16_of_bytes(tune.inputs), q8_16_of_bytes(test.inputs)
     count, rate = STEPS_AND_RATES[spec.network]
     rates, common = StepSettings().with_rates([rate] * count, [BATCH] * count, PerturbationTable(source))
-    job, registers = (
-        ZerothOrderJob(NetworkModel(spec.mapping, digits.frozen), source, common),
-        spec.step_registers(common),
-    )
+    job = ZerothOrderJob(NetworkModel(spec.mapping, digits.frozen), source, common)
     rng = np.random.default_rng(2)
     drawn = [rng.integers(0, len(tune), BATCH) for _ in range(count)]
     steps = [StepOrder(one, tune.labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]

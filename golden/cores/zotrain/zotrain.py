@@ -217,14 +217,14 @@ class ZotrainSpec(NetworkCoreSpec):
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
         """Settings of steps as the registers of a training command."""
-        split, words = settings.split, len(self.mapping.parts(settings.split.cut)[-1].rows)
+        split, rows = settings.split, len(self.mapping.parts(settings.split.cut)[-1].rows)
         return {
             "eps_shift": settings.eps_shift,
             "shift": settings.shift,
             "cut": split.cut,
             "p1": split.first,
             "p2": split.second,
-            "gap": split.layout(self.mapping, self.source.period).spans[1] - words,
+            "gap": split.layout(self.mapping, self.source.period).spans[1] - rows,
             "scalars": int(settings.scalars),
         }
 
