@@ -174,7 +174,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
     """
     signature = bus.signature
     full = not isinstance(signature.flip() if _flipped(signature) else signature, Lite)
-    found = []
+    listed = []
     for channel, member in signature.members.items():
         port = getattr(bus, channel)
         along: Direction = "out" if member.flow is Out else "in"
@@ -182,16 +182,16 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
         start = f"{prefix}_{channel}"
         if full and channel != "w":
             # one identifier, so that everything stays in order; the one that comes back is ignored
-            found.append(BusPin(f"{start}id", along, 1, 0 if along == "out" else None))
+            listed.append(BusPin(f"{start}id", along, 1, 0 if along == "out" else None))
         for field, _ in port.payload.shape():
             value = Value.cast(port.payload[field])
             if full and field == "address":
                 value = Cat(value, Const(0, ADDRESS_PINS - len(value)))
-            found.append(BusPin(start + _NAMES.get(field, field), along, len(value), value))
+            listed.append(BusPin(start + _NAMES.get(field, field), along, len(value), value))
         if full and channel in ("aw", "ar"):
-            found += [BusPin(start + name, along, width, value) for name, width, value in _constants(bus)]
-        found += [BusPin(f"{start}valid", along, 1, port.valid), BusPin(f"{start}ready", against, 1, port.ready)]
-    return found
+            listed += [BusPin(start + name, along, width, value) for name, width, value in _constants(bus)]
+        listed += [BusPin(f"{start}valid", along, 1, port.valid), BusPin(f"{start}ready", against, 1, port.ready)]
+    return listed
 
 
 def members(pins: Iterable[BusPin]) -> dict[str, Member]:

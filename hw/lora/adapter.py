@@ -98,10 +98,10 @@ class Adapter(wiring.Component):
             self.logits.payload.last.eq(engine.logits.payload.last),
             engine.logits.ready.eq(self.logits.ready),
         ]
-        for at, into in enumerate(parameters):
+        for lane, into in enumerate(parameters):
             # of B a beat comes alone
-            there = updates.write[at // VALUES]
-            m.d.comb += into.eq(updates.beats[at] if at < VALUES else Mux(there, updates.beats[at], 0))
+            beat_valid = updates.write[lane // VALUES]
+            m.d.comb += into.eq(updates.beats[lane] if lane < VALUES else Mux(beat_valid, updates.beats[lane], 0))
 
     def _load(self, m: Module, engine: BackwardEngine, fresh: Signal) -> Signal:
         """Parameters into the engine, a cycle later; returns whether an image is complete.

@@ -131,15 +131,15 @@ class AdapterEngine(wiring.Component):
 
     def _load(self, m: Module) -> None:
         """Beats of the frozen parameters go to the forward engine, those of A and B to the backward engine."""
-        given, forward, load = self.parameters, self.forward.load, self.backward.load
+        parameters, forward, load = self.parameters, self.forward.load, self.backward.load
         words = self.mapping.words_per_cycle
-        of_row = given.address[: exact_log2(words)]
-        is_a = (given.kind & ParameterKind.A).any()
+        beat_of_row = parameters.address[: exact_log2(words)]
+        is_a = (parameters.kind & ParameterKind.A).any()
         m.d.comb += [
-            forward.valid.eq((given.kind & (ParameterKind.WEIGHT | ParameterKind.BIAS)).any()),
-            forward.payload.eq(given.beat),
-            load.a.eq(Cat(is_a & (of_row == number) for number in range(words))),
-            load.b.eq((given.kind & ParameterKind.B).any()),
-            load.address.eq(given.address),
-            load.beats.eq(given.beat.replicate(words)),
+            forward.valid.eq((parameters.kind & (ParameterKind.WEIGHT | ParameterKind.BIAS)).any()),
+            forward.payload.eq(parameters.beat),
+            load.a.eq(Cat(is_a & (beat_of_row == number) for number in range(words))),
+            load.b.eq((parameters.kind & ParameterKind.B).any()),
+            load.address.eq(parameters.address),
+            load.beats.eq(parameters.beat.replicate(words)),
         ]

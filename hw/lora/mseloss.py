@@ -28,8 +28,8 @@ class Mseloss(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given, result, latency = self.i.payload, self.o.payload, self.spec.latency
-        move, there, last = Signal(), Signal(latency), Signal(latency)
+        word, result, latency = self.i.payload, self.o.payload, self.spec.latency
+        move, valid, last = Signal(), Signal(latency), Signal(latency)
         difference = Signal(signed(Q8_16.width + 1))
         rounding = RoundSaturate(len(difference), Q8_16.fraction - Q4_12.fraction, Q4_12)
         m.submodules.rounding = EnableInserter(move)(rounding)
@@ -38,15 +38,15 @@ class Mseloss(wiring.Component):
             self.i.ready.eq(move & self.target.valid),
             self.target.ready.eq(move & self.i.valid),
             rounding.i.eq(difference),
-            self.o.valid.eq(there[-1]),
+            self.o.valid.eq(valid[-1]),
             result.gradient.eq(rounding.o),
             result.clipped.eq(rounding.clipped),
             result.last.eq(last[-1]),
         ]
         with m.If(move):
             m.d.sync += [
-                difference.eq(given.logit - self.target.payload.target),
-                there.eq(Cat(self.i.valid & self.target.valid, there)),
-                last.eq(Cat(given.last, last)),
+                difference.eq(word.logit - self.target.payload.target),
+                valid.eq(Cat(self.i.valid & self.target.valid, valid)),
+                last.eq(Cat(word.last, last)),
             ]
         return m

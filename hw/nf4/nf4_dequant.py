@@ -38,7 +38,7 @@ class Nf4Dequant(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        given = {item.name: elements(getattr(self.i.payload, item.name), item) for item in spec.streams()["i"].fields}
+        fields = {item.name: elements(getattr(self.i.payload, item.name), item) for item in spec.streams()["i"].fields}
         results = elements(self.o.payload.value, spec.streams()["o"].fields[0])
         move = Signal()
         pipeline = Pipeline(m, {"code": 0, "operands": 1, "product": 1, "total": 1, "value": 1}, enable=move)
@@ -46,8 +46,8 @@ class Nf4Dequant(wiring.Component):
         m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("code", self.i.valid, valid).at("value"))
-        for j, (code, result) in enumerate(zip(given["code"], results, strict=True)):
-            scale = mux_tree(given["select"][j], given["scale"]) if spec.select_bits else given["scale"][0]
+        for j, (code, result) in enumerate(zip(fields["code"], results, strict=True)):
+            scale = mux_tree(fields["select"][j], fields["scale"]) if spec.select_bits else fields["scale"][0]
             m.d.comb += result.eq(self._lane(m, move, code, scale, j))
         if spec.tag:
             tag = pipeline.place("code", self.i.payload.tag, "tag", reset_less=True)

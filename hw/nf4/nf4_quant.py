@@ -50,69 +50,69 @@ class Nf4Quant(wiring.Component):
         self._take(m, write, read.en, ends)
 
         # of the block whose thresholds are worked out, and of the one whose codes are given
-        derived, given = Signal(block, reset_less=True), Signal(SCALE.width, reset_less=True)
+        derived, given_scale = Signal(block, reset_less=True), Signal(SCALE.width, reset_less=True)
         move, take_over = Signal(), Signal()
-        thresholds, ahead = self._thresholds(m, ends, take_over, derived)
+        thresholds, nearly_complete = self._thresholds(m, ends, take_over, derived)
 
         # a block is due as soon as its first value and its last threshold will arrive together
-        due, giving, over, first, rest = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
-        with m.If(ahead):
+        due, giving, out_of_values, first, remaining = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
+        with m.If(nearly_complete):
             m.d.sync += due.eq(1)
         with m.If(move):
             m.d.sync += [
                 read.addr.eq(read.addr + giving),
-                rest.eq(rest - 1),
-                over.eq(over | (rest == 1)),
-                first.eq(Cat(over & due, first[0])),
+                remaining.eq(remaining - 1),
+                out_of_values.eq(out_of_values | (remaining == 1)),
+                first.eq(Cat(out_of_values & due, first[0])),
             ]
-            with m.If(over):
+            with m.If(out_of_values):
                 m.d.sync += giving.eq(due)
                 with m.If(due):
-                    m.d.sync += [due.eq(0), rest.eq(derived.rest), over.eq(derived.rest == 0)]
+                    m.d.sync += [due.eq(0), remaining.eq(derived.rest), out_of_values.eq(derived.rest == 0)]
         m.d.comb += [read.en.eq(move & giving), take_over.eq(move & first[1])]
 
         borders = [Signal(signed(Q8_16.width), name=f"border_{k}", reset_less=True) for k in range(len(thresholds))]
         with m.If(take_over):
-            m.d.sync += [given.eq(derived.scale), Cat(borders).eq(Cat(thresholds))]
+            m.d.sync += [given_scale.eq(derived.scale), Cat(borders).eq(Cat(thresholds))]
         pipeline = Pipeline(m, {"read": 0, "word": 1, "value": 1, "above": 1, "code": 1}, enable=move)
         delay = pipeline.latency("read", "code")
         flow, final = Signal(delay), Signal(delay)
         value = Signal(signed(Q8_16.width), reset_less=True)
         above = Signal(len(borders), reset_less=True)
         code = Signal(4, reset_less=True)
-        beside, shown = Signal(SCALE.width, reset_less=True), Signal(SCALE.width, reset_less=True)
+        compared_scale, shown_scale = Signal(SCALE.width, reset_less=True), Signal(SCALE.width, reset_less=True)
         code_valid = pipeline.place_flag("read", giving, flow)
-        code_last = pipeline.place_flag("read", giving & over, final)
+        code_last = pipeline.place_flag("read", giving & out_of_values, final)
         with m.If(move):
             m.d.sync += [
                 value.eq(read.data),
                 above.eq(Cat(value > border for border in borders)),
-                beside.eq(given),
+                compared_scale.eq(given_scale),
                 code.eq(_count(above)),
-                shown.eq(beside),
+                shown_scale.eq(compared_scale),
             ]
         result = self.o.payload
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
             self.o.valid.eq(code_valid.at("code")),
-            *(result.code.eq(code), result.scale.eq(shown), result.last.eq(code_last.at("code"))),
+            *(result.code.eq(code), result.scale.eq(shown_scale), result.last.eq(code_last.at("code"))),
         ]
         return m
 
     def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
         """Values to the memory; a cycle after a block's last one its scale, and how many followed its first."""
         bits = self.spec.address_bits
-        given = self.i.payload
+        word = self.i.payload
         used, enter = Signal(bits + 1), Signal()
         first, closed, count = Signal(init=1), Signal(), Signal(bits)
         # the largest magnitude, as twice itself less the sign: no negation, and the order is the same
-        sign = given.value[-1]
-        doubled = Cat(sign, given.value[:-1] ^ sign.replicate(Q8_16.width - 1))
+        sign = word.value[-1]
+        doubled = Cat(sign, word.value[:-1] ^ sign.replicate(Q8_16.width - 1))
         largest, magnitude = Signal(Q8_16.width), Signal(Q8_16.width)
         m.d.comb += [
             self.i.ready.eq(~used[bits] & (~closed | ends.i.ready)),
             enter.eq(self.i.valid & self.i.ready),
-            write.data.eq(given.value),
+            write.data.eq(word.value),
             write.en.eq(enter),
             magnitude.eq(largest[1:] + largest[0]),
             ends.i.valid.eq(closed),
@@ -125,8 +125,8 @@ class Nf4Quant(wiring.Component):
         with m.If(enter):
             m.d.sync += [
                 write.addr.eq(write.addr + 1),
-                first.eq(given.last),
-                closed.eq(given.last),
+                first.eq(word.last),
+                closed.eq(word.last),
                 count.eq(Mux(first, 0, count + 1)),
             ]
             with m.If(first | (doubled > largest)):
@@ -175,8 +175,8 @@ class Nf4Quant(wiring.Component):
         m.d.comb += [advance.eq(~completed.at("total") | take_over), ends.o.ready.eq(advance & last)]
         thresholds = [register(f"threshold_{k}", Q8_16.width) for k in range(len(THRESHOLDS))]
         with m.If(arrived.at("total")):
-            found = total[THRESHOLD_FRACTION - _LOW :][: Q8_16.width]
-            m.d.sync += Cat(thresholds).eq(Cat(*thresholds[1:], found))
+            threshold = total[THRESHOLD_FRACTION - _LOW :][: Q8_16.width]
+            m.d.sync += Cat(thresholds).eq(Cat(*thresholds[1:], threshold))
         # a block that waits for the one before to be taken over is at step 3 at the latest
         with m.If(step[-1]):
             m.d.sync += derived.eq(ends.o.payload)

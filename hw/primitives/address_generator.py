@@ -53,10 +53,10 @@ class AddressGenerator(wiring.Component):
         m = Module()
         index, stride, base = Signal.like(self.index), Signal.like(self.stride), Signal.like(self.base)
         product = Signal(len(index) + len(stride))
-        found = delayed(m, self.start, self.LATENCY - 1, "found")
+        computed = delayed(m, self.start, self.LATENCY - 1, "found")
         with m.If(self.start):
             m.d.sync += [index.eq(self.index), stride.eq(self.stride), base.eq(self.base), self.done.eq(0)]
-        with m.Elif(found):
+        with m.Elif(computed):
             m.d.sync += self.done.eq(1)
         m.d.sync += [product.eq(index * stride), self.address.eq(base + product)]
         return m

@@ -38,28 +38,31 @@ class ReciprocalDivider(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        own = self.reciprocal
+        reciprocal = self.reciprocal
         product = self._product(m)
-        low, high = product[: own.shift], product[own.shift : own.shift + own.activation.width]
+        low, high = (
+            product[: reciprocal.shift],
+            product[reciprocal.shift : reciprocal.shift + reciprocal.activation.width],
+        )
         # the quotient is ahead by half of its range, which is its highest bit
-        tie = low < own.multiplier if own.count % 2 == 0 else Const(0, 1)
+        tie = low < reciprocal.multiplier if reciprocal.count % 2 == 0 else Const(0, 1)
         quotient = [high[0] & ~tie, *high[1:-1], ~high[-1]]
         m.d.sync += [into.eq(bit) for into, bit in zip(self.quotient, quotient, strict=True)]
         return m
 
     def _product(self, m: Module) -> Value:
         """The product, unsigned; registers but for one that only shifts."""
-        own = self.reciprocal
-        across, down = own.parts
+        reciprocal = self.reciprocal
+        across, down = reciprocal.parts
         if not across:
             return self.numerator
         numerator = Signal.like(self.numerator)
         m.d.sync += numerator.eq(self.numerator)
-        width = own.numerator_bits + own.multiplier.bit_length() + 1
+        width = reciprocal.numerator_bits + reciprocal.multiplier.bit_length() + 1
         products: list[Value] = []
         for i, j in itertools.product(range(across), range(down)):
             part = numerator[i * NUMERATOR_PART : (i + 1) * NUMERATOR_PART]
-            factor = own.multiplier >> j * MULTIPLIER_PART & (1 << MULTIPLIER_PART) - 1
+            factor = reciprocal.multiplier >> j * MULTIPLIER_PART & (1 << MULTIPLIER_PART) - 1
             product = Signal(NUMERATOR_PART + MULTIPLIER_PART, name=f"product{i}_{j}")
             m.d.sync += product.eq(part * factor)
             shifted = Signal(signed(width), name=f"shifted{i}_{j}")
@@ -68,4 +71,4 @@ class ReciprocalDivider(wiring.Component):
         products += [Const(0, signed(width))] * ((1 << (len(products) - 1).bit_length()) - len(products))
         total = adder_tree(m, products, "sum")
         # behind one product there is no sum, and its register is the last one
-        return delayed(m, total, own.latency - 3 - (len(products) - 1).bit_length(), "product").as_unsigned()
+        return delayed(m, total, reciprocal.latency - 3 - (len(products) - 1).bit_length(), "product").as_unsigned()

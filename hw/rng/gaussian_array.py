@@ -92,7 +92,7 @@ class GaussianArray(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        generators = [ShiftedGenerator(one) for one in spec.generators]
+        generators = [ShiftedGenerator(generator_spec) for generator_spec in spec.generators]
         turning, restoring = Signal(init=1), Signal()
         self._turn(m, turning, restoring)
         shift, step = Signal(), Signal()
@@ -132,6 +132,6 @@ class GaussianArray(wiring.Component):
         m.d.comb += into.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), before))
         with m.If(ring[0].shift):
             m.d.sync += copy.eq(Cat(into, copy[:-1]))
-        for generator, bit in zip(ring, (into, *(one.falls_out for one in ring)), strict=False):
+        for generator, bit in zip(ring, (into, *(generator.falls_out for generator in ring)), strict=False):
             m.d.comb += generator.into.eq(bit)
         return falls_out

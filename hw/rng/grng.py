@@ -49,9 +49,9 @@ def _tree(m: Module, registers: list[Signal]) -> Value:
     bits: list[Value] = []
     for level, (register, row) in enumerate(zip(registers, thresholds(), strict=True)):
         lower = [register < threshold for threshold in row]
-        both = [~bit for bit in lower] + (lower[::-1] if level else [])
+        entries = [~bit for bit in lower] + (lower[::-1] if level else [])
         bit = Signal(name=f"bit_{level}")
-        m.d.comb += bit.eq(_choose(both, bits))
+        m.d.comb += bit.eq(_choose(entries, bits))
         bits.append(bit)
     return Cat(*reversed(bits[1:]), ~bits[0])
 

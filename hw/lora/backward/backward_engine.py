@@ -206,6 +206,6 @@ class BackwardEngine(wiring.Component):
             m.d.comb += [into.eq(value) for into, value in zip(targets.values, values, strict=False)]
         if mapping.constant_rows:
             constant = pipeline.place("address", self.sequencer.constant, "constant").at("operands")
-            ones = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]
-            values = [Mux(constant, one, value) for one, value in zip(ones, values, strict=True)]
+            constants = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]
+            values = [Mux(constant, fixed, value) for fixed, value in zip(constants, values, strict=True)]
         return values

@@ -140,7 +140,9 @@ class BackwardSequencer(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [sample.eq(0), row.eq(0), entry.eq(0)]
-                m.d.sync += [one.eq(Mux(run.half, self.most * rows + begin, begin)) for one in (position, origin)]
+                m.d.sync += [
+                    counter.eq(Mux(run.half, self.most * rows + begin, begin)) for counter in (position, origin)
+                ]
                 with m.If(run.start):
                     m.next = "FORWARD"
             with m.State("FORWARD"):
@@ -247,9 +249,9 @@ class BackwardSequencer(wiring.Component):
         begin = 0
         for number, rows in enumerate(self.mapping.rows_per_adapter):
             begin += rows
-            for_next = [one for one in range(begin - rows - 1, begin - 1) if one >= 0]
-            if number and for_next:
-                with m.If((row >= for_next[0]) & (row <= for_next[-1])):
+            rows_before = [before for before in range(begin - rows - 1, begin - 1) if before >= 0]
+            if number and rows_before:
+                with m.If((row >= rows_before[0]) & (row <= rows_before[-1])):
                     m.d.sync += hidden.eq(number)
 
     def _drain(self, m: Module, column: Signal, entry: Signal) -> Signal:
@@ -290,17 +292,17 @@ class BackwardSequencer(wiring.Component):
         ]
         if self.urng:
             self._draw(m, self.urng)
-        for at in range(VALUES * words):
-            updater, into = self.updaters[at // VALUES], at % VALUES
-            starts = range(at, mapping.lanes * mapping.columns, VALUES * words)
+        for lane in range(VALUES * words):
+            updater, into = self.updaters[lane // VALUES], lane % VALUES
+            starts = range(lane, mapping.lanes * mapping.columns, VALUES * words)
             total = Array(held[start] for start in starts)[part]
             value = Array(self.parameters[start] for start in starts)[part]
-            if at < VALUES:
-                b_value, b_total = (self.b.value[at], self.b.gradient[at]) if at < mapping.ranks else (0, 0)
+            if lane < VALUES:
+                b_value, b_total = (self.b.value[lane], self.b.gradient[lane]) if lane < mapping.ranks else (0, 0)
                 total, value = Mux(of_b, b_total, total), Mux(of_b, b_value, value)
             m.d.sync += [updater.sums[into].eq(total), updater.parameters[into].eq(value)]
-        for at, updater in enumerate(self.updaters):
-            m.d.sync += updater.valid.eq(busy if at else busy | of_b)
+        for lane, updater in enumerate(self.updaters):
+            m.d.sync += updater.valid.eq(busy if lane else busy | of_b)
         return row
 
     def _draw(self, m: Module, urng: UrngSpec) -> None:

@@ -142,12 +142,12 @@ class EpochLoss(wiring.Component):
             shape=unsigned(max(LOGARITHMS).bit_length()), depth=len(LOGARITHMS), init=LOGARITHMS
         )
         port = table.read_port()
-        own, seen, sample = Signal(PARAMETER), Signal(signed(Q4_12.width)), Signal()
-        m.d.comb += own.eq(Mux(watch.gradient < 0, watch.gradient, seen))
+        label_gradient, label_gradient_before, sample = Signal(PARAMETER), Signal(signed(Q4_12.width)), Signal()
+        m.d.comb += label_gradient.eq(Mux(watch.gradient < 0, watch.gradient, label_gradient_before))
         probability = Signal(Q4_12.fraction + 1)
         with m.If(watch.valid):
-            m.d.sync += seen.eq(Mux(watch.last, 0, own))
-        m.d.sync += [sample.eq(watch.valid & watch.last), probability.eq(own + (1 << Q4_12.fraction))]
+            m.d.sync += label_gradient_before.eq(Mux(watch.last, 0, label_gradient))
+        m.d.sync += [sample.eq(watch.valid & watch.last), probability.eq(label_gradient + (1 << Q4_12.fraction))]
         octave, index = Signal(range(len(OCTAVES))), Signal(INDEX_BITS)
         # the highest one decides; of a probability of 0 what is set here first
         m.d.comb += [octave.eq(Q4_12.fraction), index.eq(0)]
@@ -170,9 +170,9 @@ class EpochLoss(wiring.Component):
         if not self.validates:
             return Const(0)
         watch, before = self.gradients, Signal.like(probability)
-        others, largest = Signal.like(probability), Signal.like(probability)
-        m.d.comb += others.eq(Mux(watch.gradient > before, watch.gradient, before))
+        largest_so_far, largest = Signal.like(probability), Signal.like(probability)
+        m.d.comb += largest_so_far.eq(Mux(watch.gradient > before, watch.gradient, before))
         with m.If(watch.valid):
-            m.d.sync += before.eq(Mux(watch.last, 0, others))
-        m.d.sync += largest.eq(others)
+            m.d.sync += before.eq(Mux(watch.last, 0, largest_so_far))
+        m.d.sync += largest.eq(largest_so_far)
         return pipeline.place("probability", probability > largest, "is_correct").at("loss")

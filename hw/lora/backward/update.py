@@ -85,23 +85,23 @@ class Updater(wiring.Component):
         if self.noise_bits:
             m.d.comb += self.ask.eq(pipeline.place("gradients", rounded, "ask").at("steps"))
         clipped_gradients, clipped = [], []
-        for at in range(VALUES):
-            m.submodules[f"gradient{at}"] = gradient = RoundSaturate(
+        for lane in range(VALUES):
+            m.submodules[f"gradient{lane}"] = gradient = RoundSaturate(
                 self.width, PRODUCT_FRACTION - BATCH_GRADIENT.fraction, BATCH_GRADIENT
             )
-            m.d.comb += gradient.i.eq(self.sums[at])
-            operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{at}")
-            product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{at}")
+            m.d.comb += gradient.i.eq(self.sums[lane])
+            operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{lane}")
+            product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{lane}")
             width = max(PARAMETER.width + NOISE_BITS, len(product)) + 1
-            stepped = Signal(signed(width), name=f"stepped{at}")
+            stepped = Signal(signed(width), name=f"stepped{lane}")
             m.d.sync += [
                 operand.eq(gradient.o),
                 product.eq(operand * rate),
-                stepped.eq((old[at] << NOISE_BITS) - product),
+                stepped.eq((old[lane] << NOISE_BITS) - product),
             ]
-            parameter = self._rounding(m, len(stepped), at)
-            m.submodules[f"parameter{at}"] = parameter
-            m.d.comb += [parameter.i.eq(stepped), self.o[at].eq(parameter.o)]
+            parameter = self._rounding(m, len(stepped), lane)
+            m.submodules[f"parameter{lane}"] = parameter
+            m.d.comb += [parameter.i.eq(stepped), self.o[lane].eq(parameter.o)]
             clipped_gradients.append(gradient.clipped & rounded)
             clipped.append(parameter.clipped & self.done)
         count = Signal.like(self.clipped)
@@ -109,10 +109,10 @@ class Updater(wiring.Component):
         m.d.sync += self.clipped.eq(count)
         return m
 
-    def _rounding(self, m: Module, width: int, at: int) -> RoundSaturate | NoiseSaturate:
+    def _rounding(self, m: Module, width: int, lane: int) -> RoundSaturate | NoiseSaturate:
         """Rounding of a parameter of so many bits."""
         if not self.noise_bits:
             return RoundSaturate(width, NOISE_BITS, Q4_12)
         rounding = NoiseSaturate(width, NOISE_BITS, self.noise_bits, Q4_12)
-        m.d.comb += rounding.noise.eq(self.noise[at])
+        m.d.comb += rounding.noise.eq(self.noise[lane])
         return rounding

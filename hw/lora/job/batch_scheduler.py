@@ -149,9 +149,9 @@ class BatchScheduler(wiring.Component):
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):
-            own = number + Mux(batch.side, self.most, 0)
+            slot = number + Mux(batch.side, self.most, 0)
             m.d.sync += [
-                record.eq(Mux(job.infer, own, batch.entry.index) if self.cached else own),
+                record.eq(Mux(job.infer, slot, batch.entry.index) if self.cached else slot),
                 self.label.label.eq(batch.entry.label),
             ]
             m.d.comb += [

@@ -75,12 +75,12 @@ class BatchUnpacker(wiring.Component):
             m, "record", self._record_flags(), decoded | (written & self._from_record), mapping.record_row
         )
         row = at_record
-        own = decoded | self._from_record
+        is_record = decoded | self._from_record
         if mapping.takes_sample:
             sample_flags = _word_flags(mapping.sample_words, mapping.words_per_cycle)
             at_sample, sample = self._row(m, "sample", sample_flags, written & ~self._from_record, 0)
-            row = Mux(own, at_record, at_sample)
-            flags = tuple(Mux(own, record, other) for record, other in zip(flags, sample, strict=True))
+            row = Mux(is_record, at_record, at_sample)
+            flags = tuple(Mux(is_record, record, sampled) for record, sampled in zip(flags, sample, strict=True))
         second, alone = flags
         m.d.comb += self.load.busy.eq(sampling | recording | in_flight.any() | full | self.rows.enable.any())
         m.d.sync += self.rows.enable.eq(0)
@@ -185,8 +185,8 @@ class BatchUnpacker(wiring.Component):
         m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
         if mapping.words_per_cycle > 1:
             with m.Switch(number):
-                for at, flags in enumerate(words):
-                    with m.Case(at):
+                for word, flags in enumerate(words):
+                    with m.Case(word):
                         m.d.comb += [
                             signal.eq(flag) for signal, flag in zip((second, alone, close), flags, strict=True)
                         ]
@@ -213,18 +213,18 @@ class BatchUnpacker(wiring.Component):
         mapping = self.mapping
         records = [word for words in mapping.batch_words for word in words]
         block = Signal(range(mapping.scales + 1))
-        borders = [Signal(range(mapping.lanes + 1), name=f"border{at}") for at in range(SCALES - 1)]
+        borders = [Signal(range(mapping.lanes + 1), name=f"border{scale}") for scale in range(SCALES - 1)]
         with m.Switch(word):
-            for number, one in enumerate(records):
-                ends = (*one.borders, *(mapping.lanes,) * SCALES)
+            for number, record_word in enumerate(records):
+                ends = (*record_word.borders, *(mapping.lanes,) * SCALES)
                 with m.Case(number):
-                    m.d.comb += block.eq(one.block)
+                    m.d.comb += block.eq(record_word.block)
                     m.d.sync += [border.eq(end) for border, end in zip(borders, ends, strict=False)]
         turn, valid, codes = Signal(exact_log2(SCALES)), Signal(), Signal(BEAT_BITS)
         m.d.sync += [turn.eq(block[:2]), valid.eq(code)]
         with m.If(code):
             m.d.sync += codes.eq(self.records.payload)
-        found = []
+        scales = []
         for number in range(SCALES):
             # the last one has no block of the next turn
             following = number < block[:2] if number < SCALES - 1 else Const(0, 1)
@@ -237,23 +237,23 @@ class BatchUnpacker(wiring.Component):
                 into.data.eq(self.records.payload.word_select(number, 32)),
                 port.addr.eq(block[2:] + following),
             ]
-            found.append(port.data)
-        given = dequant.i.payload
+            scales.append(port.data)
+        dequant_word = dequant.i.payload
         m.d.comb += dequant.i.valid.eq(valid)
-        for at in range(SCALES):
-            m.d.comb += given.scale[at].eq(Array(found[(at + by) % SCALES] for by in range(SCALES))[turn])
+        for scale in range(SCALES):
+            m.d.comb += dequant_word.scale[scale].eq(Array(scales[(scale + by) % SCALES] for by in range(SCALES))[turn])
         for lane in range(mapping.lanes):
             m.d.comb += [
-                given.code[lane].eq(codes.word_select(lane, 4)),
-                given.select[lane].eq(sum((border <= lane for border in borders), Const(0, 1))),
+                dequant_word.code[lane].eq(codes.word_select(lane, 4)),
+                dequant_word.select[lane].eq(sum((border <= lane for border in borders), Const(0, 1))),
             ]
 
 
 def _word_flags(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[bool, bool, bool]]:
     """For each word of a tensor: whether it is its row's second word, its row's only word, its row's last word."""
     last = len(words) - 1
-    odd = [words_per_cycle == 2 and at % 2 == 1 for at in range(len(words))]
+    odd = [words_per_cycle == 2 and number % 2 == 1 for number in range(len(words))]
     return [
-        (second, at == last and not second, second or at == last or words_per_cycle == 1)
-        for at, second in enumerate(odd)
+        (second, number == last and not second, second or number == last or words_per_cycle == 1)
+        for number, second in enumerate(odd)
     ]

@@ -75,7 +75,7 @@ class RecordPacker(wiring.Component):
         count, length = Signal(range(max(c for c, _ in mapping.blocks) + 1)), Signal(range(longest_of(mapping) + 1))
         block, position = Signal.like(count), Signal.like(length)
         # the value is its block's last, the block its tensor's, the column the last
-        ended, over, wrapped = Signal(), Signal(), Signal()
+        last_value, last_block, wrapped = Signal(), Signal(), Signal()
         vector = Signal()
         clear = Signal(len(mapping.forward.stages))
         full = Signal(len(mapping.forward.stages))
@@ -91,37 +91,42 @@ class RecordPacker(wiring.Component):
         with m.FSM() as fsm:
             with m.State("WAIT"):
                 with m.Switch(stage):
-                    for number, (own, (blocks, values)) in enumerate(
+                    for number, (stage_mapping, (blocks, values)) in enumerate(
                         zip(mapping.forward.stages, mapping.blocks, strict=True)
                     ):
                         with m.Case(number):
-                            m.d.comb += start.eq(own.output)
+                            m.d.comb += start.eq(stage_mapping.output)
                             m.d.sync += [
-                                address.eq(own.output),
+                                address.eq(stage_mapping.output),
                                 count.eq(blocks - 1),
                                 length.eq(values - 1),
-                                ended.eq(values == 1),
-                                over.eq(blocks == 1),
-                                vector.eq(blocks * values == own.channels and blocks == 1),
+                                last_value.eq(values == 1),
+                                last_block.eq(blocks == 1),
+                                vector.eq(blocks * values == stage_mapping.channels and blocks == 1),
                             ]
                             with m.If(full[number]):
                                 m.next = "READ"
                 m.d.sync += [block.eq(0), position.eq(0), column.eq(0), wrapped.eq(0)]
             with m.State("READ"), m.If(advance):
-                m.d.sync += [valid.eq(1), last.eq(ended), position.eq(position + 1), ended.eq(position + 1 == length)]
-                with m.If(ended):
-                    m.d.sync += [position.eq(0), ended.eq(length == 0), over.eq(block + 1 == count)]
-                with m.If(vector | ended):
+                m.d.sync += [
+                    valid.eq(1),
+                    last.eq(last_value),
+                    position.eq(position + 1),
+                    last_value.eq(position + 1 == length),
+                ]
+                with m.If(last_value):
+                    m.d.sync += [position.eq(0), last_value.eq(length == 0), last_block.eq(block + 1 == count)]
+                with m.If(vector | last_value):
                     m.d.sync += [column.eq(column + 1), wrapped.eq(column == columns - 2)]
                 with m.If(vector):
                     m.d.sync += address.eq(address + wrapped)
-                with m.Elif(ended):
+                with m.Elif(last_value):
                     m.d.sync += address.eq(Mux(wrapped, address + 1, group))
                 with m.Else():
                     m.d.sync += address.eq(address + 1)
-                with m.If(ended):
+                with m.If(last_value):
                     m.d.sync += block.eq(block + 1)
-                    with m.If(over):
+                    with m.If(last_block):
                         with m.Switch(stage):
                             for number in range(len(mapping.forward.stages)):
                                 with m.Case(number):
@@ -130,7 +135,7 @@ class RecordPacker(wiring.Component):
                         m.next = "WAIT"
         # the first address of the columns' present channels; outside the states, as `advance` comes late
         reading = fsm.ongoing("READ")
-        with m.If(~reading | (advance & ended & wrapped)):
+        with m.If(~reading | (advance & last_value & wrapped)):
             m.d.sync += group.eq(Mux(reading, address + 1, start))
 
 

@@ -153,14 +153,14 @@ class SampleScheduler(wiring.Component):
 
     def _entries(self, m: Module, order: memory.Memory) -> Value:
         """The order memory; the entry that is looked up, a cycle after its number."""
-        store, fetch, shown = order.write_port(), order.read_port(), order.read_port()
+        store, fetch, shown_entry = order.write_port(), order.read_port(), order.read_port()
         bits, lane, beats = len(store.addr) - 1, Signal(2), self.order_read.beats
         m.d.sync += lane.eq(self.batch.number)
         m.d.comb += [
             fetch.addr.eq(Cat((self._number >> 2)[:bits], self._half)),
-            shown.addr.eq(Cat((self.batch.number >> 2)[:bits], self.batch.side)),
+            shown_entry.addr.eq(Cat((self.batch.number >> 2)[:bits], self.batch.side)),
             self.batch.side.eq(~self._half),
-            self.batch.entry.eq(shown.data[lane]),
+            self.batch.entry.eq(shown_entry.data[lane]),
             store.addr.eq(Cat(self._beats[:bits], self._half)),
             store.data.eq(beats.payload),
             store.en.eq(beats.valid),
@@ -235,8 +235,8 @@ class SampleScheduler(wiring.Component):
             m.next = "LOOK"
         with m.State("LOOK"):
             # without the cache each of two batches has records of its own
-            own = self._number + Mux(self._half, self.most, 0)
-            m.d.sync += self._record.eq(Mux(job.infer, own, index) if self.cache_entries else own)
+            slot = self._number + Mux(self._half, self.most, 0)
+            m.d.sync += self._record.eq(Mux(job.infer, slot, index) if self.cache_entries else slot)
             m.next = "JUDGE"
         with m.State("JUDGE"):
             m.d.sync += [
