@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ..device import ram_style
 from ..primitives.fifo import Fifo
-from ..primitives.pipeline import delayed
+from ..primitives.pipeline import Pipeline
 from .axi_read import beats_read
 from .bursts import command
 
@@ -93,15 +93,16 @@ class CacheRam(wiring.Component):
     def _read(self, m: Module, port: memory.ReadPort) -> None:
         m.submodules.beats_read = fifo = Fifo(self.o.payload.shape(), _FIFO_DEPTH)
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
+        pipeline = Pipeline(m, {"address": 0, "memory": 1, "beat": self.LATENCY - 1})
         row, left = Signal.like(port.addr), Signal.like(self.read.payload.beats)
         room, issue = Signal(range(_FIFO_DEPTH + 1), init=_FIFO_DEPTH), Signal()
         m.d.comb += [
             issue.eq((left != 0) & (room != 0)),
             port.addr.eq(row),
             self.read.ready.eq(left == 0),
-            fifo.i.valid.eq(delayed(m, issue, self.LATENCY, "issued")),
-            fifo.i.payload.last.eq(delayed(m, left == 1, self.LATENCY, "last")),
-            fifo.i.payload.data.eq(delayed(m, port.data, self.LATENCY - 1, "read_data")),
+            fifo.i.valid.eq(pipeline.place("address", issue, "issued").at("beat")),
+            fifo.i.payload.last.eq(pipeline.place("address", left == 1, "last").at("beat")),
+            fifo.i.payload.data.eq(pipeline.place("memory", port.data, "read_data").at("beat")),
         ]
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         with m.If(self.read.valid & self.read.ready):

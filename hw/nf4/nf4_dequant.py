@@ -8,6 +8,7 @@ from ...golden.nf4.codec import LEVEL_FRACTION, LEVELS
 from ...golden.nf4.nf4_dequant import Nf4DequantSpec
 from ..ports import elements, members
 from ..primitives.mux_tree import mux_tree
+from ..primitives.pipeline import Pipeline
 
 
 class Nf4Dequant(wiring.Component):
@@ -39,22 +40,18 @@ class Nf4Dequant(wiring.Component):
         spec = self.spec
         given = {item.name: elements(getattr(self.i.payload, item.name), item) for item in spec.streams()["i"].fields}
         results = elements(self.o.payload.value, spec.streams()["o"].fields[0])
-        valid = Signal(spec.latency)
         move = Signal()
-        m.d.comb += [move.eq(~valid[-1] | self.o.ready), self.i.ready.eq(move), self.o.valid.eq(valid[-1])]
-        with m.If(move):
-            m.d.sync += valid.eq(Cat(self.i.valid, valid[:-1]))
+        pipeline = Pipeline(m, {"code": 0, "operands": 1, "product": 1, "total": 1, "value": 1}, enable=move)
+        assert pipeline.latency("code", "value") == spec.latency
+        m.d.comb += [move.eq(~self.o.valid | self.o.ready), self.i.ready.eq(move)]
+        valid = Signal(spec.latency)
+        m.d.comb += self.o.valid.eq(pipeline.place_flag("code", self.i.valid, valid).at("value"))
         for j, (code, result) in enumerate(zip(given["code"], results, strict=True)):
             scale = mux_tree(given["select"][j], given["scale"]) if spec.select_bits else given["scale"][0]
             m.d.comb += result.eq(self._lane(m, move, code, scale, j))
         if spec.tag:
-            tag = self.i.payload.tag
-            for stage in range(spec.latency):
-                held = Signal(spec.tag, name=f"tag_{stage}", reset_less=True)
-                with m.If(move):
-                    m.d.sync += held.eq(tag)
-                tag = held
-            m.d.comb += self.o.payload.tag.eq(tag)
+            tag = pipeline.place("code", self.i.payload.tag, "tag", reset_less=True)
+            m.d.comb += self.o.payload.tag.eq(tag.at("value"))
         return m
 
     def _lane(self, m: Module, move: Signal, code: Value, scale: Value, j: int) -> Value:

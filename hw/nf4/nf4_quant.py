@@ -10,11 +10,10 @@ from ...golden.nf4.nf4_quant import Nf4QuantSpec
 from ..ports import members
 from ..primitives.fifo import Fifo
 from ..primitives.mux_tree import mux_tree
+from ..primitives.pipeline import Pipeline
 
 _LOW = 17
 """Bits of a threshold that the first DSP takes, as many as its narrow operand has beside the sign."""
-_DELAY = 4
-"""Cycles from a threshold's turn to its arrival behind the DSPs."""
 
 
 class Nf4Quant(wiring.Component):
@@ -75,15 +74,17 @@ class Nf4Quant(wiring.Component):
         borders = [Signal(signed(Q8_16.width), name=f"border_{k}", reset_less=True) for k in range(len(thresholds))]
         with m.If(take_over):
             m.d.sync += [given.eq(derived.scale), Cat(borders).eq(Cat(thresholds))]
-        flow, final = Signal(4), Signal(4)
+        pipeline = Pipeline(m, {"read": 0, "word": 1, "value": 1, "above": 1, "code": 1}, enable=move)
+        delay = pipeline.latency("read", "code")
+        flow, final = Signal(delay), Signal(delay)
         value = Signal(signed(Q8_16.width), reset_less=True)
         above = Signal(len(borders), reset_less=True)
         code = Signal(4, reset_less=True)
         beside, shown = Signal(SCALE.width, reset_less=True), Signal(SCALE.width, reset_less=True)
+        code_valid = pipeline.place_flag("read", giving, flow)
+        code_last = pipeline.place_flag("read", giving & over, final)
         with m.If(move):
             m.d.sync += [
-                flow.eq(Cat(giving, flow[:-1])),
-                final.eq(Cat(giving & over, final[:-1])),
                 value.eq(read.data),
                 above.eq(Cat(value > border for border in borders)),
                 beside.eq(given),
@@ -93,8 +94,8 @@ class Nf4Quant(wiring.Component):
         result = self.o.payload
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
-            self.o.valid.eq(flow[-1]),
-            *(result.code.eq(code), result.scale.eq(shown), result.last.eq(final[-1])),
+            self.o.valid.eq(code_valid.at("code")),
+            *(result.code.eq(code), result.scale.eq(shown), result.last.eq(code_last.at("code"))),
         ]
         return m
 
@@ -152,9 +153,10 @@ class Nf4Quant(wiring.Component):
             register, ("high_factor", "high_constant", "high_product", "total"), (wide, narrow, wide + narrow, 48)
         )
         step, later, advance = Signal(range(len(constants))), Signal(range(len(constants))), Signal()
-        arrives, complete = Signal(_DELAY), Signal(_DELAY)
         last = step == len(THRESHOLDS)
-        m.d.comb += [advance.eq(~complete[-1] | take_over), ends.o.ready.eq(advance & last)]
+        pipeline = Pipeline(m, {"step": 0, "operands": 1, "low_product": 1, "low": 1, "total": 1}, enable=advance)
+        delay = pipeline.latency("step", "total")
+        arrives, complete = Signal(delay), Signal(delay)
         with m.If(advance):
             m.d.sync += [
                 step.eq(step + ends.o.valid),
@@ -167,17 +169,18 @@ class Nf4Quant(wiring.Component):
                 high_constant.eq(mux_tree(later, [entry >> _LOW for entry in constants])),
                 high_product.eq(high_factor * high_constant),
                 total.eq(high_product + (low >> _LOW)),
-                arrives.eq(Cat(ends.o.valid & ~last, arrives[:-1])),
-                complete.eq(Cat(last, complete[:-1])),
             ]
+        arrived = pipeline.place_flag("step", ends.o.valid & ~last, arrives)
+        completed = pipeline.place_flag("step", last, complete)
+        m.d.comb += [advance.eq(~completed.at("total") | take_over), ends.o.ready.eq(advance & last)]
         thresholds = [register(f"threshold_{k}", Q8_16.width) for k in range(len(THRESHOLDS))]
-        with m.If(arrives[-1]):
+        with m.If(arrived.at("total")):
             found = total[THRESHOLD_FRACTION - _LOW :][: Q8_16.width]
             m.d.sync += Cat(thresholds).eq(Cat(*thresholds[1:], found))
         # a block that waits for the one before to be taken over is at step 3 at the latest
         with m.If(step[-1]):
             m.d.sync += derived.eq(ends.o.payload)
-        return thresholds, complete[0]
+        return thresholds, completed.at("operands")
 
 
 def _count(above: Value) -> Value:

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.fixed import Q8_16
 from ...golden.models.stages import SLOPE_FRACTION
 from ...golden.nn.array import latency
-from ..primitives.pipeline import delayed
+from ..primitives.pipeline import Pipeline
 from ..primitives.rounding import RoundSaturate
 from .interfaces import ACTIVATION
 
@@ -49,12 +49,14 @@ class LeakyRelu(wiring.Component):
                 for number, own in enumerate(self.slopes, start=1):
                     with m.Case(number):
                         m.d.sync += factor.eq(own)
-        leaky = delayed(m, self.slope.any(), self.LATENCY, "leaky")
+        stages = {"input": 0, "operands": latency.OPERANDS, "product": latency.PRODUCT, "output": RoundSaturate.LATENCY}
+        pipeline = Pipeline(m, stages)
+        leaky = pipeline.place("input", self.slope.any(), "leaky").at("output")
         for column, value in enumerate(self.i):
             operand = Signal(ACTIVATION, name=f"operand{column}")
             product = Signal(signed(Q8_16.width + SLOPE_FRACTION), name=f"product{column}")
             m.d.sync += [operand.eq(value), product.eq(operand * factor)]
             m.submodules[f"rounding{column}"] = rounding = RoundSaturate(len(product), SLOPE_FRACTION, Q8_16)
-            passed = delayed(m, operand, self.LATENCY - latency.OPERANDS, f"passed{column}").as_signed()
+            passed = pipeline.place("operands", operand, f"passed{column}").at("output").as_signed()
             m.d.comb += [rounding.i.eq(product), self.o[column].eq(Mux(leaky & (passed < 0), rounding.o, passed))]
         return m

@@ -8,7 +8,7 @@ from ...golden.nn.array import latency
 from ...golden.nn.mac import MacSpec
 from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
-from ..primitives.pipeline import delayed
+from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.rounding import RoundSaturate
 from .interfaces import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
 
@@ -90,11 +90,18 @@ class MacArray(wiring.Component):
         w = [self._operand(m, value, f"w{number}") for number, value in enumerate(port.w)]
         m.d.comb += [into.eq(value) for into, value in zip(port.operands, x, strict=True)]
         flags = {name: getattr(port, name) for name in ("enable", "within", "first", "last")}
-        enable, within, first, last = (delayed(m, flag, latency.OPERANDS, name) for name, flag in flags.items())
-        restart = delayed(m, ~within | first, latency.PRODUCT, "restart")
-        move = delayed(m, enable, latency.PRODUCT, "move")
-        complete = delayed(m, enable & within & last, latency.PRODUCT + latency.ACCUMULATOR, "complete")
-        rounds = delayed(m, self.parts.rounds, latency.within_latency(), "rounds") if self.lane_parts > 1 else Const(0)
+        pipeline = self._pipeline(m)
+        enable, within, first, last = (
+            pipeline.place("inputs", flag, name).at("operands") for name, flag in flags.items()
+        )
+        restart = pipeline.place("operands", ~within | first, "restart").at("products")
+        move = pipeline.place("operands", enable, "move").at("products")
+        complete = pipeline.place("operands", enable & within & last, "complete").at("accumulators")
+        rounds = (
+            pipeline.place("inputs", self.parts.rounds, "rounds").at("accumulators")
+            if self.lane_parts > 1
+            else Const(0)
+        )
         m.d.comb += port.complete.eq(complete & ~rounds if self.lane_parts > 1 else complete)
         products: list[Value] = []
         for number in range(self.lanes * self.columns):
@@ -107,38 +114,56 @@ class MacArray(wiring.Component):
             m.d.comb += port.sums[number].eq(total)
             products.append(total[: self.formats.product.width].as_signed())
         of_columns = [products[column :: self.columns] for column in range(self.columns)]
-        before_sum = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.OPERANDS
-        pair = latency.PAIR if self.words_per_cycle == 2 else 0
         halved: Value = Const(0)
         further: Value = Const(0)
         rest: Value = Const(0)
         upper: list[Value] = []
         if self.halves:
-            at_halves = delayed(m, self.parts.halved, latency.OPERANDS + before_sum - pair - latency.LEVEL, "halves")
-            trees, upper = self._halves(m, of_columns, at_halves, pair)
-            halved = delayed(m, at_halves, latency.LEVEL + pair, "halved")
+            at_halves = pipeline.place("inputs", self.parts.halved, "halves").at("halves")
+            trees, upper = self._halves(m, pipeline, of_columns, at_halves)
+            halved = pipeline.place("halves", at_halves, "halved").at("pairs")
             further = delayed(
                 m, self.parts.halved & port.enable & port.first, latency.within_latency() + 2, "half_further"
             )
         else:
             trees = [adder_tree(m, own, f"tree{column}") for column, own in enumerate(of_columns)]
         if self.words_per_cycle == 2:
-            trees = self._paired(m, trees, before_sum - latency.PAIR)
+            trees = self._paired(m, pipeline, trees)
         used = enable & ~within
         names = {"sum_first": first, "step": used, "sum_last": used & last}
-        first, used, last = (delayed(m, flag, before_sum, name) for name, flag in names.items())
+        first, used, last = (pipeline.place("operands", flag, name).at("pairs") for name, flag in names.items())
         if self.lane_parts > 1:
             lanes, rounded, of_lanes, rest = self._lanes(m, complete & rounds)
             further |= of_lanes
             trees = [Mux(rounded, lane, tree) for lane, tree in zip(lanes, trees, strict=True)]
             used, first, last = used | rounded, first | rounded, last | rounded
-        self._sums(m, trees, (used, first, last), upper, halved, rest)
+        self._sums(m, pipeline, trees, (used, first, last), upper, halved, rest)
         if self.has_parts:
             m.d.comb += self.parts.further.eq(further)
         return m
 
+    def _pipeline(self, m: Module) -> Pipeline:
+        """From the inputs to a rounded sum across the lanes; a sum within a lane is in the accumulators."""
+        levels = self.lanes.bit_length() - 1
+        before_halves = latency.LEVEL * max(levels - 1, 0)
+        stages = {
+            "inputs": 0,
+            "operands": latency.OPERANDS,
+            "products": latency.PRODUCT,
+            "accumulators": latency.ACCUMULATOR,
+            "halves": before_halves,
+            "trees": latency.LEVEL * levels - before_halves,
+            "pairs": latency.PAIR * (self.words_per_cycle - 1),
+            "sums": latency.SUM,
+            "rounded": latency.ROUNDING,
+        }
+        pipeline = Pipeline(m, stages)
+        assert pipeline.latency("inputs", "accumulators") == latency.within_latency()
+        assert pipeline.latency("inputs", "rounded") == self.latency
+        return pipeline
+
     def _halves(
-        self, m: Module, of_columns: list[list[Value]], halved: Value, pair: int
+        self, m: Module, pipeline: Pipeline, of_columns: list[list[Value]], halved: Value
     ) -> tuple[list[Value], list[Value]]:
         """Sums of the products of each column, or of the lower half of its lanes; and those of the upper half."""
         trees, rest = [], []
@@ -152,7 +177,7 @@ class MacArray(wiring.Component):
             m.d.sync += tree.eq(lower + Mux(halved, 0, upper))
             trees.append(tree)
             # one cycle behind the lower half's, so that both take turns at the rounding
-            rest.append(delayed(m, upper, latency.LEVEL + pair + 1, f"upper{column}").as_signed())
+            rest.append(pipeline.place("halves", upper, f"upper{column}").at("sums").as_signed())
         return trees, rest
 
     def _lanes(self, m: Module, start: Value) -> tuple[list[Value], Value, Value, Value]:
@@ -179,9 +204,9 @@ class MacArray(wiring.Component):
         m.d.sync += operand.eq(value)
         return operand
 
-    def _paired(self, m: Module, trees: list[Value], before: int) -> list[Value]:
+    def _paired(self, m: Module, pipeline: Pipeline, trees: list[Value]) -> list[Value]:
         """Add the second half's trees to the first's, or pass all on, behind one more register."""
-        paired = delayed(m, self.paired, latency.OPERANDS + before, "paired")
+        paired = pipeline.place("inputs", self.paired, "paired").at("trees")
         lower, upper = [], []
         for column, (own, fellow) in enumerate(zip(trees[: self.half], trees[self.half :], strict=True)):
             both = Signal(signed(len(own) + 1), name=f"both{column}")
@@ -194,6 +219,7 @@ class MacArray(wiring.Component):
     def _sums(
         self,
         m: Module,
+        pipeline: Pipeline,
         trees: list[Value],
         flags: tuple[Value, Value, Value],
         upper: list[Value],
@@ -215,12 +241,12 @@ class MacArray(wiring.Component):
                 delayed(m, flag & halved, 1, f"upper_{name}")
                 for name, flag in zip(("step", "first", "last"), flags, strict=True)
             )
-            of_upper = delayed(m, upper_last, latency.SUM, "of_upper")
+            of_upper = pipeline.place("pairs", upper_last, "of_upper").at("sums")
             complete = summed | of_upper
-        m.d.comb += self.port.valid.eq(delayed(m, complete, RoundSaturate.LATENCY, "valid"))
+        m.d.comb += self.port.valid.eq(pipeline.place("sums", complete, "valid").at("rounded"))
         if self.has_parts:
-            of_rest = delayed(m, rest, latency.SUM, "rest") | of_upper
-            m.d.comb += self.parts.rest.eq(delayed(m, of_rest, RoundSaturate.LATENCY, "rest_rounded"))
+            of_rest = pipeline.place("pairs", rest, "rest").at("sums") | of_upper
+            m.d.comb += self.parts.rest.eq(pipeline.place("sums", of_rest, "rest_rounded").at("rounded"))
         for column, tree in enumerate(trees):
             total: Value = Signal(signed(self.width), name=f"sum{column}")
             start = Cat(Value.cast(0)[:1].replicate(self.formats.x.fraction), bias[column]).as_signed()

@@ -7,9 +7,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q8_16
-from ...golden.nn.array import latency
 from ...golden.nn.array.mapping import Mapping
-from ..primitives.pipeline import delayed
+from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.reciprocal import ReciprocalDivider
 from .interfaces import ACTIVATION, PoolControl, activation_address
 from .leaky_relu import LeakyRelu
@@ -83,7 +82,8 @@ class Pooling(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given = self._leaky(m) if self.mapping.slopes else self
+        pipeline = self._pipeline(m)
+        given = self._leaky(m, pipeline) if self.mapping.slopes else self
         pooled, target, mask, relu = Signal(), Signal.like(self.address), Signal.like(self.mask), Signal()
         m.d.sync += [
             pooled.eq(given.valid & given.control.last & self._has_channel(given)),
@@ -116,14 +116,25 @@ class Pooling(wiring.Component):
         rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
         mask = Mux(pooled, mask, 0)
         if self.mapping.most_parts > 1:
-            waits = self.mapping.pooling_latency
-            m.d.comb += self.position.eq(delayed(m, self.control.position, waits, "position"))
+            position = pipeline.place("inputs", self.control.position, "position")
+            m.d.comb += self.position.eq(position.at("outputs"))
         if self.mapping.averages:
-            self._average(m, given, parts, rectified, pooled, target, mask)
+            self._average(m, pipeline, given, parts, rectified, pooled, target, mask)
         else:
             m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), self.address.eq(target)]
             m.d.sync += [into.eq(value) for into, value in zip(self.o, rectified, strict=True)]
         return m
+
+    def _pipeline(self, m: Module) -> Pipeline:
+        """From inputs to outputs, by way of what the largest of a pool is, its sum, and its average."""
+        mapping = self.mapping
+        stages = {"inputs": 0, "sums": LeakyRelu.LATENCY if mapping.slopes else 0, "largest": 1}
+        if mapping.averages:
+            division = max(reciprocal.latency for reciprocal in mapping.averages)
+            stages |= {"values": 1, "totals": 1, "held": 1, "quotients": division, "averages": mapping.average_turns}
+        pipeline = Pipeline(m, stages | {"outputs": 1})
+        assert pipeline.latency("inputs", "outputs") == mapping.pooling_latency
+        return pipeline
 
     def _has_channel(self, given: "Pooling | wiring.PureInterface") -> Value:
         """Whether a column of the sums has a channel: all parts have, where there is one."""
@@ -138,21 +149,24 @@ class Pooling(wiring.Component):
         taps = [line[count - 1] for count in self.mapping.pooled_parts]
         return Array(taps)[parts] if len(taps) > 1 else taps[0]
 
-    def _leaky(self, m: Module) -> wiring.PureInterface:
+    def _leaky(self, m: Module, pipeline: Pipeline) -> wiring.PureInterface:
         """Inputs behind the leaky ReLU: all others wait for the sums."""
         m.submodules.leaky = leaky = LeakyRelu(self.mapping.columns, self.mapping.slopes)
         given = wiring.Signature(self._inputs).create(path=("leaky_given",))
         m.d.comb += [leaky.slope.eq(self.slope), leaky.i.eq(self.sums), given.sums.eq(leaky.o)]
         for name in (name for name in self._inputs if name not in ("sums", "control")):
-            m.d.comb += getattr(given, name).eq(delayed(m, getattr(self, name), leaky.LATENCY, f"leaky_{name}"))
+            m.d.comb += getattr(given, name).eq(
+                pipeline.place("inputs", getattr(self, name), f"leaky_{name}").at("sums")
+            )
         for name in given.control.shape().members:
-            later = delayed(m, self.control[name], leaky.LATENCY, f"leaky_{name}")
-            m.d.comb += given.control[name].eq(later)
+            later = pipeline.place("inputs", self.control[name], f"leaky_{name}")
+            m.d.comb += given.control[name].eq(later.at("sums"))
         return given
 
     def _average(
         self,
         m: Module,
+        pipeline: Pipeline,
         given: "Pooling | wiring.PureInterface",
         parts: Value,
         rectified: list[Value],
@@ -162,48 +176,46 @@ class Pooling(wiring.Component):
     ) -> None:
         """Sums of pools and their divisions; other outputs wait in a delay line."""
         reciprocals, turns = self.mapping.averages, self.mapping.average_turns
-        division = max(own.latency for own in reciprocals)
-        waits = latency.AVERAGING + turns + division
         values = [Signal(ACTIVATION, name=f"value{column}") for column in range(len(rectified))]
         m.d.sync += [into.eq(value) for into, value in zip(values, rectified, strict=True)]
         # what belongs to the values
-        valid, first = (delayed(m, *pair) for pair in ((given.valid, 2, "valid"), (given.control.first, 2, "first")))
-        divisor = delayed(m, given.divisor, 2, "divisor")
-        last = delayed(m, pooled, 1, "last") & divisor.any()
+        valid = pipeline.place("sums", given.valid, "valid").at("values")
+        first = pipeline.place("sums", given.control.first, "first").at("values")
+        divisor = pipeline.place("sums", given.divisor, "divisor").at("values")
+        last = pipeline.place("largest", pooled, "last").at("values") & divisor.any()
         offset, bits = Signal(range(reciprocals[-1].offset + 1)), reciprocals[-1].numerator_bits
         with m.Switch(divisor):
             for number, own in enumerate(reciprocals, start=1):
                 with m.Case(number):
                     m.d.comb += offset.eq(own.offset)
         lines = [self._line(unsigned(bits), f"total{column}") for column in range(len(values))]
-        totals, parts = [line[0] for line in lines], delayed(m, parts, 2, "total_parts")
+        totals, parts = [line[0] for line in lines], pipeline.place("sums", parts, "total_parts").at("values")
         with m.If(valid):
             for line, value in zip(lines, values, strict=True):
                 m.d.sync += line[0].eq(Mux(first, offset, self._before(line, parts)) + value)
                 m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
         # a pool's sums are held until each had its turn; the next stage may begin meanwhile
-        complete, chosen = delayed(m, last, 1, "complete"), Signal.like(given.divisor)
-        of_total = delayed(m, divisor, 1, "total_divisor")
+        complete, chosen = pipeline.place("values", last, "complete").at("totals"), Signal.like(given.divisor)
+        of_total = pipeline.place("values", divisor, "total_divisor").at("totals")
         with m.If(complete):
             m.d.sync += chosen.eq(of_total)
         quotients: list[Value] = []
         for unit in range(0, len(values), turns):
             held = [Signal(bits, name=f"held{unit + at}") for at in range(turns)]
             found = [Signal(ACTIVATION, name=f"found{unit + at}") for at in range(turns)]
-            m.d.sync += found[-1].eq(self._divide(m, held[0], delayed(m, chosen, division, f"chosen{unit}"), unit))
+            of_quotient = pipeline.place("held", chosen, f"chosen{unit}").at("quotients")
+            m.d.sync += found[-1].eq(self._divide(m, held[0], of_quotient, unit))
             for at in range(turns):
                 m.d.sync += held[at].eq(Mux(complete, totals[unit + at], held[min(at + 1, turns - 1)]))
                 if at + 1 < turns:
                     m.d.sync += found[at].eq(found[at + 1])
             quotients += found
-        averaged = delayed(m, divisor.any(), waits - 1, "averaged")
+        averaged = pipeline.place("values", divisor.any(), "averaged").at("averages")
         for into, value, quotient in zip(self.o, values, quotients, strict=True):
-            m.d.sync += into.eq(Mux(averaged, quotient, delayed(m, value, waits - 1, "waiting")))
-        m.d.sync += [
-            self.mask.eq(delayed(m, mask, waits, "mask")),
-            self.write.eq(delayed(m, pooled, waits, "write")),
-            self.address.eq(delayed(m, target, waits, "address")),
-        ]
+            passed = pipeline.place("values", value, "waiting").at("averages")
+            m.d.sync += into.eq(Mux(averaged, quotient, passed))
+        outputs = ((self.mask, mask, "mask"), (self.write, pooled, "write"), (self.address, target, "address"))
+        m.d.sync += [into.eq(pipeline.place("largest", value, name).at("averages")) for into, value, name in outputs]
 
     def _divide(self, m: Module, numerator: Signal, chosen: Value, unit: int) -> Value:
         """The chosen quotient of a numerator; all take as long as the slowest."""

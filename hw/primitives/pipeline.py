@@ -1,7 +1,101 @@
-"""Pipeline registers: a delay line for the control and data that travel beside a pipeline."""
+"""Pipeline registers: a pipeline whose stages have names, so that latencies follow from them; a delay line."""
 
-from amaranth.hdl import Module, Signal, Value
+from collections.abc import Iterable, Mapping
+
+from amaranth.hdl import Cat, Module, Signal, Value, ValueLike
 from amaranth.lib import data
+
+
+class Pipeline:
+    """Stages in order, each some cycles behind the one before; values are placed at one stage and read at another.
+
+    The registers of the data path are not made here. What travels beside it gets as many as lie between the two stages.
+
+    ::
+
+        pipeline = Pipeline(m, {"operands": 0, "product": 1, "sum": adder_levels})
+        last = pipeline.place("operands", self.i.payload.last, "last")
+        m.d.comb += self.o.payload.last.eq(last.at("sum"))
+
+    Parameters
+    ----------
+    m : Module
+        Takes the registers, in its `sync` domain.
+    stages : mapping of str to int
+        Cycles from the stage before to this one, by name; 0 of the first one.
+    enable : ValueLike, optional
+        The registers wait while it is 0; without it they always move.
+
+    Raises
+    ------
+    ValueError
+        If a stage would come before the one that precedes it.
+    """
+
+    def __init__(self, m: Module, stages: Mapping[str, int], enable: ValueLike | None = None) -> None:
+        self._m, self._enable = m, enable
+        self._cycles: dict[str, int] = {}
+        total = 0
+        for stage, cycles in stages.items():
+            if cycles < 0:
+                raise ValueError(f"stage {stage} is {cycles} cycles behind the one before: give 0 or more")
+            total += cycles
+            self._cycles[stage] = total
+
+    def latency(self, start: str, end: str) -> int:
+        """Cycles from one stage to another; ValueError if that one is earlier."""
+        cycles = self._cycles[end] - self._cycles[start]
+        if cycles < 0:
+            raise ValueError(f"stage {end} is {-cycles} cycles before stage {start}: give one behind it")
+        return cycles
+
+    def place(self, stage: str, value: Value, name: str, reset_less: bool = False) -> "Placed":
+        """Place a value, or a view, at the stage in which it is valid.
+
+        `name` is the prefix of its registers' names, ``NAME_NUMBER``. They have a reset unless `reset_less`.
+        """
+        return Placed(self, stage, value, name, reset_less)
+
+    def place_flag(self, stage: str, flag: Value, register: Signal) -> "Placed":
+        """Place a single bit that travels in a given shift register, a signal of a bit a cycle."""
+        self.load(register, Cat(flag, register[:-1]))
+        return Placed(self, stage, flag, register.name, later=register)
+
+    def load(self, register: Signal, value: ValueLike) -> None:
+        """Give a register its next contents, while the pipeline moves."""
+        if self._enable is None:
+            self._m.d.sync += register.eq(value)
+        else:
+            with self._m.If(self._enable):
+                self._m.d.sync += register.eq(value)
+
+
+class Placed:
+    """A value of a `Pipeline`; see there. Registers are made up to the latest stage at which it is read, once."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        stage: str,
+        value: Value,
+        name: str,
+        reset_less: bool = False,
+        later: Iterable[Value] = (),
+    ) -> None:
+        self._pipeline, self._stage, self._name, self._reset_less = pipeline, stage, name, reset_less
+        self._layout = value.shape() if isinstance(value, data.View) else None
+        self._copies = [Value.cast(value), *later]
+
+    def at(self, stage: str) -> Value:
+        """The value as it arrives at a stage; a view of the same layout where a view was placed."""
+        cycles = self._pipeline.latency(self._stage, stage)
+        for number in range(len(self._copies) - 1, cycles):
+            before = self._copies[-1]
+            register = Signal(before.shape(), name=f"{self._name}_{number}", reset_less=self._reset_less)
+            self._pipeline.load(register, before)
+            self._copies.append(register)
+        plain = self._copies[cycles]
+        return plain if self._layout is None else data.View(self._layout, plain)
 
 
 def delayed(m: Module, value: Value, cycles: int, name: str = "delayed") -> Value:
@@ -23,9 +117,4 @@ def delayed(m: Module, value: Value, cycles: int, name: str = "delayed") -> Valu
     Value or data.View
         `value` as it was `cycles` ago; zero in the first `cycles` cycles after reset.
     """
-    plain = Value.cast(value)
-    for number in range(cycles):
-        later = Signal(plain.shape(), name=f"{name}_{number}")
-        m.d.sync += later.eq(plain)
-        plain = later
-    return data.View(value.shape(), plain) if isinstance(value, data.View) else plain
+    return Pipeline(m, {"now": 0, "later": cycles}).place("now", value, name).at("later")

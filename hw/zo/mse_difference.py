@@ -7,7 +7,7 @@ from ...golden.fixed import Q8_16, Format
 from ...golden.zo.loss_difference import DIFFERENCE
 from ...golden.zo.mse_difference import ERROR, MseDifferenceSpec, size_bits
 from ..ports import members
-from ..primitives.pipeline import delayed
+from ..primitives.pipeline import Pipeline
 from ..primitives.rounding import RoundSaturate
 
 _LOW = 17
@@ -59,12 +59,13 @@ class MseDifference(wiring.Component):
         error = Signal(signed(Q8_16.width + 1))
         low, high = Signal(signed(len(error) + _LOW)), Signal(signed(2 * len(error) - _LOW))
         square = Signal(2 * Q8_16.width)
-        # registers before the sums: of the error, of its products, of the square
-        ahead = 3
+        # `valid` rises a cycle behind the last stage, with the rounded sums
+        stages = {"logit": 0, "error": 1, "products": 1, "square": 1, "offered": RoundSaturate.LATENCY}
+        pipeline = Pipeline(m, stages)
         width = 2 * Q8_16.width + size_bits(self.spec.outputs) + 2
         difference, total = Signal(signed(width)), Signal(signed(width))
         of = {
-            name: delayed(m, value, ahead, name)
+            name: pipeline.place("logit", value, name).at("square")
             for name, value in (("step", taken), ("first", begins), ("minus", side))
         }
         m.d.sync += [
@@ -85,7 +86,7 @@ class MseDifference(wiring.Component):
             rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)
             m.submodules[f"{name}_rounding"] = rounding
             m.d.comb += [rounding.i.eq(value), result[name].eq(rounding.o)]
-        over = delayed(m, ends, ahead + RoundSaturate.LATENCY, "over")
+        over = pipeline.place("logit", ends, "over").at("offered")
         with m.If(over):
             m.d.sync += self.o.valid.eq(1)
         with m.Elif(self.o.ready):

@@ -80,8 +80,8 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
         ),
     )
 
-    fifo = variables_of(sums.waiting)
-    level, depth, waiting = fifo.inner_level, fifo.inner_depth, sums.waiting.r_rdy
+    fifo = variables_of(sums.logit_fifo)
+    level, depth, waiting = fifo.inner_level, fifo.inner_depth, sums.logit_fifo.r_rdy
     follows = fifo.consume + level
     checker.lemma(
         "logits_wait",
@@ -106,16 +106,16 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
         with inner.If(start):
             inner.d.sync += samples_given.eq(0)
         issued = [sequencer.base, *_line(checker, sequencer.base, FETCH + 1, "base_line")]
-        summed = _line(checker, sums.issue & sums.end, sums.behind, "sum_line")
-        marked = _line(checker, sums.number == classes - 1, sums.behind, "mark_line")
+        summed = _line(checker, sums.issue & sums.end_of_adapters, sums.settle_cycles, "sum_line")
+        marked = _line(checker, sums.class_number == classes - 1, sums.settle_cycles, "mark_line")
         rounding = READ + MULTIPLY + SUM + RoundSaturate.LATENCY
-        rounded = _line(checker, gradients.issue & gradients.end, rounding, "gradient_line")
+        rounded = _line(checker, gradients.issue & gradients.end_of_classes, rounding, "gradient_line")
 
     checker.lemma(
         "lines_followed",
-        (sums.waiting.w_en == summed[-1])
-        & (sums.waiting.w_data[-1] == marked[-1])
-        & (gradients.valid == rounded[-1])
+        (sums.logit_fifo.w_en == summed[-1])
+        & (sums.logit_fifo.w_data[-1] == marked[-1])
+        & (gradients.dh_valid == rounded[-1])
         & (head.forward.base_valid == issued[-1]),
     )
 
@@ -126,16 +126,17 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
 
     quotient, loss = variables_of(parts.softmax, "_quotient"), variables_of(parts.celoss)
     in_loss = ~parts.softmax.i.ready + _count(quotient.final) + (loss.full & loss.last)
-    left = Mux(gradients.issue, adapters - gradients.adapter, 0) + _count(rounded) + gradients.done
+    left = Mux(gradients.issue, adapters - gradients.adapter, 0) + _count(rounded) + gradients.done_adapters
     held = waiting + level
     counted = {
         "samples_issued": (
-            sums.bases_seen + _count(issued) == Mux(forward, walk.sample, count),
-            (_count(issued) == 0) & (sums.bases_seen == sums.sample),
+            sums.base_count + _count(issued) == Mux(forward, walk.sample, count),
+            (_count(issued) == 0) & (sums.base_count == sums.sample),
         ),
-        "samples_summed": (sums.sample + sums.issue <= sums.bases_seen, ~sums.issue),
+        "samples_summed": (sums.sample + sums.issue <= sums.base_count, ~sums.issue),
         "logits_summed": (
-            owed + classes * sums.sample + Mux(sums.issue, sums.number, 0) == classes * count + _count(summed) + held,
+            owed + classes * sums.sample + Mux(sums.issue, sums.class_number, 0)
+            == classes * count + _count(summed) + held,
             (_count(summed) == 0) & (held == 0),
         ),
         "logits_given": (
@@ -160,9 +161,9 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
     )
     together["logits_marked"] = ~waiting | (engine.logits.payload.last == is_last(Value.cast(0)))
     together["steps_counted"] = _all(
-        ~sums.issue | ((sums.number < classes) & (sums.adapter < adapters)),
-        ~gradients.issue | ((gradients.number < classes) & (gradients.adapter < adapters)),
-        gradients.done < adapters,
+        ~sums.issue | ((sums.class_number < classes) & (sums.adapter < adapters)),
+        ~gradients.issue | ((gradients.class_number < classes) & (gradients.adapter < adapters)),
+        gradients.done_adapters < adapters,
         (quotient.final & ~quotient.flow) == 0,
     )
     checker.lemmas_together(together)
@@ -184,17 +185,17 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: AdapterBatch) -> Non
             _count(ends) == 0,
             (position + _count(ends) == Mux(forward, walked, adapters * count))
             & (position >= adapters * (sums.sample + sums.issue))
-            & (sums.needed == adapters * (sums.sample + 1)),
+            & (sums.hidden_required == adapters * (sums.sample + 1)),
         ),
     )
     i, gone = checker.streams["i"], ~idle & ~forward
     checker.takes("label", block.loaded & ~block.closed & ~checker.streams["load"].valid)
     checker.passes("i_comes", i.valid & ~i.ready & (batch.samples < batch.labels), 2)
     checker.passes("forward_ends", forward, spec.rows * spec.batch + 1)
-    wait = len(ends) + sums.behind + 4
+    wait = len(ends) + sums.settle_cycles + 4
     checker.passes("sample_summed", gone & (sums.sample < count) & ~sums.issue & logits.ready, wait)
     checker.passes("sums_end", sums.issue, head.entries + 1)
-    checker.passes("logit_comes", (_count(summed) + level != 0) & ~waiting, sums.behind + 3)
+    checker.passes("logit_comes", (_count(summed) + level != 0) & ~waiting, sums.settle_cycles + 3)
     softmax = variables_of(parts.softmax)
     steps = {"sum": classes, "finish": 4, "normalise": parts.softmax.spec.octaves + 1, "give": classes}
     for state, cycles in steps.items():

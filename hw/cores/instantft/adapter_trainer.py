@@ -14,7 +14,7 @@ from ...lora.backward.epoch_loss import EpochLoss
 from ...lora.engine import AdapterEngine
 from ...lora.job.batch_scheduler import BatchScheduler
 from ...lora.job.batch_unpacker import BatchUnpacker
-from ...lora.job.early_stop import EarlyStop
+from ...lora.job.early_stop import StopDecision
 from ...lora.job.parameter_transfer import ParameterTransfer
 from ...lora.job.sample_scheduler import SampleScheduler
 from ...lora.job_interfaces import PLAIN, JobOptions, JobSettings
@@ -209,7 +209,7 @@ class AdapterTrainer(wiring.Component):
         """Sum the loss of each epoch of a tuning, and of its validation."""
         control, settings, watch = self.control, self.control.settings, self.engine.gradient
         m.submodules.losses = losses = EpochLoss(validates=self.options.validates)
-        m.submodules.early_stop = stop = EarlyStop(self.options.validates)
+        m.submodules.early_stop = stop = StopDecision(self.options.validates)
         m.d.comb += [
             losses.start.eq(control.start),
             losses.samples.eq(settings.samples_per_epoch),
@@ -223,12 +223,12 @@ class AdapterTrainer(wiring.Component):
         ]
         if self.options.validates:
             m.d.comb += [
-                losses.validation_samples.eq(settings.validation_samples),
-                stop.start.eq(control.start),
-                stop.complete.eq(losses.complete),
-                stop.patience.eq(settings.patience),
-                control.counts.validation_loss.eq(losses.validation_step),
-                control.counts.correct.eq(losses.correct_step),
+                losses.validation.samples.eq(settings.validation_samples),
+                stop.patience.start.eq(control.start),
+                stop.patience.complete.eq(losses.complete),
+                stop.patience.losses.eq(settings.patience),
+                control.counts.validation_loss.eq(losses.validation.step),
+                control.counts.correct.eq(losses.validation.correct_step),
             ]
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> None:

@@ -15,7 +15,7 @@ from ...device import ram_style
 from ...nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ...nn.mac import MacArray
 from ...nn.memories.weight_memory import WeightMemory
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline, delayed
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
 from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
@@ -100,6 +100,7 @@ class BackwardEngine(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        pipeline = Pipeline(m, {"address": 0, "operands": FETCH, "multipliers": 1})
         sequencer, head = self.sequencer, self.head
         m.submodules.sequencer, m.submodules.head = sequencer, head
         wiring.connect(m, wiring.flipped(self.batch), sequencer.batch)
@@ -120,7 +121,8 @@ class BackwardEngine(wiring.Component):
             wiring.connect(m, head.gradient, wiring.flipped(self.gradient))
         if sequencer.urng:
             m.d.comb += sequencer.restart.eq(self.load.a.any() | self.load.b)
-        self._operands(m, self._parameters(m), self._fetch(m, ram_style(platform, self.style)))
+        a = self._parameters(m)
+        self._operands(m, pipeline, a, self._fetch(m, pipeline, ram_style(platform, self.style)))
         return m
 
     def _parameters(self, m: Module) -> WeightMemory:
@@ -156,10 +158,10 @@ class BackwardEngine(wiring.Component):
         m.d.sync += saved.beat.eq(Mux(whole, beat, head.b_read.value.as_value()))
         return a
 
-    def _operands(self, m: Module, a: WeightMemory, row: list[Value]) -> None:
+    def _operands(self, m: Module, pipeline: Pipeline, a: WeightMemory, row: list[Value]) -> None:
         """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""
         mapping, array, sequencer, head = self.mapping, self.array, self.sequencer, self.head
-        within = delayed(m, sequencer.within, FETCH, "within")
+        within = pipeline.place("address", sequencer.within, "within").at("operands")
         gradient = head.gradients.value.as_value().replicate(len(array.w) // mapping.ranks)
         m.d.comb += [
             *(into.eq(value) for into, value in zip(array.x, row, strict=True)),
@@ -168,13 +170,14 @@ class BackwardEngine(wiring.Component):
             head.forward.hidden_valid.eq(array.valid),
             *(into.eq(value) for into, value in zip(head.forward.hidden, array.y, strict=False)),
             # base logits are seen in the operand registers
-            head.forward.base_valid.eq(delayed(m, sequencer.base, FETCH + 1, "base")),
+            head.forward.base_valid.eq(pipeline.place("address", sequencer.base, "base").at("multipliers")),
             *(into.eq(value) for into, value in zip(head.forward.base, array.operands, strict=False)),
         ]
         for name in ("enable", "first", "last"):
-            m.d.comb += getattr(array, name).eq(delayed(m, getattr(sequencer, name), FETCH, name))
+            flag = pipeline.place("address", getattr(sequencer, name), name)
+            m.d.comb += getattr(array, name).eq(flag.at("operands"))
 
-    def _fetch(self, m: Module, style: str) -> list[Value]:
+    def _fetch(self, m: Module, pipeline: Pipeline, style: str) -> list[Value]:
         """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
 
         Of a constant row the first value is 1, whatever the memory has there. While the sequencer waits for gradients,
@@ -202,7 +205,7 @@ class BackwardEngine(wiring.Component):
         if targets is not None:
             m.d.comb += [into.eq(value) for into, value in zip(targets.values, values, strict=False)]
         if mapping.constant_rows:
-            constant = delayed(m, self.sequencer.constant, FETCH, "constant")
+            constant = pipeline.place("address", self.sequencer.constant, "constant").at("operands")
             ones = [1 << Q8_16.fraction, *[0] * (len(values) - 1)]
             values = [Mux(constant, one, value) for one, value in zip(ones, values, strict=True)]
         return values

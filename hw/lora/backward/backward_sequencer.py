@@ -12,7 +12,7 @@ from ....golden.nn.array import latency
 from ....golden.rng.urng import UrngSpec
 from ...nn.interfaces import PARAMETER
 from ...ports import elements
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline
 from ...rng.urng import Urng
 from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
 from .update import Updater
@@ -277,11 +277,13 @@ class BackwardSequencer(wiring.Component):
             m.d.sync += [part.eq(part + 1), number.eq(number + 1)]
             with m.If(part == slices - 1):
                 m.d.sync += [busy.eq(0), row.eq(row + 1)]
-        of_b, entry = delayed(m, column, FETCH, "of_b"), delayed(m, entry, FETCH, "entry")
+        pipeline = Pipeline(m, {"entry": 0, "gradients": FETCH, "updaters": OPERANDS, "updates": Updater.LATENCY})
+        of_b = pipeline.place("entry", column, "of_b").at("gradients")
+        entry = pipeline.place("entry", entry, "entry").at("gradients")
         address = Signal.like(self.updates.address)
         m.d.sync += address.eq(Mux(of_b, mapping.a_beats + entry, number << exact_log2(words)))
         m.d.comb += [
-            self.updates.address.eq(delayed(m, address, Updater.LATENCY, "address")),
+            self.updates.address.eq(pipeline.place("updaters", address, "address").at("updates")),
             self.updates.write.eq(Cat(updater.done for updater in self.updaters)),
             self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
             self.clipped.eq(sum(clipped[1:], clipped[0])),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.fixed import Q4_12
 from ....golden.lora.epoch_loss import INDEX_BITS, LARGEST_SUM, LOGARITHMS, LOSS, OCTAVES
 from ...nn.interfaces import PARAMETER
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline, delayed
 
 SUM_BITS = LARGEST_SUM.bit_length()
 NORMALISE, READ, SUBTRACT = 1, 1, 1
@@ -29,6 +29,22 @@ class GradientWatch(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({"valid": Out(1), "gradient": Out(PARAMETER), "last": Out(1)})
+
+
+class ValidationLoss(wiring.Signature):
+    """Losses of the samples behind an epoch's that are not learnt from, as the component sees it that sums them up.
+
+    Members
+    -------
+    samples : In(32)
+        Samples behind each epoch's; 0: there are none. Stable during a job.
+    step, correct_step : Out(32)
+        For a cycle at the end of a validation, what it has more than the one before: of loss, and of samples whose
+        label has the largest probability. Modulo 2**32; else 0.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"samples": In(32), "step": Out(SUM_BITS), "correct_step": Out(SUM_BITS)})
 
 
 class EpochLoss(wiring.Component):
@@ -53,20 +69,17 @@ class EpochLoss(wiring.Component):
     step : Out(32)
         For a cycle at the end of an epoch, its loss less that of the epoch before, modulo 2**32; else 0.
     loss : Out(32)
-        Loss that was complete last: an epoch's, or with `validation_samples` that of an epoch's validation.
+        Loss that was complete last: an epoch's, or with `validation.samples` that of an epoch's validation.
     complete : Out(1)
         `loss` is a new one, for one cycle: that behind its step.
-    validation_samples : In(32), with `validates`
-        Samples behind each epoch's; 0: there are none. Stable during a job.
-    validation_step, correct_step : Out(32), with `validates`
-        As `step`, of the validation's loss and of its samples whose label has the largest probability.
+    validation : Out, `ValidationLoss`, with `validates`
+        Of each epoch.
     """
 
     LATENCY = NORMALISE + READ + SUBTRACT + 2
 
     def __init__(self, largest: int = LARGEST_SUM, validates: bool = False) -> None:
         self.largest, self.validates = largest, validates
-        more = {"validation_samples": In(32), "validation_step": Out(SUM_BITS), "correct_step": Out(SUM_BITS)}
         super().__init__(
             {
                 "start": In(1),
@@ -75,28 +88,29 @@ class EpochLoss(wiring.Component):
                 "step": Out(SUM_BITS),
                 "loss": Out(SUM_BITS),
                 "complete": Out(1),
-                **(more if validates else {}),
             }
+            | ({"validation": Out(ValidationLoss())} if validates else {})
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loss, valid, correct = self._loss(m)
+        pipeline = Pipeline(m, {"probability": 0, "index": NORMALISE, "logarithm": READ, "loss": SUBTRACT})
+        loss, valid, correct = self._loss(m, pipeline)
         left, end, following = Signal(32), Signal(), Value.cast(self.samples)
         m.d.comb += end.eq(valid & (left == 1))
         m.d.sync += self.complete.eq(0)
         if self.validates:
             validating, wanted = Signal(), Signal()
-            m.d.sync += wanted.eq(self.validation_samples.any())
-            following = Mux(wanted & ~validating, self.validation_samples, self.samples)
+            m.d.sync += wanted.eq(self.validation.samples.any())
+            following = Mux(wanted & ~validating, self.validation.samples, self.samples)
             with m.If(end):
                 m.d.sync += validating.eq(wanted & ~validating)
             with m.If(self.start):
                 m.d.sync += validating.eq(0)
             of_validation, its_end = valid & validating, end & validating
             self._sum(m, "epoch", self.step, valid & ~validating, loss, end & ~validating, decides=~wanted)
-            self._sum(m, "validation", self.validation_step, of_validation, loss, its_end, decides=wanted)
-            self._sum(m, "correct", self.correct_step, of_validation, correct, its_end)
+            self._sum(m, "validation", self.validation.step, of_validation, loss, its_end, decides=wanted)
+            self._sum(m, "correct", self.validation.correct_step, of_validation, correct, its_end)
         else:
             self._sum(m, "epoch", self.step, valid, loss, end, decides=1)
         with m.If(valid):
@@ -121,7 +135,7 @@ class EpochLoss(wiring.Component):
         with m.If(self.start):
             m.d.sync += [total.eq(0), last.eq(0)]
 
-    def _loss(self, m: Module) -> tuple[Value, Value, Value]:
+    def _loss(self, m: Module, pipeline: Pipeline) -> tuple[Value, Value, Value]:
         """Loss of a sample, whether there is one, and whether it is classified correctly."""
         watch = self.gradients
         m.submodules.logarithms = table = memory.Memory(
@@ -148,9 +162,10 @@ class EpochLoss(wiring.Component):
         address = Signal.like(index)
         m.d.sync += address.eq(index)
         m.d.comb += port.addr.eq(address)
-        return loss, delayed(m, sample, NORMALISE + READ + SUBTRACT, "counted"), self._correct(m, probability)
+        counted = pipeline.place("probability", sample, "counted").at("loss")
+        return loss, counted, self._correct(m, pipeline, probability)
 
-    def _correct(self, m: Module, probability: Value) -> Value:
+    def _correct(self, m: Module, pipeline: Pipeline, probability: Value) -> Value:
         """Whether the probability of a sample's label is larger than each other one, in the cycle of the loss."""
         if not self.validates:
             return Const(0)
@@ -160,4 +175,4 @@ class EpochLoss(wiring.Component):
         with m.If(watch.valid):
             m.d.sync += before.eq(Mux(watch.last, 0, others))
         m.d.sync += largest.eq(others)
-        return delayed(m, probability > largest, NORMALISE + READ + SUBTRACT, "is_correct")
+        return pipeline.place("probability", probability > largest, "is_correct").at("loss")

@@ -15,14 +15,14 @@ from ...nn.celoss import Celoss
 from ...nn.interfaces import ACTIVATION, LOGIT, PARAMETER, PRODUCT
 from ...nn.softmax import Softmax
 from ...primitives.adder_tree import adder_tree
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline
 from ...primitives.rounding import RoundSaturate
 from ..engine_interfaces import BRead, BWrite, ForwardValues, HiddenGradientRead, TargetRead
 from ..job_interfaces import LabelWrite
 from ..mseloss import Mseloss
 from .epoch_loss import GradientWatch
 
-LOGITS_WAITING = 64
+LOGIT_FIFO_DEPTH = 64
 """Logits that may wait for the softmax, or more where a sample has more."""
 READ, MULTIPLY, SUM = 1, 1, 1
 """Registers of a memory read, of a product, of a sum."""
@@ -100,8 +100,8 @@ class LogitHead(wiring.Component):
         mapping, forward, b_write = self.mapping, self.forward, self.b_write
         m.submodules.b = b = memory.Memory(shape=b_write.value.shape(), depth=self.entries, init=[])
         m.submodules.h = h = memory.Memory(shape=forward.hidden.shape(), depth=self.batch * mapping.adapters, init=[])
-        store, h_in = b.write_port(), h.write_port()
-        m.d.comb += [store.en.eq(b_write.enable), store.addr.eq(b_write.address), store.data.eq(b_write.value)]
+        b_in, h_in = b.write_port(), h.write_port()
+        m.d.comb += [b_in.en.eq(b_write.enable), b_in.addr.eq(b_write.address), b_in.data.eq(b_write.value)]
         position = Signal(range(self.batch * mapping.adapters + 1))
         m.d.comb += [h_in.en.eq(forward.hidden_valid), h_in.addr.eq(position), h_in.data.eq(forward.hidden)]
         with m.If(self.start):
@@ -110,52 +110,54 @@ class LogitHead(wiring.Component):
             m.d.sync += position.eq(position + 1)
 
         # at least those of a sample
-        depth = max(LOGITS_WAITING, 1 << (mapping.classes - 1).bit_length())
-        m.submodules.waiting = waiting = fifo.SyncFIFOBuffered(width=len(Value.cast(self.logits.payload)), depth=depth)
-        logit_clipped = self._logits(m, b, h, position, waiting)
-        gradients, loss_clipped = self._targeted(m, waiting) if self.has_targets else self._labelled(m, waiting)
+        depth = max(LOGIT_FIFO_DEPTH, 1 << (mapping.classes - 1).bit_length())
+        m.submodules.waiting = logit_fifo = fifo.SyncFIFOBuffered(
+            width=len(Value.cast(self.logits.payload)), depth=depth
+        )
+        logit_clipped = self._logits(m, b, h, position, logit_fifo)
+        gradients, loss_clipped = self._targeted(m, logit_fifo) if self.has_targets else self._labelled(m, logit_fifo)
         dh_clipped = self._gradients(m, b, h, gradients)
         m.d.sync += self.clipped.eq(sum(dh_clipped, Value.cast(logit_clipped)) + loss_clipped)
         return m
 
-    def _labelled(self, m: Module, waiting: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value | int]:
+    def _labelled(self, m: Module, logit_fifo: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value | int]:
         """Cross entropy: logits go to the softmax, and at the same time out; its gradients, none of them clipped."""
         m.submodules.softmax = softmax = Softmax(SoftmaxSpec(classes=self.mapping.classes))
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
-        given = self.logits.payload.shape()(waiting.r_data)
-        both = softmax.i.ready & (self.logits.ready | ~self.show)
+        logit = self.logits.payload.shape()(logit_fifo.r_data)
+        taken = softmax.i.ready & (self.logits.ready | ~self.show)
         m.d.comb += [
-            softmax.i.valid.eq(waiting.r_rdy & (self.logits.ready | ~self.show)),
-            softmax.i.payload.logit.eq(given.logit),
-            softmax.i.payload.last.eq(given.last),
-            self.logits.valid.eq(waiting.r_rdy & softmax.i.ready & self.show),
-            self.logits.payload.eq(given),
-            waiting.r_en.eq(both),
+            softmax.i.valid.eq(logit_fifo.r_rdy & (self.logits.ready | ~self.show)),
+            softmax.i.payload.logit.eq(logit.logit),
+            softmax.i.payload.last.eq(logit.last),
+            self.logits.valid.eq(logit_fifo.r_rdy & softmax.i.ready & self.show),
+            self.logits.payload.eq(logit),
+            logit_fifo.r_en.eq(taken),
         ]
         self._labels(m, celoss)
         if self.watched:
-            shown, watch = celoss.o, self.gradient
+            gradients, watch = celoss.o, self.gradient
             m.d.comb += [
-                watch.valid.eq(shown.valid & shown.ready),
-                watch.gradient.eq(shown.payload.gradient),
-                watch.last.eq(shown.payload.last),
+                watch.valid.eq(gradients.valid & gradients.ready),
+                watch.gradient.eq(gradients.payload.gradient),
+                watch.last.eq(gradients.payload.last),
             ]
         return celoss.o, 0
 
-    def _targeted(self, m: Module, waiting: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value]:
+    def _targeted(self, m: Module, logit_fifo: fifo.SyncFIFOBuffered) -> tuple[stream.Interface, Value]:
         """Squared error: a logit goes out, then to the loss with its target; its gradients, and if one is clipped."""
         m.submodules.mseloss = loss = Mseloss(MselossSpec())
-        given, shown = self.logits.payload.shape()(waiting.r_data), Signal()
+        logit, sent = self.logits.payload.shape()(logit_fifo.r_data), Signal()
         m.d.comb += [
-            self.logits.valid.eq(waiting.r_rdy & self.show & ~shown),
-            self.logits.payload.eq(given),
-            loss.i.valid.eq(waiting.r_rdy & (shown | ~self.show)),
-            loss.i.payload.logit.eq(given.logit),
-            loss.i.payload.last.eq(given.last),
-            waiting.r_en.eq(loss.i.valid & loss.i.ready),
+            self.logits.valid.eq(logit_fifo.r_rdy & self.show & ~sent),
+            self.logits.payload.eq(logit),
+            loss.i.valid.eq(logit_fifo.r_rdy & (sent | ~self.show)),
+            loss.i.payload.logit.eq(logit.logit),
+            loss.i.payload.last.eq(logit.last),
+            logit_fifo.r_en.eq(loss.i.valid & loss.i.ready),
         ]
-        m.d.sync += shown.eq((shown | (self.logits.valid & self.logits.ready)) & ~waiting.r_en)
+        m.d.sync += sent.eq((sent | (self.logits.valid & self.logits.ready)) & ~logit_fifo.r_en)
         self._targets(m, loss)
         return loss.o, loss.o.valid & loss.o.ready & loss.o.payload.clipped
 
@@ -163,27 +165,36 @@ class LogitHead(wiring.Component):
         """Give the values of the batch's samples one after the other, a row of the batch memory at a time."""
         mapping, read = self.mapping, self.targets
         row = Signal(read.values.shape().size)
-        there, comes, over = Signal(), Signal(), Signal()
+        row_valid, row_arrives, over_row = Signal(), Signal(), Signal()
         lane, number = Signal(range(mapping.logits_per_row)), Signal(range(mapping.classes))
         last = number == mapping.classes - 1
         taken = loss.target.valid & loss.target.ready
         m.d.comb += [
-            loss.target.valid.eq(there),
+            loss.target.valid.eq(row_valid),
             loss.target.payload.target.eq(row[: ACTIVATION.width]),
-            over.eq(taken & (last | (lane == mapping.logits_per_row - 1))),
+            over_row.eq(taken & (last | (lane == mapping.logits_per_row - 1))),
         ]
-        m.d.sync += [comes.eq(read.free & ~there & ~comes), there.eq((there & ~over) | comes)]
+        m.d.sync += [
+            row_arrives.eq(read.free & ~row_valid & ~row_arrives),
+            row_valid.eq((row_valid & ~over_row) | row_arrives),
+        ]
         with m.If(taken):
-            m.d.sync += [row.eq(row >> ACTIVATION.width), lane.eq(Mux(over, 0, lane + 1))]
+            m.d.sync += [row.eq(row >> ACTIVATION.width), lane.eq(Mux(over_row, 0, lane + 1))]
             m.d.sync += number.eq(Mux(last, 0, number + 1))
-        with m.If(over):
+        with m.If(over_row):
             # a sample's rows are the first of those that it has
             m.d.sync += read.address.eq(read.address + Mux(last, mapping.sample_rows - mapping.logit_rows + 1, 1))
-        with m.If(comes):
+        with m.If(row_arrives):
             m.d.sync += row.eq(read.values.as_value())
         with m.If(self.start):
-            begin = self.batch * mapping.sample_rows
-            m.d.sync += [read.address.eq(Mux(self.half, begin, 0)), there.eq(0), comes.eq(0), lane.eq(0), number.eq(0)]
+            first_row = self.batch * mapping.sample_rows
+            m.d.sync += [
+                read.address.eq(Mux(self.half, first_row, 0)),
+                row_valid.eq(0),
+                row_arrives.eq(0),
+                lane.eq(0),
+                number.eq(0),
+            ]
 
     def _labels(self, m: Module, celoss: Celoss) -> None:
         """Give the batch's labels one after the other."""
@@ -205,7 +216,7 @@ class LogitHead(wiring.Component):
             m.d.sync += [position.eq(position + 1), fresh.eq(0)]
 
     def _logits(
-        self, m: Module, b: memory.Memory, h: memory.Memory, seen: Value, waiting: fifo.SyncFIFOBuffered
+        self, m: Module, b: memory.Memory, h: memory.Memory, hidden_count: Value, logit_fifo: fifo.SyncFIFOBuffered
     ) -> Value:
         """Add B h to the base logits, a class in as many cycles as adapters; returns whether a logit is clipped.
 
@@ -213,49 +224,64 @@ class LogitHead(wiring.Component):
         """
         mapping, forward = self.mapping, self.forward
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
-        before_sum = READ + MULTIPLY + exact_log2(ranks)
+        stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "total": exact_log2(ranks), "logit": SUM}
+        pipeline = Pipeline(m, stages | {"rounded": RoundSaturate.LATENCY})
         # by then a sample's last logit is in the FIFO, whose level decides on the next one
-        behind = before_sum + SUM + RoundSaturate.LATENCY
+        settle_cycles = pipeline.latency("issue", "rounded")
         sample_width = len(Value.cast(forward.base))
         rows = mapping.logit_rows
         m.submodules.bases = bases = memory.Memory(shape=unsigned(sample_width), depth=self.batch * rows, init=[])
-        into, base = bases.write_port(), bases.read_port()
-        bases_seen, needed, sample = Signal(range(self.batch + 1)), Signal.like(seen), Signal(range(self.batch + 1))
-        m.d.comb += [into.en.eq(forward.base_valid), into.data.eq(forward.base)]
-        whole = forward.base_valid
+        base_in, base_out = bases.write_port(), bases.read_port()
+        base_count, hidden_required, sample = (
+            Signal(range(self.batch + 1)),
+            Signal.like(hidden_count),
+            Signal(range(self.batch + 1)),
+        )
+        m.d.comb += [base_in.en.eq(forward.base_valid), base_in.data.eq(forward.base)]
+        base_end = forward.base_valid
         if rows > 1:
             row = Signal(range(rows))
-            whole &= row == rows - 1
+            base_end &= row == rows - 1
             with m.If(forward.base_valid):
-                m.d.sync += [row.eq(Mux(whole, 0, row + 1)), into.addr.eq(into.addr + 1)]
+                m.d.sync += [row.eq(Mux(base_end, 0, row + 1)), base_in.addr.eq(base_in.addr + 1)]
         else:
-            m.d.comb += into.addr.eq(bases_seen)
+            m.d.comb += base_in.addr.eq(base_count)
         b_port, h_port = b.read_port(), h.read_port()
-        entry, number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
+        entry, class_number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
-        left, pause = Signal(sample_width), Signal(range(behind))
-        begin, issue, end = Signal(), Signal(), Signal()
+        base_row, pause = Signal(sample_width), Signal(range(settle_cycles))
+        sample_begin, issue, end_of_adapters = Signal(), Signal(), Signal()
         m.d.comb += [
             b_port.addr.eq(Mux(issue, entry, self.b_read.address)),
             self.b_read.value.eq(b_port.data),
             h_port.addr.eq(origin + adapter),
-            end.eq(adapter == adapters - 1),
+            end_of_adapters.eq(adapter == adapters - 1),
         ]
         with m.FSM():
             with m.State("WAIT"):
-                m.d.sync += [entry.eq(0), number.eq(0), adapter.eq(0), pause.eq(behind - 1)]
-                room = (
-                    waiting.level < waiting.depth - 2 * classes if waiting.depth > 2 * classes else waiting.level == 0
+                m.d.sync += [entry.eq(0), class_number.eq(0), adapter.eq(0), pause.eq(settle_cycles - 1)]
+                has_room = (
+                    logit_fifo.level < logit_fifo.depth - 2 * classes
+                    if logit_fifo.depth > 2 * classes
+                    else logit_fifo.level == 0
                 )
-                with m.If((bases_seen != sample) & (seen >= needed) & room):
+                with m.If((base_count != sample) & (hidden_count >= hidden_required) & has_room):
                     m.next = "RUN"
-                    m.d.sync += left.eq(base.data)
-                    m.d.comb += begin.eq(1)
+                    m.d.sync += base_row.eq(base_out.data)
+                    m.d.comb += sample_begin.eq(1)
             with m.State("RUN"):
                 m.d.comb += issue.eq(1)
-                m.d.sync += [entry.eq(entry + 1), adapter.eq(Mux(end, 0, adapter + 1)), number.eq(number + end)]
-                with m.If(end & (number == classes - 1)):
-                    m.d.sync += [sample.eq(sample + 1), needed.eq(needed + adapters), origin.eq(origin + adapters)]
+                m.d.sync += [
+                    entry.eq(entry + 1),
+                    adapter.eq(Mux(end_of_adapters, 0, adapter + 1)),
+                    class_number.eq(class_number + end_of_adapters),
+                ]
+                with m.If(end_of_adapters & (class_number == classes - 1)):
+                    m.d.sync += [
+                        sample.eq(sample + 1),
+                        hidden_required.eq(hidden_required + adapters),
+                        origin.eq(origin + adapters),
+                    ]
                     m.next = "SETTLE"
             with m.State("SETTLE"):
                 m.d.sync += pause.eq(pause - 1)
@@ -264,49 +290,59 @@ class LogitHead(wiring.Component):
         products = [Signal(PRODUCT, name=f"logit_product{rank}") for rank in range(ranks)]
         m.d.sync += [p.eq(b_port.data[r] * h_port.data[r]) for r, p in enumerate(products)]
         total = adder_tree(m, products, "logitd")
-        step = delayed(m, issue, before_sum, "logit_step")
-        first = delayed(m, adapter == 0, before_sum, "logit_first")
-        last = delayed(m, issue & end, before_sum, "logit_last")
-        final = delayed(m, number == classes - 1, behind, "logit_final")
+        step = pipeline.place("issue", issue, "logit_step").at("total")
+        first = pipeline.place("issue", adapter == 0, "logit_first").at("total")
+        last = pipeline.place("issue", issue & end_of_adapters, "logit_last").at("total")
+        final = pipeline.place("issue", class_number == classes - 1, "logit_final").at("rounded")
         logit = Signal(signed(max(len(total), PRODUCT.width) + adapters.bit_length() + 1))
         with m.If(step):
-            m.d.sync += logit.eq(Mux(first, left[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
+            m.d.sync += logit.eq(Mux(first, base_row[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
             with m.If(first):
-                m.d.sync += left.eq(left >> ACTIVATION.width)
+                m.d.sync += base_row.eq(base_row >> ACTIVATION.width)
         if rows == 1:
-            m.d.comb += base.addr.eq(sample)
+            m.d.comb += base_out.addr.eq(sample)
         else:
-            more = delayed(m, number != classes - 1, before_sum, "logit_more")
-            self._next_row(m, base, left, begin, step & first, more)
+            more = pipeline.place("issue", class_number != classes - 1, "logit_more").at("total")
+            self._next_row(m, base_out, base_row, sample_begin, step & first, more)
             with m.If(self.start):
-                m.d.sync += into.addr.eq(0)
+                m.d.sync += base_in.addr.eq(0)
         m.submodules.logit_rounding = rounding = RoundSaturate(len(logit), PRODUCT_FRACTION - Q8_16.fraction, Q8_16)
-        valid = delayed(m, last, SUM + RoundSaturate.LATENCY, "logit_valid")
+        valid = pipeline.place("total", last, "logit_valid").at("rounded")
         m.d.comb += [
             rounding.i.eq(logit),
-            waiting.w_en.eq(valid),
-            waiting.w_data.eq(Cat(rounding.o, final)),
+            logit_fifo.w_en.eq(valid),
+            logit_fifo.w_data.eq(Cat(rounding.o, final)),
         ]
-        with m.If(whole):
-            m.d.sync += bases_seen.eq(bases_seen + 1)
+        with m.If(base_end):
+            m.d.sync += base_count.eq(base_count + 1)
         with m.If(self.start):
-            m.d.sync += [bases_seen.eq(0), sample.eq(0), needed.eq(adapters), origin.eq(0)]
+            m.d.sync += [base_count.eq(0), sample.eq(0), hidden_required.eq(adapters), origin.eq(0)]
         return rounding.clipped & valid
 
-    def _next_row(self, m: Module, base: memory.ReadPort, left: Signal, begin: Value, used: Value, more: Value) -> None:
+    def _next_row(
+        self,
+        m: Module,
+        base_out: memory.ReadPort,
+        base_row: Signal,
+        sample_begin: Value,
+        value_taken: Value,
+        more: Value,
+    ) -> None:
         """Rows of base logits one after the other: a sample begins with one, and takes the next where it has more."""
-        lane, following = Signal(range(self.mapping.logits_per_row)), Signal()
-        m.d.comb += following.eq(used & more & (lane == self.mapping.logits_per_row - 1))
-        with m.If(used):
+        lane, following_row = Signal(range(self.mapping.logits_per_row)), Signal()
+        m.d.comb += following_row.eq(value_taken & more & (lane == self.mapping.logits_per_row - 1))
+        with m.If(value_taken):
             m.d.sync += lane.eq(lane + 1)
-        with m.If(following):
-            m.d.sync += left.eq(base.data)
-        with m.If(begin | following):
-            m.d.sync += [lane.eq(0), base.addr.eq(base.addr + 1)]
+        with m.If(following_row):
+            m.d.sync += base_row.eq(base_out.data)
+        with m.If(sample_begin | following_row):
+            m.d.sync += [lane.eq(0), base_out.addr.eq(base_out.addr + 1)]
         with m.If(self.start):
-            m.d.sync += base.addr.eq(0)
+            m.d.sync += base_out.addr.eq(0)
 
-    def _gradients(self, m: Module, b: memory.Memory, h: memory.Memory, given: stream.Interface) -> list[Value]:
+    def _gradients(
+        self, m: Module, b: memory.Memory, h: memory.Memory, loss_gradients: stream.Interface
+    ) -> list[Value]:
         """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class.
 
         Longer than most, as both share operands and counters. Returns a flag for each rank whose dh is clipped.
@@ -315,102 +351,102 @@ class LogitHead(wiring.Component):
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         m.submodules.db = db = memory.Memory(shape=self.b_read.gradient.shape(), depth=self.entries, init=[])
         m.submodules.dhs = dhs = memory.Memory(shape=self.gradients.value.shape(), depth=self.batch * adapters, init=[])
-        b_port, h_port, old, new = b.read_port(), h.read_port(), db.read_port(), db.write_port()
-        dh_port, dh_in = dhs.read_port(), dhs.write_port()
-        taken, number, adapter = Signal(range(classes)), Signal(range(classes)), Signal(range(adapters))
+        b_port, h_port, db_out, db_in = b.read_port(), h.read_port(), db.read_port(), db.write_port()
+        dh_out, dh_in = dhs.read_port(), dhs.write_port()
+        gradient_count, class_number, adapter = Signal(range(classes)), Signal(range(classes)), Signal(range(adapters))
         entry, origin = Signal(range(self.entries + adapters)), Signal(range(self.batch * adapters + 1))
-        sample, issue, end, fresh = Signal(range(self.batch + 1)), Signal(), Signal(), Signal()
+        sample, issue, end_of_classes, first_sample = Signal(range(self.batch + 1)), Signal(), Signal(), Signal()
         m.d.comb += [
             b_port.addr.eq(entry),
             h_port.addr.eq(origin + adapter),
-            old.addr.eq(Mux(issue, entry, self.b_read.address)),
-            self.b_read.gradient.eq(old.data),
-            end.eq(number == classes - 1),
-            fresh.eq(sample == 0),
-            dh_port.addr.eq(self.gradients.address),
-            self.gradients.value.eq(dh_port.data),
+            db_out.addr.eq(Mux(issue, entry, self.b_read.address)),
+            self.b_read.gradient.eq(db_out.data),
+            end_of_classes.eq(class_number == classes - 1),
+            first_sample.eq(sample == 0),
+            dh_out.addr.eq(self.gradients.address),
+            self.gradients.value.eq(dh_out.data),
         ]
         with m.FSM():
             with m.State("COLLECT"):
-                m.d.comb += given.ready.eq(1)
-                with m.If(given.valid):
-                    m.d.sync += taken.eq(taken + 1)
-                    with m.If(given.payload.last):
-                        m.d.sync += [taken.eq(0), number.eq(0), adapter.eq(0), entry.eq(0)]
+                m.d.comb += loss_gradients.ready.eq(1)
+                with m.If(loss_gradients.valid):
+                    m.d.sync += gradient_count.eq(gradient_count + 1)
+                    with m.If(loss_gradients.payload.last):
+                        m.d.sync += [gradient_count.eq(0), class_number.eq(0), adapter.eq(0), entry.eq(0)]
                         m.next = "RUN"
             with m.State("RUN"):
                 m.d.comb += issue.eq(1)
-                m.d.sync += [number.eq(number + 1), entry.eq(entry + adapters)]
-                with m.If(end):
-                    m.d.sync += [number.eq(0), adapter.eq(adapter + 1), entry.eq(adapter + 1)]
+                m.d.sync += [class_number.eq(class_number + 1), entry.eq(entry + adapters)]
+                with m.If(end_of_classes):
+                    m.d.sync += [class_number.eq(0), adapter.eq(adapter + 1), entry.eq(adapter + 1)]
                     with m.If(adapter == adapters - 1):
                         m.d.sync += [sample.eq(sample + 1), origin.eq(origin + adapters)]
                         m.next = "COLLECT"
-        gradient = self._gradient(m, given, taken, number)
-        beginning, over = (
-            delayed(m, number == 0, READ + MULTIPLY, "dh_first"),
-            delayed(m, issue & end, READ + MULTIPLY, "dh_last"),
-        )
-        step, position = (
-            delayed(m, issue, READ + MULTIPLY, "db_step"),
-            delayed(m, entry, READ + MULTIPLY, "db_position"),
-        )
-        first_sample = delayed(m, fresh, READ + MULTIPLY, "db_first")
+        gradient = self._gradient(m, loss_gradients, gradient_count, class_number)
+        stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "sums": SUM, "rounded": RoundSaturate.LATENCY}
+        pipeline = Pipeline(m, stages)
+        dh_first = pipeline.place("issue", class_number == 0, "dh_first").at("products")
+        dh_last = pipeline.place("issue", issue & end_of_classes, "dh_last").at("products")
+        db_step = pipeline.place("issue", issue, "db_step").at("products")
+        db_address = pipeline.place("issue", entry, "db_position").at("products")
+        db_first = pipeline.place("issue", first_sample, "db_first").at("products")
         clipped = []
-        before = Signal.like(old.data)
-        m.d.sync += before.eq(old.data)
-        sums = []
-        valid = delayed(m, over, SUM + RoundSaturate.LATENCY, "dh_valid")
+        batch_sum = Signal.like(db_out.data)
+        m.d.sync += batch_sum.eq(db_out.data)
+        db_sums = []
+        dh_valid = pipeline.place("products", dh_last, "dh_valid").at("rounded")
         for rank in range(ranks):
             lower, outer = Signal(GRADIENT_PRODUCT, name=f"lower{rank}"), Signal(PRODUCT, name=f"outer{rank}")
-            total = Signal(signed(GRADIENT_PRODUCT.width + classes.bit_length()), name=f"dh_sum{rank}")
+            dh_sum = Signal(signed(GRADIENT_PRODUCT.width + classes.bit_length()), name=f"dh_sum{rank}")
             m.d.sync += [
                 lower.eq(b_port.data[rank] * gradient),
                 outer.eq(h_port.data[rank] * gradient),
-                total.eq(Mux(beginning, 0, total) + lower),
+                dh_sum.eq(Mux(dh_first, 0, dh_sum) + lower),
             ]
-            sums.append(Mux(first_sample, 0, before[rank]) + outer)
-            m.submodules[f"dh_rounding{rank}"] = rounding = RoundSaturate(len(total), Q4_12.fraction, Q4_12)
-            m.d.comb += [rounding.i.eq(total), dh_in.data[rank].eq(rounding.o)]
-            clipped.append(rounding.clipped & valid)
-        written = Signal.like(new.data)
-        m.d.sync += [written[rank].eq(total) for rank, total in enumerate(sums)]
+            db_sums.append(Mux(db_first, 0, batch_sum[rank]) + outer)
+            m.submodules[f"dh_rounding{rank}"] = rounding = RoundSaturate(len(dh_sum), Q4_12.fraction, Q4_12)
+            m.d.comb += [rounding.i.eq(dh_sum), dh_in.data[rank].eq(rounding.o)]
+            clipped.append(rounding.clipped & dh_valid)
+        db_written = Signal.like(db_in.data)
+        m.d.sync += [db_written[rank].eq(db_sum) for rank, db_sum in enumerate(db_sums)]
         m.d.comb += [
-            new.en.eq(delayed(m, step, SUM, "db_write")),
-            new.addr.eq(delayed(m, position, SUM, "db_address")),
-            new.data.eq(written),
+            db_in.en.eq(pipeline.place("products", db_step, "db_write").at("sums")),
+            db_in.addr.eq(pipeline.place("products", db_address, "db_address").at("sums")),
+            db_in.data.eq(db_written),
         ]
-        at, done = Signal(range(self.batch * adapters + 1)), Signal(range(adapters + 1))
-        m.d.comb += [dh_in.en.eq(valid), dh_in.addr.eq(at)]
-        with m.If(valid):
-            m.d.sync += [at.eq(at + 1), done.eq(done + 1)]
-            with m.If(done == adapters - 1):
-                m.d.sync += [done.eq(0), self.finished.eq(self.finished + 1)]
+        dh_address, done_adapters = Signal(range(self.batch * adapters + 1)), Signal(range(adapters + 1))
+        m.d.comb += [dh_in.en.eq(dh_valid), dh_in.addr.eq(dh_address)]
+        with m.If(dh_valid):
+            m.d.sync += [dh_address.eq(dh_address + 1), done_adapters.eq(done_adapters + 1)]
+            with m.If(done_adapters == adapters - 1):
+                m.d.sync += [done_adapters.eq(0), self.finished.eq(self.finished + 1)]
         with m.If(self.start):
-            m.d.sync += [sample.eq(0), origin.eq(0), at.eq(0), done.eq(0), self.finished.eq(0)]
+            m.d.sync += [sample.eq(0), origin.eq(0), dh_address.eq(0), done_adapters.eq(0), self.finished.eq(0)]
         return clipped
 
-    def _gradient(self, m: Module, given: stream.Interface, taken: Value, number: Value) -> Value:
+    def _gradient(
+        self, m: Module, loss_gradients: stream.Interface, gradient_count: Value, class_number: Value
+    ) -> Value:
         """The sample's loss gradient of a class, a cycle after its number; they come one by one.
 
         Registers hold those that a word of the array would, and a memory more.
         """
-        moves, classes = given.valid & given.ready, self.mapping.classes
+        moves, classes = loss_gradients.valid & loss_gradients.ready, self.mapping.classes
         if classes > self.mapping.lanes:
             m.submodules.gradients = store = memory.Memory(shape=PARAMETER, depth=classes, init=[])
             into, port = store.write_port(), store.read_port()
             m.d.comb += [
                 into.en.eq(moves),
-                into.addr.eq(taken),
-                into.data.eq(given.payload.gradient),
-                port.addr.eq(number),
+                into.addr.eq(gradient_count),
+                into.data.eq(loss_gradients.payload.gradient),
+                port.addr.eq(class_number),
             ]
             return port.data
-        gradients = [Signal(PARAMETER, name=f"gradient{at}") for at in range(classes)]
+        gradients = [Signal(PARAMETER, name=f"gradient{index}") for index in range(classes)]
         with m.If(moves):
-            for at, gradient in enumerate(gradients):
-                with m.If(taken == at):
-                    m.d.sync += gradient.eq(given.payload.gradient)
+            for index, gradient in enumerate(gradients):
+                with m.If(gradient_count == index):
+                    m.d.sync += gradient.eq(loss_gradients.payload.gradient)
         chosen = Signal(PARAMETER)
-        m.d.sync += chosen.eq(Array(gradients)[number])
+        m.d.sync += chosen.eq(Array(gradients)[class_number])
         return chosen

@@ -8,7 +8,7 @@ from ....golden.fixed import Q4_12
 from ....golden.lora.adapters import BATCH_GRADIENT, NOISE_BITS
 from ....golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from ...nn.interfaces import PARAMETER
-from ...primitives.pipeline import delayed
+from ...primitives.pipeline import Pipeline
 from ...primitives.rounding import NoiseSaturate, RoundSaturate
 from ..engine_interfaces import RATE, VALUES
 
@@ -71,11 +71,19 @@ class Updater(wiring.Component):
         m = Module()
         rate = Signal(signed(len(self.rate) + 1))
         m.d.sync += rate.eq(self.rate)
-        old = delayed(m, self.parameters, RoundSaturate.LATENCY + OPERAND + PRODUCT, "old")
-        rounded = delayed(m, self.valid, RoundSaturate.LATENCY, "rounded")
-        m.d.comb += self.done.eq(delayed(m, rounded, self.LATENCY - RoundSaturate.LATENCY, "done"))
+        stages = {
+            "sums": 0,
+            "gradients": RoundSaturate.LATENCY,
+            "operands": OPERAND,
+            "products": PRODUCT,
+            "steps": STEP,
+        }
+        pipeline = Pipeline(m, stages | {"parameters": RoundSaturate.LATENCY})
+        old = pipeline.place("sums", self.parameters, "old").at("products")
+        rounded = pipeline.place("sums", self.valid, "rounded").at("gradients")
+        m.d.comb += self.done.eq(pipeline.place("gradients", rounded, "done").at("parameters"))
         if self.noise_bits:
-            m.d.comb += self.ask.eq(delayed(m, rounded, OPERAND + PRODUCT + STEP, "ask"))
+            m.d.comb += self.ask.eq(pipeline.place("gradients", rounded, "ask").at("steps"))
         clipped_gradients, clipped = [], []
         for at in range(VALUES):
             m.submodules[f"gradient{at}"] = gradient = RoundSaturate(

@@ -1,4 +1,4 @@
-"""Early stop: whether a job ends with the loss that was complete last."""
+"""Early stop in RTL: whether a job ends with the loss that was complete last."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -7,7 +7,24 @@ from amaranth.lib.wiring import In, Out
 from ..backward.epoch_loss import SUM_BITS
 
 
-class EarlyStop(wiring.Component):
+class Patience(wiring.Signature):
+    """Losses one after the other, and how many of them in a row may fail to be the smallest.
+
+    Members
+    -------
+    start : Out(1)
+        A job begins.
+    complete : Out(1)
+        `loss` is a new one, for one cycle.
+    losses : Out(32)
+        Losses in a row, none of them smaller than all before, that end the job; 0: any number. Stable during a job.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"start": Out(1), "complete": Out(1), "losses": Out(32)})
+
+
+class StopDecision(wiring.Component):
     """Compare losses with a limit and, where a job has patience, with the smallest one before.
 
     Parameters
@@ -17,16 +34,12 @@ class EarlyStop(wiring.Component):
 
     Attributes
     ----------
-    start : In(1), with `patient`
-        A job begins.
     loss : In(32)
         Loss of the last epoch or of its validation.
-    complete : In(1), with `patient`
-        `loss` is a new one, for one cycle.
     limit : In(32)
         Loss that ends the job; stable during a job.
-    patience : In(32), with `patient`
-        Losses in a row, none of them smaller than all before, that end the job; 0: any number. Stable during a job.
+    patience : In, `Patience`, with `patient`
+        Of a job's losses.
     low : Out(1)
         The job ends; valid `LATENCY` cycles behind a new loss.
     """
@@ -35,10 +48,8 @@ class EarlyStop(wiring.Component):
 
     def __init__(self, patient: bool = False) -> None:
         self.patient = patient
-        more = {"start": In(1), "complete": In(1), "patience": In(32)}
-        super().__init__(
-            {"loss": In(SUM_BITS), "limit": In(SUM_BITS), "low": Out(1), **(more if patient else {})},
-        )
+        ports = {"loss": In(SUM_BITS), "limit": In(SUM_BITS), "low": Out(1)}
+        super().__init__(ports | ({"patience": In(Patience())} if patient else {}))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -48,11 +59,11 @@ class EarlyStop(wiring.Component):
             return m
         # one bit more: the first loss is below
         best, waited = Signal(SUM_BITS + 1), Signal(32)
-        with m.If(self.complete):
+        with m.If(self.patience.complete):
             m.d.sync += waited.eq(waited + 1)
             with m.If(self.loss < best):
                 m.d.sync += [best.eq(self.loss), waited.eq(0)]
-        with m.If(self.start):
+        with m.If(self.patience.start):
             m.d.sync += [best.eq(-1), waited.eq(0)]
-        m.d.sync += self.low.eq(within | (self.patience.any() & (waited >= self.patience)))
+        m.d.sync += self.low.eq(within | (self.patience.losses.any() & (waited >= self.patience.losses)))
         return m

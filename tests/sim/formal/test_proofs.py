@@ -8,7 +8,7 @@ from fabtune.golden.fixed import Q4_12
 from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.registry import BLOCKS
 from fabtune.hw.lora.backward.backward_sequencer import BackwardSequencer
-from fabtune.hw.primitives.pipeline import delayed
+from fabtune.hw.primitives.pipeline import Pipeline
 from fabtune.hw.zo.perturb import Perturb, _extended
 from fabtune.sim.formal.checker import Checker
 from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, proved_names
@@ -97,10 +97,12 @@ def test_bounds_that_are_too_small_are_seen(monkeypatch):
 
 @pytest.mark.slow
 def test_a_sample_whose_last_logit_is_not_marked_is_seen(monkeypatch):
-    def unmarked(m, value, cycles, name):
-        return delayed(m, value & ~value if name == "logit_final" else value, cycles, name)
+    place = Pipeline.place
 
-    monkeypatch.setattr("fabtune.hw.lora.backward.logit_head.delayed", unmarked)
+    def unmarked(self, stage, value, name, **options):
+        return place(self, stage, value & ~value if name == "logit_final" else value, name, **options)
+
+    monkeypatch.setattr(Pipeline, "place", unmarked)
     checker = checker_of("adapter")
     checker.lemmas.clear()
     (proof,) = prove(checker, formal_module("adapter").CUT, ("lines_followed",))

@@ -12,14 +12,14 @@ CLASSES = 3
 def run(simulate, gradients, samples, gaps=0.0, largest=LARGEST_SUM, validation=None):
     """Loss of each epoch, or that and its validation's loss and correct samples; and the losses that decide."""
     dut = EpochLoss(largest, validation is not None)
-    steps = (dut.step,) if validation is None else (dut.step, dut.validation_step, dut.correct_step)
+    steps = (dut.step,) if validation is None else (dut.step, dut.validation.step, dut.validation.correct_step)
     found, decided = [[] for _ in steps], []
     rng = np.random.default_rng(4)
 
     async def bench(ctx):
         ctx.set(dut.samples, samples)
         if validation is not None:
-            ctx.set(dut.validation_samples, validation)
+            ctx.set(dut.validation.samples, validation)
             await ctx.tick()
         ctx.set(dut.start, 1)
         await ctx.tick()
