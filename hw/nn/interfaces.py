@@ -141,6 +141,40 @@ class ArrayPort(wiring.Signature):
         )
 
 
+class SumParts(PlainSignature):
+    """Sums of an array of multipliers that come in parts: of lanes or of halves of the lanes.
+
+    Parameters
+    ----------
+    lanes : bool
+        Sums within the first column can be rounded like sums across, `columns` lanes a cycle.
+    halves : bool
+        Each half of the lanes can have a sum of its own in each column.
+
+    Attributes
+    ----------
+    rounds : Out, 1, only with `lanes`
+        With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in as many cycles as
+        parts as sums across, the first ones as late as one, with a bias for each; no other sums come in these cycles.
+    halved : Out, 1, only with `halves`
+        With a word of a sum across: its halves of the lanes have a sum each. The upper one comes a cycle behind the
+        lower one; no other sum's last word comes in the cycle behind this one's.
+    further : In, 1
+        A part of a sum behind the first one is on its way, `bias_cycles` - 1 - `within_latency` cycles before its
+        biases.
+    rest : In, 1
+        The sums are of a part behind the first one, in the cycle of `ArrayPort.valid`.
+    """
+
+    def __init__(self, lanes: bool, halves: bool) -> None:
+        members = dict.fromkeys(("further", "rest"), In(1))
+        if lanes:
+            members["rounds"] = Out(1)
+        if halves:
+            members["halved"] = Out(1)
+        super().__init__(members)
+
+
 class ActivationWrite(wiring.Signature):
     """A write to the activation memory: a run of neighbours, or one value at the same column of several rows.
 

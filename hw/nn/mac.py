@@ -10,7 +10,7 @@ from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.rounding import RoundSaturate
-from .interfaces import NETWORK_FORMATS, ArrayPort, OperandFormats
+from .interfaces import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
 
 assert RoundSaturate.LATENCY == latency.ROUNDING
 
@@ -47,17 +47,8 @@ class MacArray(wiring.Component):
     paired : In, 1
         Only with two words a cycle, with the word: a sum across is of a column of the first half and its counterpart in
         the second half; those of the second half are then their biases alone.
-    rounds : In, 1, only with parts
-        With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in `parts` cycles as
-        sums across, the first ones as late as one, with a bias for each; no other sums come in these cycles.
-    halved : In, 1, only with halves
-        With a word of a sum across: its halves of the lanes have a sum each. The upper one comes a cycle behind the
-        lower one; no other sum's last word comes in the cycle behind this one's.
-    further : Out, 1, only with parts or halves
-        A part of a sum behind the first one is on its way, `bias_cycles` - 1 - `within_latency` cycles before its
-        biases.
-    rest : Out, 1, only with parts or halves
-        The sums are of a part behind the first one, in the cycle of `port.valid`.
+    parts : In, `SumParts`, only with parts or halves
+        Sums in parts.
     clipped : Out, a bit for each column
         The sum in `port.y` was clipped, in the cycle of `port.valid`.
     """
@@ -73,7 +64,8 @@ class MacArray(wiring.Component):
         halves: bool = False,
         formats: OperandFormats = NETWORK_FORMATS,
     ) -> None:
-        self.parts, self.halves, self.formats = parts, halves, formats
+        self.lane_parts, self.halves, self.formats = parts, halves, formats
+        self.has_parts = parts > 1 or halves
         self.lanes, self.columns, self.words_per_cycle = lanes, columns, words_per_cycle
         self.half = columns // words_per_cycle
         self.width = formats.sum_width(terms) + 1
@@ -86,9 +78,7 @@ class MacArray(wiring.Component):
                 "port": In(self.interface),
                 **({"paired": In(1)} if words_per_cycle == 2 else {}),
                 "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
-                **({"rounds": In(1)} if parts > 1 else {}),
-                **({"halved": In(1)} if halves else {}),
-                **(dict.fromkeys(("further", "rest"), Out(1)) if parts > 1 or halves else {}),
+                **({"parts": In(SumParts(parts > 1, halves))} if self.has_parts else {}),
                 "clipped": Out(columns),
             }
         )
@@ -107,8 +97,12 @@ class MacArray(wiring.Component):
         restart = pipeline.place("operands", ~within | first, "restart").at("products")
         move = pipeline.place("operands", enable, "move").at("products")
         complete = pipeline.place("operands", enable & within & last, "complete").at("accumulators")
-        rounds = pipeline.place("inputs", self.rounds, "rounds").at("accumulators") if self.parts > 1 else Const(0)
-        m.d.comb += port.complete.eq(complete & ~rounds if self.parts > 1 else complete)
+        rounds = (
+            pipeline.place("inputs", self.parts.rounds, "rounds").at("accumulators")
+            if self.lane_parts > 1
+            else Const(0)
+        )
+        m.d.comb += port.complete.eq(complete & ~rounds if self.lane_parts > 1 else complete)
         products: list[Value] = []
         for number in range(self.lanes * self.columns):
             lane, column = divmod(number, self.columns)
@@ -125,10 +119,12 @@ class MacArray(wiring.Component):
         rest: Value = Const(0)
         upper: list[Value] = []
         if self.halves:
-            at_halves = pipeline.place("inputs", self.halved, "halves").at("halves")
+            at_halves = pipeline.place("inputs", self.parts.halved, "halves").at("halves")
             trees, upper = self._halves(m, pipeline, of_columns, at_halves)
             halved = pipeline.place("halves", at_halves, "halved").at("pairs")
-            further = delayed(m, self.halved & port.enable & port.first, latency.within_latency() + 2, "half_further")
+            further = delayed(
+                m, self.parts.halved & port.enable & port.first, latency.within_latency() + 2, "half_further"
+            )
         else:
             trees = [adder_tree(m, own, f"tree{column}") for column, own in enumerate(of_columns)]
         if self.words_per_cycle == 2:
@@ -136,14 +132,14 @@ class MacArray(wiring.Component):
         used = enable & ~within
         names = {"sum_first": first, "step": used, "sum_last": used & last}
         first, used, last = (pipeline.place("operands", flag, name).at("pairs") for name, flag in names.items())
-        if self.parts > 1:
+        if self.lane_parts > 1:
             lanes, rounded, of_lanes, rest = self._lanes(m, complete & rounds)
             further |= of_lanes
             trees = [Mux(rounded, lane, tree) for lane, tree in zip(lanes, trees, strict=True)]
             used, first, last = used | rounded, first | rounded, last | rounded
         self._sums(m, pipeline, trees, (used, first, last), upper, halved, rest)
-        if self.parts > 1 or self.halves:
-            m.d.comb += self.further.eq(further)
+        if self.has_parts:
+            m.d.comb += self.parts.further.eq(further)
         return m
 
     def _pipeline(self, m: Module) -> Pipeline:
@@ -190,14 +186,14 @@ class MacArray(wiring.Component):
         Returns them, whether there are any, `further`, and whether they are of lanes behind the first ones.
         """
         held = [Signal(signed(self.within_width), name=f"held{lane}") for lane in range(self.lanes)]
-        left = Signal(range(self.parts + 1))
+        left = Signal(range(self.lane_parts + 1))
         with m.If(start):
             m.d.sync += [into.eq(self.port.sums[lane * self.columns]) for lane, into in enumerate(held)]
-            m.d.sync += left.eq(self.parts)
+            m.d.sync += left.eq(self.lane_parts)
         with m.Else():
             m.d.sync += [into.eq(other) for into, other in zip(held, held[self.columns :], strict=False)]
             m.d.sync += left.eq(left - left.any())
-        further = left.any() & (left != self.parts)
+        further = left.any() & (left != self.lane_parts)
         wait = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.within_latency() - 1
         sums = [delayed(m, held[column], wait, f"lane{column}").as_signed() for column in range(self.columns)]
         return sums, delayed(m, left.any(), wait, "rounded"), further, delayed(m, further, wait, "lanes_rest")
@@ -248,9 +244,9 @@ class MacArray(wiring.Component):
             of_upper = pipeline.place("pairs", upper_last, "of_upper").at("sums")
             complete = summed | of_upper
         m.d.comb += self.port.valid.eq(pipeline.place("sums", complete, "valid").at("rounded"))
-        if self.parts > 1 or self.halves:
+        if self.has_parts:
             of_rest = pipeline.place("pairs", rest, "rest").at("sums") | of_upper
-            m.d.comb += self.rest.eq(pipeline.place("sums", of_rest, "rest_rounded").at("rounded"))
+            m.d.comb += self.parts.rest.eq(pipeline.place("sums", of_rest, "rest_rounded").at("rounded"))
         for column, tree in enumerate(trees):
             total: Value = Signal(signed(self.width), name=f"sum{column}")
             start = Cat(Value.cast(0)[:1].replicate(self.formats.x.fraction), bias[column]).as_signed()

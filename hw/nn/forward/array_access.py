@@ -60,9 +60,9 @@ class OwnArray:
         """Put a word into the array. It may be the last one of a sample that runs no more."""
         array = self.array
         if array.halves:
-            m.d.comb += array.halved.eq(word.halved)
-        if array.parts > 1:
-            m.d.comb += array.rounds.eq(1)
+            m.d.comb += array.parts.halved.eq(word.halved)
+        if array.lane_parts > 1:
+            m.d.comb += array.parts.rounds.eq(1)
         m.d.comb += [Value.cast(getattr(array.port, name)).eq(value) for name, value in word.operands.items()]
         m.d.comb += array.bias.eq(word.bias)
 
@@ -100,10 +100,10 @@ class SharedArray:
         """Put a word into the array, the other component's where no sample is computed."""
         array = self.array
         if array.halves:
-            m.d.comb += array.halved.eq(word.halved & running)
-        if array.parts > 1:
+            m.d.comb += array.parts.halved.eq(word.halved & running)
+        if array.lane_parts > 1:
             # other sums within are those of the other component
-            m.d.comb += array.rounds.eq(running)
+            m.d.comb += array.parts.rounds.eq(running)
         for name, value in word.operands.items():
             shared = Value.cast(getattr(engine.shared, name))
             m.d.comb += Value.cast(getattr(array.port, name)).eq(Mux(running, value, shared))

@@ -72,7 +72,7 @@ class OperandIssue:
         groups = range(self.mapping.groups)
         following, number = Signal(groups), Signal(groups, name="group_number")
         begins = self.array.bias_cycles - 1 - latency.within_latency()
-        further = delayed(m, self.array.further, begins - self.parameters.latency, "further")
+        further = delayed(m, self.array.parts.further, begins - self.parameters.latency, "further")
         m.d.comb += number.eq(Mux(further, following, group))
         m.d.sync += following.eq(number + 1)
         return number

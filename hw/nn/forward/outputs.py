@@ -134,7 +134,7 @@ class OutputPath:
 
     def _part(self, m: Module, control: dict[str, Value], cells: Value) -> None:
         """Control of further parts of a sum: that of the part before, for the channels behind its own."""
-        columns, rest = self.mapping.columns, self.array.rest
+        columns, rest = self.mapping.columns, self.array.parts.rest
         following = {name: Signal.like(value, name=f"next_{name}") for name, value in control.items()}
         control |= {name: Mux(rest, following[name], value) for name, value in control.items()}
         behind = Cat(control["mask"], control["more"]) >> columns
