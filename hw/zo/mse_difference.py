@@ -85,8 +85,8 @@ class MseDifference(wiring.Component):
             rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)
             m.submodules[f"{name}_rounding"] = rounding
             m.d.comb += [rounding.i.eq(value), result[name].eq(rounding.o)]
-        over = delayed(m, ends, registers + RoundSaturate.LATENCY, "over")
-        with m.If(over):
+        rounded = delayed(m, ends, registers + RoundSaturate.LATENCY, "over")
+        with m.If(rounded):
             m.d.sync += self.o.valid.eq(1)
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)

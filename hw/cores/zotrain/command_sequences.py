@@ -204,7 +204,7 @@ class CommandSequences:
         """
         engine, last_sample, slopes = self._engine, self._scheduler.step.payload.last_sample, self._slopes
         hold, before = Signal(init=1), Signal()
-        begun, over = Signal(last_sample.shape()), Signal()
+        begun, passes_over = Signal(last_sample.shape()), Signal(name="over")
         begins = engine.running & ~before & ~self.infer
         m.d.sync += before.eq(engine.running)
         if self._trainer.targets is None:
@@ -214,13 +214,13 @@ class CommandSequences:
             with m.If(begun == last_sample):
                 m.d.sync += [hold.eq(1), begun.eq(0)]
         with m.If(self._release):
-            m.d.sync += [hold.eq(0), over.eq(0)]
+            m.d.sync += [hold.eq(0), passes_over.eq(0)]
         with m.Elif(self._control.ready):
             m.d.sync += hold.eq(1)
         with m.Elif(hold & engine.done & ~engine.running):
-            m.d.sync += over.eq(1)
+            m.d.sync += passes_over.eq(1)
         m.d.comb += [engine.hold.eq(hold), slopes.last_sample.eq(last_sample)]
-        return over
+        return passes_over
 
     def _results_left(self, m: Module) -> Value:
         """Count slopes and logits that are still to come; if all results have been given to the memory."""

@@ -228,7 +228,11 @@ class DeltaMemory(wiring.Component):
         """Skip the words of the gap, and end the walk."""
         left = registers.rest_of_gap
         with m.State("REST"), m.If(self.valid):
-            m.d.comb += [self.word_done.eq(1), self.mark.eq((left == 1) & registers.marks), registers.ends.eq(left == 1)]
+            m.d.comb += [
+                self.word_done.eq(1),
+                self.mark.eq((left == 1) & registers.marks),
+                registers.ends.eq(left == 1),
+            ]
             m.d.sync += left.eq(left - 1)
             with m.If(left == 1):
                 m.next = "IDLE"

@@ -74,13 +74,15 @@ class StepUpdates(wiring.Component):
             shape=_WIDTH, depth=MOST_SLOPES, init=[], attrs={"ram_style": "distributed"}
         )
         into, port = slopes.write_port(), slopes.read_port(domain="comb")
-        count, at, first_at = (Signal(range(MOST_SLOPES), name=name) for name in ("count", "at", "first_at"))
+        count, address, first_address = (
+            Signal(range(MOST_SLOPES), name=name) for name in ("count", "address", "first_address")
+        )
         m.d.comb += [
             coefficient.ready.eq(1),
             into.en.eq(coefficient.valid),
             into.addr.eq(count),
             into.data.eq(coefficient.payload),
-            port.addr.eq(at),
+            port.addr.eq(address),
         ]
         largest, mask = self._largest(m), Signal(_WIDTH - _DIGITS)
         addend, clips = self._rounded(m, port.data, mask)
@@ -93,7 +95,15 @@ class StepUpdates(wiring.Component):
             m.d.sync += count.eq(count + 1)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [i.eq(0), j.eq(0), at.eq(0), first_at.eq(0), mask.eq(0), total.eq(0), summing.eq(self.cut)]
+                m.d.sync += [
+                    i.eq(0),
+                    j.eq(0),
+                    address.eq(0),
+                    first_address.eq(0),
+                    mask.eq(0),
+                    total.eq(0),
+                    summing.eq(self.cut),
+                ]
                 with m.If(self.start):
                     m.d.sync += count.eq(0)
                     m.next = "FETCH"
@@ -115,10 +125,10 @@ class StepUpdates(wiring.Component):
                 m.next = "TAKE"
             with m.State("TAKE"):
                 with m.If(summing):
-                    m.d.sync += [total.eq(total + addend), at.eq(at + 1), j.eq(j + 1)]
+                    m.d.sync += [total.eq(total + addend), address.eq(address + 1), j.eq(j + 1)]
                     m.next = "FETCH"
                     with m.If(last_j):
-                        m.d.sync += [at.eq(first_at), j.eq(0), summing.eq(0)]
+                        m.d.sync += [address.eq(first_address), j.eq(0), summing.eq(0)]
                         m.next = "SUM"
                 with m.Else():
                     m.d.comb += self.clipped.eq(clips)
@@ -139,9 +149,15 @@ class StepUpdates(wiring.Component):
             with m.State("WALK"), m.If(self.moved):
                 m.next = "FETCH"
                 with m.If(walk.range != WalkRange.FIRST):
-                    m.d.sync += [at.eq(at + 1), j.eq(j + 1)]
+                    m.d.sync += [address.eq(address + 1), j.eq(j + 1)]
                     with m.If(last_j):
-                        m.d.sync += [first_at.eq(at + 1), i.eq(i + 1), j.eq(0), total.eq(0), summing.eq(self.cut)]
+                        m.d.sync += [
+                            first_address.eq(address + 1),
+                            i.eq(i + 1),
+                            j.eq(0),
+                            total.eq(0),
+                            summing.eq(self.cut),
+                        ]
                         with m.If(last_i):
                             m.d.comb += self.done.eq(1)
                             m.next = "IDLE"
