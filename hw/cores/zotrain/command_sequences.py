@@ -35,8 +35,8 @@ class StepLoops:
 
     def __init__(self) -> None:
         self.range, self.is_cut = Signal(WalkRange), Signal()
-        self.outer, self.inner = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS), name="j")
-        self.outer_ends, self.inner_ends = Signal(), Signal()
+        self.outer, self.outer_ends, self.inner_ends = Signal(range(MOST_PERTURBATIONS)), Signal(), Signal()
+        self.inner = Signal(range(MOST_PERTURBATIONS))
 
     def begin(self, m: Module) -> None:
         """Take the first perturbation of a step, in the module's current condition."""
@@ -85,7 +85,7 @@ class CommandSequences:
         self._start, self._walk, self._final, self._restart = Signal(), Signal(Walk), Signal(), Signal()
         self._walked, self._release = Signal(), Signal(name="release")
         self._slope_begins, self._slopes_left = (
-            Signal(name="begins"),
+            Signal(name="begins_slope"),
             Signal(range(MOST_SLOPES + 1), name="slopes_left"),
         )
 

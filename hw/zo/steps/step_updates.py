@@ -206,8 +206,9 @@ class _SlopeLoops:
         self.count, self.address, self.first_address = (
             Signal(range(MOST_SLOPES), name=name) for name in ("count", "address", "first_address")
         )
-        self.outer, self.inner = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS), name="j")
-        self.outer_ends, self.inner_ends = Signal(), Signal(name="last_j")
+        self.outer, self.outer_ends = Signal(range(MOST_PERTURBATIONS)), Signal()
+        self.inner = Signal(range(MOST_PERTURBATIONS))
+        self.inner_ends = Signal()
 
 
 class _Sum:
