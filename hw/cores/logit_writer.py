@@ -52,31 +52,31 @@ class LogitWriter(wiring.Component):
         m = Module()
         command, beats = self.write.command, self.write.beats
         start = beat_number(self.address)
-        at, lane = Signal.like(start), Signal(range(PER_BEAT))
+        next_beat, lane = Signal.like(start), Signal(range(PER_BEAT))
         announced, offered = Signal(), Signal()
         taken = self.i.valid & self.i.ready
         m.d.comb += [
             command.valid.eq(self.i.valid & ~announced),
-            command.payload.address.eq(byte_address(at)),
+            command.payload.address.eq(byte_address(next_beat)),
             command.payload.beats.eq(self.beats),
             self.i.ready.eq(announced & (~offered | beats.ready)),
             beats.valid.eq(offered),
             self.empty.eq(~offered & (lane == 0) & ~announced),
         ]
         with m.If(self.start):
-            m.d.sync += at.eq(start)
+            m.d.sync += next_beat.eq(start)
         with m.If(command.valid & command.ready):
-            m.d.sync += [announced.eq(1), at.eq(at + self.beats)]
+            m.d.sync += [announced.eq(1), next_beat.eq(next_beat + self.beats)]
         with m.If(beats.ready):
             m.d.sync += offered.eq(0)
         with m.If(taken):
             last = self.i.payload.last
             m.d.sync += [lane.eq(Mux(last, 0, lane + 1)), offered.eq(last | (lane == PER_BEAT - 1))]
-            for at in range(PER_BEAT):
-                with m.If(lane == at):
-                    m.d.sync += beats.payload.word_select(at, 32).eq(self.i.payload.logit)
+            for number in range(PER_BEAT):
+                with m.If(lane == number):
+                    m.d.sync += beats.payload.word_select(number, 32).eq(self.i.payload.logit)
                 with m.Elif(lane == 0):
-                    m.d.sync += beats.payload.word_select(at, 32).eq(0)
+                    m.d.sync += beats.payload.word_select(number, 32).eq(0)
             with m.If(last):
                 m.d.sync += announced.eq(0)
         return m

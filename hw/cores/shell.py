@@ -169,13 +169,9 @@ class Shell(wiring.Component):
         wrong_checks, offending = Signal(len(checks)), Signal(64)
         m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
         with m.Switch(number):
-            for check_number, check in enumerate(checks):
-                with m.Case(check_number):
-                    m.d.sync += [
-                        wrong.eq(wrong_checks[check_number] & busy),
-                        code.eq(check.error),
-                        offending.eq(check.value),
-                    ]
+            for index, check in enumerate(checks):
+                with m.Case(index):
+                    m.d.sync += [wrong.eq(wrong_checks[index] & busy), code.eq(check.error), offending.eq(check.value)]
         with m.FSM():
             with m.State("IDLE"), m.If(registers.command_strobe):
                 m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), error_address.eq(0), number.eq(0)]

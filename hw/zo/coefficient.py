@@ -51,7 +51,7 @@ class Coefficient(wiring.Component):
             result.clipped.eq(rounding.clipped),
         ]
 
-        count, left = Signal(range(RATE.width)), Signal(SHIFT.width)
+        count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left")
         with m.FSM():
             with m.State("take"):
                 m.d.comb += self.i.ready.eq(1)
@@ -61,7 +61,7 @@ class Coefficient(wiring.Component):
                         m.next = "rate"
             with m.State("rate"):
                 m.d.comb += self.rate.ready.eq(1)
-                m.d.sync += [low.eq(self.rate.payload.rate), left.eq(self.rate.payload.shift)]
+                m.d.sync += [low.eq(self.rate.payload.rate), shifts_left.eq(self.rate.payload.shift)]
                 m.d.sync += [high.eq(0), half.eq(0), sticky.eq(0)]
                 with m.If(self.rate.valid):
                     m.next = "multiply"
@@ -71,11 +71,11 @@ class Coefficient(wiring.Component):
                 with m.If(count == RATE.width - 1):
                     m.next = "shift"
             with m.State("shift"):
-                with m.If(left == 0):
+                with m.If(shifts_left == 0):
                     m.next = "round"
                 with m.Else():
                     m.d.comb += moving.eq(1)
-                    m.d.sync += [left.eq(left - 1), half.eq(low[0]), sticky.eq(sticky | half)]
+                    m.d.sync += [shifts_left.eq(shifts_left - 1), half.eq(low[0]), sticky.eq(sticky | half)]
             with m.State("round"):
                 m.d.sync += count.eq(count + 1)
                 with m.If(count == RoundSaturate.LATENCY - 2):

@@ -58,7 +58,7 @@ class LossDifference(wiring.Component):
         m.submodules.softmax = softmax = Softmax(self.spec.softmax)
         sample, probabilities = self.i.payload, softmax.o
 
-        index, bank, over = Signal(max((self.spec.classes - 1).bit_length(), 1)), Signal(), Signal()
+        index, bank, next_pair = Signal(max((self.spec.classes - 1).bit_length(), 1)), Signal(), Signal()
         read = Cat(index, bank)
         taken = self.i.valid & self.i.ready
         logits = self._sides(m, "logit", read, taken, sample.last, (sample.logit, sample.logit))
@@ -69,7 +69,7 @@ class LossDifference(wiring.Component):
 
         # pairs with products left to form: those whose logits are complete, those with a minus probability
         complete, begun, held = Signal(2), Signal(2), Signal()
-        m.d.sync += [complete.eq(complete + logits.ends - over), begun.eq(begun + sides.begins - over)]
+        m.d.sync += [complete.eq(complete + logits.ends - next_pair), begun.eq(begun + sides.begins - next_pair)]
         m.d.comb += [
             # a plus side goes where the pair before the last is; no minus side comes while two pairs are complete
             held.eq(complete[1]),
@@ -80,26 +80,26 @@ class LossDifference(wiring.Component):
         ]
 
         # a cycle after the first word was written it can be read, and another cycle later it is there
-        ready, load, own = Signal(), Signal(), Signal()
+        ready, load, of_label = Signal(), Signal(), Signal()
         m.d.sync += ready.eq(begun.any())
         plus, minus, last = sides.plus, sides.minus[:-1], sides.minus[-1]
         total = Signal(_PROBABILITY + 1)
         m.d.comb += total.eq(plus + minus)
         # the label's 2 is in the two highest bits
-        weight = Cat(total[:-1], total[-1] ^ own, own & ~total[-1])
+        weight = Cat(total[:-1], total[-1] ^ of_label, of_label & ~total[-1])
         free = self._products(m, load, last, weight, logits.plus - logits.minus, index == 0)
         m.d.comb += [
-            own.eq(index == self.label.payload.label),
+            of_label.eq(index == self.label.payload.label),
             load.eq(free & ready & self.label.valid),
-            over.eq(load & last),
-            self.label.ready.eq(over),
+            next_pair.eq(load & last),
+            self.label.ready.eq(next_pair),
         ]
         result = self.o.payload
         with m.If(load):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
             m.d.sync += bank.eq(bank ^ last)
-            with m.If(own | (index == 0)):
-                m.d.sync += [result.plus.eq(Mux(own, plus, 0)), result.minus.eq(Mux(own, minus, 0))]
+            with m.If(of_label | (index == 0)):
+                m.d.sync += [result.plus.eq(Mux(of_label, plus, 0)), result.minus.eq(Mux(of_label, minus, 0))]
         return m
 
     def _products(self, m: Module, load: Value, last: Value, weight: Value, difference: Value, first: Value) -> Value:

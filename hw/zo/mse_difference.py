@@ -86,8 +86,8 @@ class MseDifference(wiring.Component):
             rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)
             m.submodules[f"{name}_rounding"] = rounding
             m.d.comb += [rounding.i.eq(value), result[name].eq(rounding.o)]
-        over = pipeline.place("logit", ends, "over").at("offered")
-        with m.If(over):
+        rounded = pipeline.place("logit", ends, "over").at("offered")
+        with m.If(rounded):
             m.d.sync += self.o.valid.eq(1)
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)

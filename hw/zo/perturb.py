@@ -46,14 +46,14 @@ class Perturb(wiring.Component):
         if spec.scale_format:
             products = [self._product(number, operands.scale) for number in numbers]
             held = Signal(layout(spec.streams()["i"]))
-            there = Signal()
+            stored = Signal()
             registers = [Signal(signed(spec.product_format.width), name=f"product_{j}") for j in range(spec.used)]
-            accept = ~there | move
+            accept = ~stored | move
             with m.If(accept):
-                m.d.sync += [there.eq(valid), held.eq(operands)]
+                m.d.sync += [stored.eq(valid), held.eq(operands)]
                 m.d.sync += [register.eq(product) for register, product in zip(registers, products, strict=True)]
             m.d.comb += self.i.ready.eq(accept)
-            products, operands, valid = registers, held, there
+            products, operands, valid = registers, held, stored
         else:
             products = [Cat(1, number).as_signed() if spec.odd else number for number in numbers]
             m.d.comb += self.i.ready.eq(move)

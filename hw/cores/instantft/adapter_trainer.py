@@ -142,20 +142,20 @@ class AdapterTrainer(wiring.Component):
     def _compute(self, m: Module, tune: Value) -> Value:
         """Compute loaded batches one after the other, between new samples; whether one waits."""
         engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
-        batches_waiting, busy, shown = Signal(2), Signal(), Signal()
+        batches_waiting, busy, show_done = Signal(2), Signal(), Signal()
         begin, half = Signal(), Signal()
         m.d.comb += [
-            begin.eq((batches_waiting != 0) & ~busy & shown & ~engine.running),
+            begin.eq((batches_waiting != 0) & ~busy & show_done & ~engine.running),
             run.start.eq(begin),
             run.half.eq(half),
             self.control.counts.batches.eq(run.done),
             self.monitor.done.eq(run.done & tune),
         ]
-        batches_done = (batches_waiting == 0) & shown & self.memory.settled & self.batches.idle
+        batches_done = (batches_waiting == 0) & show_done & self.memory.settled & self.batches.idle
         m.d.sync += [
             self.batches.free.eq(batches_waiting != 2),
             self.samples.over.eq(batches_done),
-            shown.eq(self.logits.empty),
+            show_done.eq(self.logits.empty),
         ]
         count = Signal.like(loaded.count)
         m.d.sync += [

@@ -35,8 +35,8 @@ class StepLoops:
 
     def __init__(self) -> None:
         self.range, self.is_cut = Signal(WalkRange), Signal()
-        self.outer, self.inner = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS), name="j")
-        self.outer_ends, self.inner_ends = Signal(), Signal()
+        self.outer, self.outer_ends, self.inner_ends = Signal(range(MOST_PERTURBATIONS)), Signal(), Signal()
+        self.inner = Signal(range(MOST_PERTURBATIONS))
 
     def begin(self, m: Module) -> None:
         """Take the first perturbation of a step, in the module's current condition."""
@@ -85,7 +85,7 @@ class CommandSequences:
         self._start, self._walk, self._final, self._restart = Signal(), Signal(Walk), Signal(), Signal()
         self._walked, self._release = Signal(), Signal(name="release")
         self._slope_begins, self._slopes_left = (
-            Signal(name="begins"),
+            Signal(name="begins_slope"),
             Signal(range(MOST_SLOPES + 1), name="slopes_left"),
         )
 
@@ -204,7 +204,7 @@ class CommandSequences:
         """
         engine, last_sample, slopes = self._engine, self._scheduler.step.payload.last_sample, self._slopes
         hold, before = Signal(init=1), Signal()
-        begun, over = Signal(last_sample.shape()), Signal()
+        begun, passes_over = Signal(last_sample.shape()), Signal(name="over")
         begins = engine.running & ~before & ~self.infer
         m.d.sync += before.eq(engine.running)
         if self._trainer.targets is None:
@@ -214,13 +214,13 @@ class CommandSequences:
             with m.If(begun == last_sample):
                 m.d.sync += [hold.eq(1), begun.eq(0)]
         with m.If(self._release):
-            m.d.sync += [hold.eq(0), over.eq(0)]
+            m.d.sync += [hold.eq(0), passes_over.eq(0)]
         with m.Elif(self._control.ready):
             m.d.sync += hold.eq(1)
         with m.Elif(hold & engine.done & ~engine.running):
-            m.d.sync += over.eq(1)
+            m.d.sync += passes_over.eq(1)
         m.d.comb += [engine.hold.eq(hold), slopes.last_sample.eq(last_sample)]
-        return over
+        return passes_over
 
     def _results_left(self, m: Module) -> Value:
         """Count slopes and logits that are still to come; if all results have been given to the memory."""

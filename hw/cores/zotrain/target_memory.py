@@ -58,11 +58,11 @@ class TargetMemory(wiring.Component):
 
         # samples that are kept, and those of them that are complete
         held, complete = Signal(range(self.samples + 1)), Signal(range(self.samples + 1))
-        load, final, over = Signal(), Signal(), Signal()
-        m.d.comb += [self.room.eq(held != self.samples), over.eq(load & final)]
+        load, final, oldest_done = Signal(), Signal(), Signal()
+        m.d.comb += [self.room.eq(held != self.samples), oldest_done.eq(load & final)]
         m.d.sync += [
-            held.eq(held + self.start - over),
-            complete.eq(complete + (self.write & last_written) - over),
+            held.eq(held + self.start - oldest_done),
+            complete.eq(complete + (self.write & last_written) - oldest_done),
         ]
 
         # the next beat: its place in the memory and in the sample, the sample's first, and which side it is for

@@ -113,8 +113,8 @@ class OffsetMemory(wiring.Component):
         # where words share rows, weights use those of the biases, too
         m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
         weights_row = row.valid if folded else row.valid & ~of_biases
-        before = Signal.like(address)
-        m.d.sync += before.eq(address)
+        address_before = Signal.like(address)
+        m.d.sync += address_before.eq(address)
         words_read = []
         for cycle in range(rows.weight_rows):
             chosen = weights_row & (word[:within] == cycle)
@@ -134,7 +134,7 @@ class OffsetMemory(wiring.Component):
                     # the minus side of a part is written as the next part of the plus side is
                     follows = Signal(name=f"follows{cycle}_{part}")
                     m.d.sync += follows.eq(stores & row.minus.follow)
-                    write, store_address = stores | follows, Mux(follows, Cat(before, 1), store_address)
+                    write, store_address = stores | follows, Mux(follows, Cat(address_before, 1), store_address)
                     values = Mux(follows, Value.cast(row.minus.numbers), values)
                 m.d.comb += [
                     into.en.eq(write),
@@ -185,7 +185,7 @@ class OffsetMemory(wiring.Component):
         )
         into, port = biases.write_port(), biases.read_port()
         turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
-        left = Signal(range(self.rows.most_groups))
+        groups_left = Signal(range(self.rows.most_groups))
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
@@ -194,16 +194,16 @@ class OffsetMemory(wiring.Component):
             self.offsets.biases.eq(port.data),
         ]
         with m.If(busy):
-            m.d.sync += [group.eq(group + 1), left.eq(left - 1)]
+            m.d.sync += [group.eq(group + 1), groups_left.eq(groups_left - 1)]
             m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
-            with m.If(left == 0):
+            with m.If(groups_left == 0):
                 m.d.sync += busy.eq(0)
         with m.If(store):
             m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side)]
             with m.Switch(row.word):
                 for number, (first, groups) in enumerate(self.rows.bias_groups):
                     with m.Case(number):
-                        m.d.sync += [group.eq(first), left.eq(groups - 1)]
+                        m.d.sync += [group.eq(first), groups_left.eq(groups - 1)]
             for j, number in enumerate(turning):
                 part, element = divmod(j, self.width)
                 with m.If(row.part == part):

@@ -55,18 +55,18 @@ class LabelMemory(wiring.Component):
             shape=LABEL_BITS, depth=LARGEST_BATCH, init=[], attrs={"ram_style": "distributed"}
         )
         into, port = labels.write_port(), labels.read_port(domain="comb")
-        taken, given = Signal(self.last_sample.shape()), Signal(self.last_sample.shape())
+        stored, fetched = Signal(self.last_sample.shape()), Signal(self.last_sample.shape())
         m.d.comb += [
             self.i.ready.eq(self.sample),
             into.en.eq(self.sample),
-            into.addr.eq(taken),
+            into.addr.eq(stored),
             into.data.eq(self.i.payload),
-            port.addr.eq(given),
+            port.addr.eq(fetched),
         ]
         with m.If(self.sample):
-            m.d.sync += taken.eq(Mux(taken == self.last_sample, 0, taken + 1))
+            m.d.sync += stored.eq(Mux(stored == self.last_sample, 0, stored + 1))
         m.d.sync += self.o.payload.eq(port.data)
         m.d.comb += self.o.valid.eq(1)
         with m.If(self.o.ready):
-            m.d.sync += given.eq(Mux(given == self.last_sample, 0, given + 1))
+            m.d.sync += fetched.eq(Mux(fetched == self.last_sample, 0, fetched + 1))
         return m

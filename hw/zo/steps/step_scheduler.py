@@ -1,8 +1,10 @@
 """Step scheduler: reads the order list and fetches the samples of one step after the other, ahead of the passes."""
 
+from __future__ import annotations
+
 from enum import IntEnum
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -109,104 +111,152 @@ class StepScheduler(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        job, read = self.job, self.order_read
         m.submodules.steps = steps = Fifo(STEP, STEPS_AHEAD)
         m.submodules.labels = labels = Fifo(LABEL_BITS, LABELS_AHEAD)
         wiring.connect(m, steps.o, wiring.flipped(self.step))
         wiring.connect(m, labels.o, wiring.flipped(self.label))
-        beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
-        word = beat[:32]
-        order, samples = beat_number(job.order), beat_number(job.samples)
-        next_beat, block = Signal.like(order), Signal.like(order)
-        steps_left, in_step = Signal.like(job.steps), Signal.like(job.batch)
-        again, repeats = Signal(), Signal(job.repeats.shape())
-        bad_step, bad_index, bad_label = Signal(), Signal(), Signal()
-        # the address of a sample, one bit of its index a cycle: there is time, and no DSP
-        address, stride, index = Signal.like(samples), Signal.like(samples), Signal(LABEL_BIT)
+        job, read, order = self.job, self.order_read, _OrderPlace(self.job)
+        word = order.word
         m.d.sync += [
-            bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
-            bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
-            bad_label.eq(word[LABEL_BIT:] >= self.labels),
+            order.bad_step.eq(word[LABEL_BIT:].any() | (word[COUNT_BIT:LABEL_BIT] >= job.batch)),
+            order.bad_index.eq(word[:LABEL_BIT] >= job.sample_count),
+            order.bad_label.eq(word[LABEL_BIT:] >= self.labels),
         ]
         m.d.comb += [
-            read.command.payload.address.eq(byte_address(next_beat)),
+            read.command.payload.address.eq(byte_address(order.next_beat)),
             read.command.payload.beats.eq(1),
             read.beats.ready.eq(1),
             steps.i.payload.rate.eq(word),
             steps.i.payload.last_sample.eq(word[COUNT_BIT:]),
             labels.i.payload.eq(word[LABEL_BIT:]),
-            self.sample_command.payload.address.eq(byte_address(address)),
+            self.sample_command.payload.address.eq(byte_address(order.sample)),
             self.sample_command.payload.beats.eq(self.mapping.sample_beats),
         ]
-
-        after = block + ((job.batch + WORDS) >> exact_log2(WORDS))
         # a register: a sample's start must not wait for the arbiter's ready
         fetches = self.sample_command.valid & self.sample_command.ready
         m.d.sync += self.begin.eq(fetches)
-
-        def fail(wrong: Signal, name: str) -> None:
-            with m.If(wrong & ~self.fault.failed):
-                m.d.sync += [
-                    self.fault.failed.eq(1),
-                    self.fault.error.eq(self.errors[name]),
-                    self.fault.address.eq(word),
-                ]
-
         with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += job.over.eq(1)
-                m.d.sync += [next_beat.eq(order), block.eq(order), steps_left.eq(job.steps), in_step.eq(0), again.eq(0)]
-                with m.If(job.start):
-                    m.next = "READ"
-            with m.State("READ"):
-                # commands are valid from a register: long paths begin there
-                m.d.sync += [lane.eq(0), read.command.valid.eq(~(read.command.valid & read.command.ready))]
-                with m.If(read.command.valid & read.command.ready):
-                    m.next = "WAIT"
-            with m.State("WAIT"):
-                m.d.sync += beat.eq(read.beats.payload)
-                with m.If(read.beats.valid):
-                    m.next = "CHECK"
-            with m.State("CHECK"):
-                m.d.sync += [address.eq(samples), index.eq(word), stride.eq(self.mapping.sample_beats)]
-                m.next = "TAKE"
+            self._read_states(m, order)
             with m.State("TAKE"):
-                with m.If(in_step == 0):
-                    fail(bad_step, "BAD_STEP")
-                    m.d.comb += steps.i.valid.eq(~bad_step & ~again)
-                    with m.If(again | (steps.i.valid & steps.i.ready)):
-                        m.d.sync += in_step.eq(word[COUNT_BIT:LABEL_BIT] + 1)
-                        with m.If(~again):
-                            m.d.sync += [steps_left.eq(steps_left - 1), repeats.eq(job.repeats)]
-                        m.next = "MOVE"
+                with m.If(order.samples_left == 0):
+                    self._take_step(m, order, steps)
                 with m.Else():
-                    fail(bad_index, "BAD_INDEX")
-                    fail(~bad_index & bad_label, "BAD_LABEL")
-                    m.d.sync += [index.eq(index >> 1), stride.eq(stride << 1)]
-                    m.d.sync += address.eq(address + (stride & index[0].replicate(len(stride))))
-                    with m.If(~index.any() & ~bad_index & ~bad_label):
-                        m.next = "FETCH"
-            with m.State("FETCH"):
-                m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~fetches)
-                with m.If(fetches):
-                    m.d.comb += labels.i.valid.eq(1)
-                    m.d.sync += in_step.eq(in_step - 1)
-                    m.next = "ARRIVE"
-            with m.State("ARRIVE"), m.If(self.done):
-                m.next = "MOVE"
-            with m.State("MOVE"):
-                m.d.sync += [beat.eq(beat >> 32), lane.eq(lane + 1)]
-                m.next = "CHECK"
-                with m.If(in_step == 0):
-                    m.next = "STEP"
-                with m.Elif(lane == WORDS - 1):
-                    m.d.sync += next_beat.eq(next_beat + 1)
-                    m.next = "READ"
-            with m.State("STEP"):
-                m.d.sync += [repeats.eq(repeats - 1), again.eq(repeats != 1), next_beat.eq(block)]
-                m.next = "READ"
-                with m.If(repeats == 1):
-                    m.d.sync += [block.eq(after), next_beat.eq(after)]
-                    with m.If(steps_left == 0):
-                        m.next = "IDLE"
+                    self._take_sample(m, order)
+            self._fetch_states(m, order, labels, fetches)
+            self._move_states(m, order)
         return m
+
+    def _read_states(self, m: Module, order: _OrderPlace) -> None:
+        """Begin a job; read the next beat of the order list, and look at the next word of a beat."""
+        job, read = self.job, self.order_read
+        first_beat = beat_number(job.order)
+        with m.State("IDLE"):
+            m.d.comb += job.over.eq(1)
+            m.d.sync += [order.next_beat.eq(first_beat), order.step_beat.eq(first_beat), order.steps_left.eq(job.steps)]
+            m.d.sync += [order.samples_left.eq(0), order.again.eq(0)]
+            with m.If(job.start):
+                m.next = "READ"
+        with m.State("READ"):
+            # commands are valid from a register: long paths begin there
+            m.d.sync += [order.lane.eq(0), read.command.valid.eq(~(read.command.valid & read.command.ready))]
+            with m.If(read.command.valid & read.command.ready):
+                m.next = "WAIT"
+        with m.State("WAIT"):
+            m.d.sync += order.beat.eq(read.beats.payload)
+            with m.If(read.beats.valid):
+                m.next = "CHECK"
+        with m.State("CHECK"):
+            m.d.sync += [order.sample.eq(beat_number(job.samples)), order.index.eq(order.word)]
+            m.d.sync += order.stride.eq(self.mapping.sample_beats)
+            m.next = "TAKE"
+
+    def _take_step(self, m: Module, order: _OrderPlace, steps: Fifo) -> None:
+        """Take a step's first word: give the step, unless its samples are fetched again."""
+        self._fail(m, order, order.bad_step, "BAD_STEP")
+        m.d.comb += steps.i.valid.eq(~order.bad_step & ~order.again)
+        with m.If(order.again | (steps.i.valid & steps.i.ready)):
+            m.d.sync += order.samples_left.eq(order.word[COUNT_BIT:LABEL_BIT] + 1)
+            with m.If(~order.again):
+                m.d.sync += [order.steps_left.eq(order.steps_left - 1), order.repeats.eq(self.job.repeats)]
+            m.next = "MOVE"
+
+    def _take_sample(self, m: Module, order: _OrderPlace) -> None:
+        """Take a sample's word: find its address, one bit of its index a cycle: there is time, and no DSP."""
+        index, stride = order.index, order.stride
+        self._fail(m, order, order.bad_index, "BAD_INDEX")
+        self._fail(m, order, ~order.bad_index & order.bad_label, "BAD_LABEL")
+        m.d.sync += [index.eq(index >> 1), stride.eq(stride << 1)]
+        m.d.sync += order.sample.eq(order.sample + (stride & index[0].replicate(len(stride))))
+        with m.If(~index.any() & ~order.bad_index & ~order.bad_label):
+            m.next = "FETCH"
+
+    def _fetch_states(self, m: Module, order: _OrderPlace, labels: Fifo, fetches: Value) -> None:
+        """Ask for a sample and give its label; wait until it is there."""
+        with m.State("FETCH"):
+            m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~fetches)
+            with m.If(fetches):
+                m.d.comb += labels.i.valid.eq(1)
+                m.d.sync += order.samples_left.eq(order.samples_left - 1)
+                m.next = "ARRIVE"
+        with m.State("ARRIVE"), m.If(self.done):
+            m.next = "MOVE"
+
+    def _move_states(self, m: Module, order: _OrderPlace) -> None:
+        """Go on to the next word, and after a step's last one to the same step again or to the next one."""
+        with m.State("MOVE"):
+            m.d.sync += [order.beat.eq(order.beat >> 32), order.lane.eq(order.lane + 1)]
+            m.next = "CHECK"
+            with m.If(order.samples_left == 0):
+                m.next = "STEP"
+            with m.Elif(order.lane == WORDS - 1):
+                m.d.sync += order.next_beat.eq(order.next_beat + 1)
+                m.next = "READ"
+        with m.State("STEP"):
+            next_step = order.step_beat + ((self.job.batch + WORDS) >> exact_log2(WORDS))
+            m.d.sync += [order.repeats.eq(order.repeats - 1), order.again.eq(order.repeats != 1)]
+            m.d.sync += order.next_beat.eq(order.step_beat)
+            m.next = "READ"
+            with m.If(order.repeats == 1):
+                m.d.sync += [order.step_beat.eq(next_step), order.next_beat.eq(next_step)]
+                with m.If(order.steps_left == 0):
+                    m.next = "IDLE"
+
+    def _fail(self, m: Module, order: _OrderPlace, wrong: Value, name: str) -> None:
+        """Report the word at hand where it is wrong, unless there was a fault before."""
+        with m.If(wrong & ~self.fault.failed):
+            m.d.sync += [
+                self.fault.failed.eq(1),
+                self.fault.error.eq(self.errors[name]),
+                self.fault.address.eq(order.word),
+            ]
+
+
+class _OrderPlace:
+    """Registers of a job's place in its order list, and of the word at hand.
+
+    Attributes
+    ----------
+    beat, word, lane : 128 bits, 32 bits, range(WORDS)
+        Beat of the list from the word at hand on, that word, and its number in the beat.
+    next_beat, step_beat : as beat numbers
+        Beat that is read next, and the first one of the step.
+    steps_left, samples_left : as `steps` and `batch` of the job
+        Steps to take, and samples of the step in progress.
+    again, repeats : 1, 5
+        The step's samples are fetched again, and how often they still are.
+    bad_step, bad_index, bad_label : 1
+        The word at hand is wrong, as that of a step or of a sample.
+    sample, stride, index
+        Beat of a sample, the distance of samples times a power of two, and the bits of its index that are to be added.
+    """
+
+    def __init__(self, job: wiring.PureInterface) -> None:
+        order, samples = beat_number(job.order), beat_number(job.samples)
+        self.beat, self.lane = Signal(8 * BEAT), Signal(range(WORDS), name="lane")
+        self.word = self.beat[:32]
+        self.next_beat, self.step_beat = Signal.like(order), Signal.like(order, name="block")
+        self.steps_left, self.samples_left = Signal.like(job.steps), Signal.like(job.batch, name="in_step")
+        self.again, self.repeats = Signal(), Signal(job.repeats.shape(), name="repeats")
+        self.bad_step, self.bad_index, self.bad_label = Signal(), Signal(), Signal(name="bad_label")
+        self.sample, self.stride = Signal.like(samples), Signal.like(samples)
+        self.index = Signal(LABEL_BIT)

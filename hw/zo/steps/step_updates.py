@@ -1,5 +1,7 @@
 """Step updates: coefficients of a step's slopes, and the walks over the deltas that they ask for."""
 
+from __future__ import annotations
+
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -69,83 +71,98 @@ class StepUpdates(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk, coefficient = self.walk.payload, self.coefficient
+        coefficient, loops, sums = self.coefficient, _SlopeLoops(), _Sum()
         m.submodules.slopes = slopes = memory.Memory(
             shape=_WIDTH, depth=MOST_SLOPES, init=[], attrs={"ram_style": "distributed"}
         )
         into, port = slopes.write_port(), slopes.read_port(domain="comb")
-        count, at, first_at = (Signal(range(MOST_SLOPES), name=name) for name in ("count", "at", "first_at"))
         m.d.comb += [
             coefficient.ready.eq(1),
             into.en.eq(coefficient.valid),
-            into.addr.eq(count),
+            into.addr.eq(loops.count),
             into.data.eq(coefficient.payload),
-            port.addr.eq(at),
+            port.addr.eq(loops.address),
         ]
         largest, mask = self._largest(m), Signal(_WIDTH - _DIGITS)
         addend, clips = self._rounded(m, port.data, mask)
-        total, summing = Signal(signed(_SUM)), Signal()
-        limited = saturate(total, _WIDTH)
-        i, j = Signal(range(MOST_PERTURBATIONS)), Signal(range(MOST_PERTURBATIONS))
-        last_i, last_j = Signal(), Signal()
-        m.d.sync += [last_i.eq(i == self.first - 1), last_j.eq(j == self.second - 1)]
+        m.d.sync += loops.outer_ends.eq(loops.outer == self.first - 1)
+        m.d.sync += loops.inner_ends.eq(loops.inner == self.second - 1)
         with m.If(coefficient.valid):
-            m.d.sync += count.eq(count + 1)
+            m.d.sync += loops.count.eq(loops.count + 1)
         with m.FSM():
-            with m.State("IDLE"):
-                m.d.sync += [i.eq(0), j.eq(0), at.eq(0), first_at.eq(0), mask.eq(0), total.eq(0), summing.eq(self.cut)]
-                with m.If(self.start):
-                    m.d.sync += count.eq(0)
-                    m.next = "FETCH"
-                    with m.If(self.scalars & largest[_DIGITS:].any()):
-                        m.d.sync += mask.eq(1)
-                        m.next = "SCALE"
-            with m.State("SCALE"):
-                # the lowest bit is worth half of a scalar's last place: 255 of them would be rounded up to 128
-                m.d.sync += [largest.eq(largest >> 1), mask.eq(Cat(1, mask))]
-                with m.If(~largest[_DIGITS + 1 :].any() & ~largest[: _DIGITS + 1].all()):
-                    m.d.sync += mask.eq(mask)
-                    m.next = "FETCH"
-            with m.State("FETCH"):
-                m.d.sync += largest.eq(0)
-                m.next = "ODD"
-            with m.State("ODD"):
-                m.next = "ROUND"
-            with m.State("ROUND"):
-                m.next = "TAKE"
-            with m.State("TAKE"):
-                with m.If(summing):
-                    m.d.sync += [total.eq(total + addend), at.eq(at + 1), j.eq(j + 1)]
-                    m.next = "FETCH"
-                    with m.If(last_j):
-                        m.d.sync += [at.eq(first_at), j.eq(0), summing.eq(0)]
-                        m.next = "SUM"
-                with m.Else():
-                    m.d.comb += self.clipped.eq(clips)
-                    m.d.sync += [
-                        walk.coefficient.eq(addend),
-                        walk.range.eq(Mux(self.cut, WalkRange.SECOND, WalkRange.ALL)),
-                        walk.final.eq(last_i & last_j),
-                    ]
-                    m.next = "OFFER"
-            with m.State("SUM"):
-                m.d.comb += self.clipped.eq(limited != total)
-                m.d.sync += [walk.coefficient.eq(limited), walk.range.eq(WalkRange.FIRST), walk.final.eq(0)]
-                m.next = "OFFER"
-            with m.State("OFFER"):
-                m.d.comb += self.walk.valid.eq(1)
-                with m.If(self.walk.ready):
-                    m.next = "WALK"
-            with m.State("WALK"), m.If(self.moved):
-                m.next = "FETCH"
-                with m.If(walk.range != WalkRange.FIRST):
-                    m.d.sync += [at.eq(at + 1), j.eq(j + 1)]
-                    with m.If(last_j):
-                        m.d.sync += [first_at.eq(at + 1), i.eq(i + 1), j.eq(0), total.eq(0), summing.eq(self.cut)]
-                        with m.If(last_i):
-                            m.d.comb += self.done.eq(1)
-                            m.next = "IDLE"
+            self._begin_states(m, loops, sums, largest, mask)
+            self._take_states(m, loops, sums, largest, addend, clips)
+            self._walk_states(m, loops, sums)
         return m
+
+    def _begin_states(self, m: Module, loops: _SlopeLoops, sums: _Sum, largest: Signal, mask: Signal) -> None:
+        """Begin with a step's first slope; with scalars find the common shift of its coefficients."""
+        with m.State("IDLE"):
+            m.d.sync += [loops.outer.eq(0), loops.inner.eq(0), loops.address.eq(0), loops.first_address.eq(0)]
+            m.d.sync += [mask.eq(0), sums.total.eq(0), sums.summing.eq(self.cut)]
+            with m.If(self.start):
+                m.d.sync += loops.count.eq(0)
+                m.next = "FETCH"
+                with m.If(self.scalars & largest[_DIGITS:].any()):
+                    m.d.sync += mask.eq(1)
+                    m.next = "SCALE"
+        with m.State("SCALE"):
+            # the lowest bit is worth half of a scalar's last place: 255 of them would be rounded up to 128
+            m.d.sync += [largest.eq(largest >> 1), mask.eq(Cat(1, mask))]
+            with m.If(~largest[_DIGITS + 1 :].any() & ~largest[: _DIGITS + 1].all()):
+                m.d.sync += mask.eq(mask)
+                m.next = "FETCH"
+
+    def _take_states(
+        self, m: Module, loops: _SlopeLoops, sums: _Sum, largest: Signal, addend: Value, clips: Value
+    ) -> None:
+        """Read and round a coefficient: add it to the first part's sum, or offer its walk of the second part."""
+        walk = self.walk.payload
+        with m.State("FETCH"):
+            m.d.sync += largest.eq(0)
+            m.next = "ODD"
+        with m.State("ODD"):
+            m.next = "ROUND"
+        with m.State("ROUND"):
+            m.next = "TAKE"
+        with m.State("TAKE"):
+            with m.If(sums.summing):
+                m.d.sync += sums.total.eq(sums.total + addend)
+                m.d.sync += [loops.address.eq(loops.address + 1), loops.inner.eq(loops.inner + 1)]
+                m.next = "FETCH"
+                with m.If(loops.inner_ends):
+                    m.d.sync += [loops.address.eq(loops.first_address), loops.inner.eq(0), sums.summing.eq(0)]
+                    m.next = "SUM"
+            with m.Else():
+                m.d.comb += self.clipped.eq(clips)
+                m.d.sync += [
+                    walk.coefficient.eq(addend),
+                    walk.range.eq(Mux(self.cut, WalkRange.SECOND, WalkRange.ALL)),
+                    walk.final.eq(loops.outer_ends & loops.inner_ends),
+                ]
+                m.next = "OFFER"
+
+    def _walk_states(self, m: Module, loops: _SlopeLoops, sums: _Sum) -> None:
+        """Offer a walk and wait for its end; then go on to the next slope."""
+        walk, limited = self.walk.payload, saturate(sums.total, _WIDTH)
+        with m.State("SUM"):
+            m.d.comb += self.clipped.eq(limited != sums.total)
+            m.d.sync += [walk.coefficient.eq(limited), walk.range.eq(WalkRange.FIRST), walk.final.eq(0)]
+            m.next = "OFFER"
+        with m.State("OFFER"):
+            m.d.comb += self.walk.valid.eq(1)
+            with m.If(self.walk.ready):
+                m.next = "WALK"
+        with m.State("WALK"), m.If(self.moved):
+            m.next = "FETCH"
+            with m.If(walk.range != WalkRange.FIRST):
+                m.d.sync += [loops.address.eq(loops.address + 1), loops.inner.eq(loops.inner + 1)]
+                with m.If(loops.inner_ends):
+                    m.d.sync += [loops.first_address.eq(loops.address + 1), loops.outer.eq(loops.outer + 1)]
+                    m.d.sync += [loops.inner.eq(0), sums.total.eq(0), sums.summing.eq(self.cut)]
+                    with m.If(loops.outer_ends):
+                        m.d.comb += self.done.eq(1)
+                        m.next = "IDLE"
 
     def _largest(self, m: Module) -> Signal:
         """Largest magnitude of the coefficients that were taken, two cycles after the last of them."""
@@ -170,3 +187,32 @@ class StepUpdates(wiring.Component):
             rounded.eq((slope + mask[1:] + odd) & Cat(~mask, C(-1, signed(_WIDTH + 1 - len(mask))))),
         ]
         return saturate(rounded, _WIDTH), rounded[-1] != rounded[-2]
+
+
+class _SlopeLoops:
+    """Registers of the loops over a step's slopes: the first part's perturbations, and for each the second part's.
+
+    Attributes
+    ----------
+    count, address, first_address : range(MOST_SLOPES)
+        Slopes that were stored; the slope that is read; the first one of the outer loop's perturbation.
+    outer, inner : range(MOST_PERTURBATIONS)
+        Perturbations of the slope that is read.
+    outer_ends, inner_ends : 1
+        They are the last ones of their loop.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.address, self.first_address = (
+            Signal(range(MOST_SLOPES), name=name) for name in ("count", "address", "first_address")
+        )
+        self.outer, self.outer_ends = Signal(range(MOST_PERTURBATIONS)), Signal()
+        self.inner = Signal(range(MOST_PERTURBATIONS))
+        self.inner_ends = Signal()
+
+
+class _Sum:
+    """Sum of the coefficients of a perturbation of the first part, and whether it is still incomplete."""
+
+    def __init__(self) -> None:
+        self.total, self.summing = Signal(signed(_SUM)), Signal(name="summing")
