@@ -121,6 +121,10 @@ class Seen(dict):
         """Cycles alone, in their order."""
         return [cycle for cycle, _ in self[name]]
 
+    def before(self, name, cycle):
+        """Number of words before a cycle."""
+        return sum(at < cycle for at in self.cycles(name))
+
     def fresh(self, name):
         """Words since the last call."""
         before = self.told.get(name, 0)
@@ -186,6 +190,7 @@ class Bench:
             self.set({f"{stream}.payload": word, f"{stream}.valid": 1})
             await self.until(f"{stream}.ready")
             self.set({f"{stream}.valid": 0})
+            self.seen.setdefault(stream, []).append((self.cycle, word))
 
     async def take(self, stream, count):
         """Take so many words from a stream, which stalls at random; then it is not ready."""
@@ -223,6 +228,7 @@ def play_interface(
     stall=0.0,
     seed=1,
     after=None,
+    begin=None,
     always_ready=(),
     limit=LIMIT,
 ):
@@ -255,6 +261,8 @@ def play_interface(
         Of the stalls.
     after : dict of str to (str, int), optional
         For a stream of `give` another one, and the number of its words, that it waits for before its first word.
+    begin : dict of str to int, optional
+        Cycle before which a stream is given nothing, or is not ready.
     always_ready : sequence of str
         Streams of `take` that do not stall.
     limit : int
@@ -265,7 +273,7 @@ def play_interface(
     Seen
         For each stream and flag what came by: the cycle and the word.
     """
-    give, take, watch = give or {}, take or {}, watch or {}
+    give, take, watch, begin = give or {}, take or {}, watch or {}, begin or {}
     seen = Seen((*give, *take, *watch))
     wanted = {name: len(words) for name, words in give.items()} | {name: count or 0 for name, count in take.items()}
     bench, over = Bench(dut, seen, stall, seed), body is None
@@ -286,8 +294,14 @@ def play_interface(
         missing = {name: count - len(seen[name]) for name, count in wanted.items() if len(seen[name]) < count}
         raise AssertionError(f"after {limit} cycles: words missing {missing}, the body is {'' if over else 'not '}over")
 
-    benches = [_giver(bench, *item, (after or {}).get(item[0]), at) for at, item in enumerate(give.items())]
-    benches += [_taker(bench, *item, item[0] in always_ready, at) for at, item in enumerate(take.items())]
+    benches = [
+        _giver(bench, name, words, (after or {}).get(name), begin.get(name, 0), number)
+        for number, (name, words) in enumerate(give.items())
+    ]
+    benches += [
+        _taker(bench, name, count, name in always_ready, begin.get(name, 0), number)
+        for number, (name, count) in enumerate(take.items())
+    ]
     benches += [_answerer(dut, *item) for item in (answer or {}).items()]
     benches += [_watcher(bench, watch)] if watch else []
     benches += [*background, *([main] if body else [])]
@@ -305,12 +319,14 @@ def _setter(dut, wires):
     return set_wires
 
 
-def _giver(bench, name, words, after, number):
+def _giver(bench, name, words, after, begin, number):
     """Give words to a stream."""
     rng, port, seen = np.random.default_rng([bench.seed, number]), port_of(bench.dut, name), bench.seen
     awaited, count = after or (name, 0)
 
     async def give(ctx):
+        for _ in range(begin):
+            await ctx.tick()
         valid = False
         while len(seen[name]) < len(words):
             if not valid and len(seen[awaited]) >= count and rng.random() >= bench.stall:
@@ -325,11 +341,13 @@ def _giver(bench, name, words, after, number):
     return give
 
 
-def _taker(bench, name, count, always, number):
+def _taker(bench, name, count, always, begin, number):
     """Take words from a stream."""
     rng, port, monitor = np.random.default_rng([bench.seed, 1000 + number]), port_of(bench.dut, name), Monitor(name)
 
     async def take(ctx):
+        for _ in range(begin):
+            await ctx.tick()
         while True:
             ready = always or rng.random() >= bench.stall
             ctx.set(port.ready, ready)

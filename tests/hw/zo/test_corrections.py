@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.zo.sparse_add import SparseAddSpec
 from fabtune.hw.zo.sparse_add import Corrections
 
-from ..play import simulate
+from ..play import play_interface
 
 LANES = 8
 SPEC = SparseAddSpec(lanes=LANES, index_bits=8)
@@ -20,42 +20,25 @@ def corrections(packets):
 
 def walked(packets, stall, seed=1):
     """Take corrections as `SparseAdd` does, a packet's beats one after another; those of each beat, and the marks."""
-    dut, rng = Corrections(SPEC), np.random.default_rng(seed)
-    words, seen = corrections(packets), []
+    words, found = corrections(packets), []
 
-    async def bench(ctx):
-        left, valid, packet, beat = list(words), False, 0, 0
-        for _ in range(3000):
-            if left and not valid and rng.random() >= stall:
-                valid = True
-                ctx.set(dut.i.payload, left[0])
-            ctx.set(dut.i.valid, valid)
-            ctx.set(dut.take, 0)
-            ctx.set(dut.skip, 0)
-            if ctx.get(dut.valid) and rng.random() >= stall:
-                here = ctx.get(dut.here)
-                ctx.set(dut.take if here else dut.skip, 1)
-                if here:
-                    marks = tuple(
-                        ctx.get(getattr(dut, name)) for name in ("lane", "value", "rising", "closing", "last")
-                    )
-                    seen.append((packet, beat, *marks))
-                    if marks[-1]:
-                        packet, beat = packet + 1, -1  # the packet ends with its last correction's beat here
-                    if marks[-2]:
-                        beat += 1
-                else:
-                    beat += 1
-            ready = (await ctx.tick().sample(dut.i.ready))[2]
-            if valid and ready:
-                left.pop(0)
-                valid = False
-            if len(seen) == len(words):
-                return
-        raise AssertionError(f"{len(seen)} of {len(words)} corrections")
+    async def body(bench):
+        packet = beat = 0
+        while len(found) < len(words):
+            while not bench.get("valid") or bench.rng.random() < stall:
+                await bench.tick()
+            if here := bench.get("here"):
+                marks = tuple(bench.get(name) for name in ("lane", "value", "rising", "closing", "last"))
+                found.append((packet, beat, *marks))
+                *_, closing, last = marks
+                # a packet ends with the beat of its last correction
+                packet, beat = (packet + 1, 0) if last else (packet, beat + closing)
+            else:
+                beat += 1
+            await bench.pulse("take" if here else "skip")
 
-    simulate(dut, bench)
-    return seen
+    play_interface(Corrections(SPEC), give={"i": words}, body=body, stall=stall, seed=seed)
+    return found
 
 
 PACKETS = [[0], [0, 1, 2, 7], [9, 17, 18, 200], [7, 8], [255], [0, 255], [1, 2, 16]]
@@ -70,9 +53,9 @@ def test_each_correction_comes_with_its_beat(stall):
             closing = last or indices[at + 1] // LANES > index // LANES
             wanted.append((packet, index // LANES, index % LANES, number, 1, int(closing), int(last)))
             number += 1
-    assert walked(PACKETS, stall, simulate) == wanted
+    assert walked(PACKETS, stall) == wanted
 
 
 def test_an_index_that_does_not_rise_is_marked():
-    rising = [one[4] for one in walked([[5, 5, 6, 4, 7], [2, 1]], 0.0, simulate)]
+    rising = [one[4] for one in walked([[5, 5, 6, 4, 7], [2, 1]], 0.0)]
     assert rising == [1, 0, 1, 0, 1, 1, 0]

@@ -7,7 +7,7 @@ from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.loss_difference import LossDifferenceSpec
 from fabtune.hw.zo.loss_difference import LossDifference
 
-from ..play import play_interface, simulate
+from ..play import play_interface
 
 
 def pairs_of(lengths, seed=0):
@@ -39,39 +39,15 @@ def test_latency_of_a_lone_pair(classes, length):
 
 def test_two_pairs_are_taken_while_a_label_is_missing():
     spec = LossDifferenceSpec(classes=3)
-    dut = LossDifference(spec)
     logits, labels = pairs_of([3] * 4)
-    taken, words = 0, []
-
-    async def bench(ctx):
-        nonlocal taken
-        for cycle in range(1000):
-            ctx.set(dut.label.valid, cycle >= 300 and bool(labels))
-            if labels:
-                ctx.set(dut.label.payload, labels[0])
-            ctx.set(dut.i.valid, taken < len(logits))
-            ctx.set(dut.i.payload, logits[min(taken, len(logits) - 1)])
-            ctx.set(dut.o.ready, cycle >= 600)
-            *_, logit, label, word, payload = await ctx.tick().sample(
-                dut.i.ready & dut.i.valid, dut.label.ready & dut.label.valid, dut.o.valid, dut.o.payload
-            )
-            taken += logit
-            if label:
-                labels.pop(0)
-            if cycle < 300:
-                assert not word
-                assert taken <= 12
-            elif cycle < 600:
-                assert taken <= 18  # the first pair's products are over; its word and the next pair wait
-                assert len(labels) >= 3
-            elif word:
-                words.append(payload)
-            if cycle in (299, 599):
-                assert taken == {299: 12, 599: 18}[cycle]
-
-    wanted = expected(spec, logits, labels)
-    simulate(dut, bench)
-    assert [{name: getattr(word, name) for name in wanted[0]} for word in words] == wanted
+    streams = {"give": {"i": logits, "label": labels}, "take": {"o": 4}, "begin": {"label": 300, "o": 600}}
+    seen = play_interface(LossDifference(spec), **streams, watch={"o.valid": None})
+    assert seen.words("o") == expected(spec, logits, labels)
+    assert seen.cycles("o.valid")[0] >= 300
+    assert seen.before("i", 300) == 12
+    # the first pair's products are over; its word and the next pair wait
+    assert seen.before("i", 600) == 18
+    assert seen.before("label", 600) <= 1
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.6])

@@ -7,7 +7,7 @@ from fabtune.golden.packets import last_flags
 from fabtune.golden.zo.mse_difference import MseDifferenceSpec
 from fabtune.hw.zo.mse_difference import MseDifference
 
-from ..play import play_interface, simulate
+from ..play import play_interface
 
 
 def pairs_of(spec, count):
@@ -35,31 +35,19 @@ def test_latency_and_period(outputs):
     assert seen["o"][0][0] - seen["i"][2 * outputs - 1][0] == spec.latency
 
 
-@pytest.mark.parametrize("waits", ["target", "o"])
-def test_nothing_is_taken_without_a_target_or_before_the_word_is(waits):
+@pytest.mark.parametrize(("waits", "taken"), [("target", 4), ("o", 6)])
+def test_nothing_is_taken_without_a_target_or_before_the_word_is(waits, taken):
+    """Four targets come at once and the others late, or the first word is taken late."""
     spec = MseDifferenceSpec(outputs=3)
-    dut, (logits, targets, words) = MseDifference(spec), pairs_of(spec, 2)
-    late, limit, taken, found = 100, {"target": 4, "o": 6}[waits], 0, []
+    logits, targets, words = pairs_of(spec, 2)
 
-    async def bench(ctx):
-        nonlocal taken
-        for cycle in range(200):
-            ctx.set(dut.i.valid, taken < len(logits))
-            ctx.set(dut.i.payload, logits[min(taken, len(logits) - 1)])
-            there = waits != "target" or cycle >= late or taken < limit
-            ctx.set(dut.target.valid, taken < len(targets) and there)
-            ctx.set(dut.target.payload, targets[min(taken, len(targets) - 1)])
-            ctx.set(dut.o.ready, waits != "o" or cycle >= late)
-            *_, logit, target, word, payload = await ctx.tick().sample(
-                dut.i.valid & dut.i.ready, dut.target.valid & dut.target.ready, dut.o.valid & dut.o.ready, dut.o.payload
-            )
-            assert logit == target
-            taken += logit
-            if cycle < late:
-                assert taken <= limit
-            if word:
-                found.append({name: getattr(payload, name) for name in words[0]})
+    async def body(bench):
+        await bench.give("target", targets[:4])
+        await bench.tick(100 - bench.cycle if waits == "target" else 0)
+        await bench.give("target", targets[4:])
 
-    simulate(dut, bench)
-    assert taken == len(logits)
-    assert found == words
+    streams = {"give": {"i": logits}, "take": {"o": 2}, "begin": {"o": 100 if waits == "o" else 0}}
+    seen = play_interface(MseDifference(spec), **streams, body=body)
+    assert seen.words("o") == words
+    assert seen.cycles("i") == seen.cycles("target")
+    assert seen.before("i", 100) == taken

@@ -8,81 +8,61 @@ from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.interfaces import CutRows
 from fabtune.hw.zo.deltas.delta_rows import DeltaRows
 
+from ...play import beats_of, play_interface
+
 MAPPING = Mapping.of(network_from("20 fc33 relu fc3"), 16, 4, False)
 ROWS, WIDTH = 21, 7
 
 
+def image_of(rows):
+    """Beats of rows: each begins on a beat of its own."""
+    return beats_of(np.pad(rows, ((0, 0), (0, -WIDTH % 4))).astype("<i4"))
+
+
 @pytest.mark.parametrize("others", [0, 9, 40], ids=["alone", "fewer rows", "more rows"])
-def test_reads_and_writes(others, play):
-    shared = CutRows(MAPPING, others) if others else None
-    dut, rng = DeltaRows(ROWS, WIDTH, shared=shared), np.random.default_rng(others)
-    bits = len(dut.shared.data.as_value()) if others else 0
-    kept: dict[int, int] = {}
+def test_reads_and_writes(others):
+    dut = DeltaRows(ROWS, WIDTH, shared=CutRows(MAPPING, others) if others else None)
+    rng, bits = np.random.default_rng(others), len(dut.shared.data.as_value()) if others else 0
+    rows, kept, other = rng.integers(-(1 << 31), 1 << 31, (ROWS, WIDTH)), {}, None
 
-    def drawn():
-        return [int(one) for one in rng.integers(-(1 << 31), 1 << 31, WIDTH)]
+    def share(bench, write):
+        """Write a row of the other component, or read one; the one that was read last."""
+        at, content = int(rng.integers(others)), int.from_bytes(rng.bytes(64), "little") & ((1 << bits) - 1)
+        store = not write and rng.random() < 0.5
+        read = not write and not store and at in kept
+        bench.set({"shared.address": at, "shared.write": store, "shared.read": read})
+        bench.ctx.set(dut.shared.data.as_value(), content)
+        kept.update({at: content} if store else {})
+        return kept[at] if read else other
 
-    def word():
-        return int.from_bytes(rng.bytes(64), "little") & ((1 << bits) - 1)
-
-    async def body(ctx):
-        rows = [drawn() for _ in range(ROWS)]
-        for number, row in enumerate(rows):
-            for beat in range(dut.row_beats):
-                own = np.array(row[4 * beat : 4 * beat + 4], "<i4").tobytes()
-                ctx.set(dut.load.payload, int.from_bytes(own, "little"))
-                ctx.set(dut.load.valid, 1)
-                last = number == ROWS - 1 and beat == dut.row_beats - 1
-                assert (ctx.get(dut.load.ready), ctx.get(dut.loaded)) == (1, last)
-                await ctx.tick()
-        ctx.set(dut.load.valid, 0)
-        wanted, other = None, None
+    async def body(bench):
+        nonlocal other
+        image = image_of(rows)
+        await bench.give("load", image)
+        assert bench.seen.cycles("load") == list(range(len(image))), "always ready"
+        assert bench.seen.cycles("loaded") == [len(image) - 1]
         for _ in range(600):
             address, clear, write = int(rng.integers(ROWS)), rng.random() < 0.1, rng.random() < 0.4
-            into, new = int(rng.integers(ROWS)), drawn()
-            found = [0] * WIDTH if clear else rows[address]
-            values = {"address": address, "clear": clear, "write": write, "write_address": into}
-            for name, value in values.items():
-                ctx.set(getattr(dut, name), int(value))
-            ctx.set(dut.write_row, new)
-            follows = other
-            if others:
-                at, content = int(rng.integers(others)), word()
-                store = not write and rng.random() < 0.5
-                read = not write and not store and at in kept
-                ctx.set(dut.shared.address, at)
-                ctx.set(dut.shared.data.as_value(), content)
-                ctx.set(dut.shared.write, int(store))
-                ctx.set(dut.shared.read, int(read))
-                if store:
-                    kept[at] = content
-                if read:
-                    follows = kept[at]
-            await ctx.tick()
+            into, new = int(rng.integers(ROWS)), rng.integers(-(1 << 31), 1 << 31, WIDTH)
+            bench.set(address=address, clear=clear, write=write, write_address=into, write_row=new)
+            wanted = [0] * WIDTH if clear else rows[address].tolist()
+            other = share(bench, write) if others else None
+            await bench.tick()
             # what is written in a cycle is read from the next one on
             if write:
                 rows[into] = new
-            wanted, other = found, follows
-            assert [ctx.get(dut.row[j]) for j in range(WIDTH)] == wanted
+            assert bench.get("row") == wanted
             if other is not None:
-                assert ctx.get(dut.shared.row.as_value()) == other
-        for name in ("write", "clear"):
-            ctx.set(getattr(dut, name), 0)
-        if others:
-            ctx.set(dut.shared.write, 0)
-        ctx.set(dut.begin_save, 1)
-        await ctx.tick()
-        ctx.set(dut.begin_save, 0)
-        beats, ended = [], False
-        while not ended:
-            ctx.set(dut.save.ready, int(rng.random() < 0.6))
-            if ctx.get(dut.save.valid) and ctx.get(dut.save.ready):
-                beats.append(ctx.get(dut.save.payload).to_bytes(16, "little"))
-                ended = bool(ctx.get(dut.saved))
-            await ctx.tick()
-        saved = np.frombuffer(b"".join(beats), "<i4").reshape(ROWS, -1)[:, :WIDTH]
-        assert saved.tolist() == rows
-        assert not ctx.get(dut.save.valid)
+                assert bench.ctx.get(dut.shared.row.as_value()) == other
+        bench.set({"write": 0, "clear": 0} | ({"shared.write": 0} if others else {}))
+        await bench.pulse("begin_save")
+        bench.stall = 0.4
+        beats = await bench.take("save", len(image))
+        assert bench.seen.cycles("saved") == [bench.cycle]
+        # of no use behind the last delta of a row
+        saved = np.frombuffer(b"".join(beat.to_bytes(16, "little") for beat in beats), "<i4").reshape(ROWS, -1)
+        assert saved[:, :WIDTH].tolist() == rows.tolist()
+        assert not bench.get("save.valid")
 
-    play(dut, body)
+    play_interface(dut, watch={"loaded": None, "saved": None}, body=body)
     assert len(kept) == others

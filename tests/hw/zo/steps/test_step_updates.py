@@ -10,6 +10,8 @@ from fabtune.golden.zo.split import Split
 from fabtune.hw.zo.deltas.walks import WalkRange
 from fabtune.hw.zo.steps.step_updates import StepUpdates
 
+from ...play import play_interface
+
 SPLITS = [Split(), Split(first=4), Split(1, 2, 8), Split(1, 16, 4), Split(1, 1, 1)]
 
 
@@ -40,43 +42,30 @@ def steps_of(split, rng):
 
 @pytest.mark.parametrize("scalars", [False, True])
 @pytest.mark.parametrize("split", SPLITS, ids=str)
-def test_walks_of_a_step(split, scalars, play):
-    dut, steps = StepUpdates(), list(steps_of(split, np.random.default_rng(3)))
+def test_walks_of_a_step(split, scalars):
+    steps = list(steps_of(split, np.random.default_rng(3)))
     clipped = 0
 
-    async def body(ctx):
+    async def body(bench):
         nonlocal clipped
-        settings = {"first": split.first, "second": split.second, "cut": int(split.cut > 0), "scalars": int(scalars)}
-        for name, value in settings.items():
-            ctx.set(getattr(dut, name), value)
-        ctx.set(dut.walk.ready, 1)
         for step in steps:
-            ctx.set(dut.coefficient.valid, 1)
-            for one in step:
-                ctx.set(dut.coefficient.payload, one)
-                await ctx.tick()
-            ctx.set(dut.coefficient.valid, 0)
-            await ctx.tick().repeat(2)
-            ctx.set(dut.start, 1)
-            await ctx.tick()
-            ctx.set(dut.start, 0)
+            await bench.give("coefficient", step)
+            await bench.tick(2)
+            await bench.pulse("start")
             walks, clips = expected(step, split, scalars)
-            found = 0
-            for number, (words, coefficient) in enumerate(walks):
-                while not ctx.get(dut.walk.valid):
-                    found += ctx.get(dut.clipped)
-                    await ctx.tick()
-                await ctx.tick().repeat(3)
-                walk = dut.walk.payload
-                assert ctx.get(walk.range) == words
-                assert ctx.get(walk.coefficient) == coefficient
-                assert ctx.get(walk.final) == (number == len(walks) - 1)
-                ctx.set(dut.moved, 1)
-                assert ctx.get(dut.done) == (number == len(walks) - 1)
-                await ctx.tick()
-                ctx.set(dut.moved, 0)
-            assert found == clips
+            for number, walk in enumerate(walks):
+                while not bench.get("walk.valid"):
+                    await bench.tick()
+                await bench.tick(3)
+                found = bench.get("walk.payload")
+                assert (found["range"], found["coefficient"]) == walk
+                assert found["final"] == (number == len(walks) - 1)
+                bench.set(moved=1)
+                assert bench.get("done") == (number == len(walks) - 1)
+                await bench.pulse("moved")
+            assert sum(bench.seen.fresh("clipped")) == clips
             clipped += clips
 
-    play(dut, body)
+    wires = {"first": split.first, "second": split.second, "cut": split.cut > 0, "scalars": scalars, "walk.ready": 1}
+    play_interface(StepUpdates(), watch={"clipped": None}, body=body, wires=wires)
     assert (clipped > 0) == (scalars or (split.cut > 0 and split.second > 1))
