@@ -20,23 +20,24 @@ LONGEST = (
         "sim/test_blocks",
         "scripts/test_demo",
         "test_types",
-        "boards/host/test_job",
+        "boards/cores/instantft/test_job",
         "hw/test_verilog",
         "sim/test_mutation",
     ),
-    *("boards/host/test_zeroth_order_core", "scripts/blocks/test_activity"),
+    *("boards/cores/zotrain/test_job_on_core", "scripts/blocks/test_activity"),
     *("scripts/blocks/test_emit", "scripts/test_table", "scripts/test_tune"),
     *("sim/compiled/test_session", "scripts/test_zeroth", "scripts/test_cli"),
 )
 """Files of half a minute and more, which begin first: one that began last would leave the other worker idle.
 
-`sim/cores` uses the cores of `boards/host`, and would wait for their builds if it began beside it.
+`sim/cores` uses the cores of `boards/cores`, and would wait for their builds if it began beside it.
 """
 
 
 def pytest_collection_modifyitems(items):
     """`LONGEST` first; all others stay in their order."""
     places = {Path(__file__).parent / f"{name}.py": place for place, name in enumerate(LONGEST)}
+    assert all(path.exists() for path in places), "a file of `LONGEST` has moved"
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 

@@ -60,6 +60,7 @@ class Corrections(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         """Make the FIFO and the register behind it; longer than most, as every flag depends on the same correction."""
+        """Connect memory, counters and lanes; longer than most, as all share the correction that is read."""
         m = Module()
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)

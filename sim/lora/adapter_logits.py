@@ -38,6 +38,8 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     ``i_comes``, ``forward_ends``, ``sample_summed``, ``sums_end``, ``logit_comes``, ``softmax_STATE_ends``,
     ``probability_taken``, ``gradients_end``; then each state of the update: ``STATE_ends``.
 
+    Longer than most: each rule leans on those before it, and on the signals that they follow.
+
     Parameters
     ----------
     checker : Checker

@@ -22,6 +22,8 @@ RATE = 5243
 def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     """Make the self-test of a core, with random parameters and samples.
 
+    Longer than most: its stages go on from one job.
+
     Parameters
     ----------
     spec : InstantftSpec
