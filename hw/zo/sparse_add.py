@@ -60,7 +60,6 @@ class Corrections(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         """Make the FIFO and the register behind it; longer than most, as every flag depends on the same correction."""
-        """Connect memory, counters and lanes; longer than most, as all share the correction that is read."""
         m = Module()
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
@@ -143,6 +142,7 @@ class SparseAdd(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
+        """Add at most one correction a cycle; longer than most, as all stages wait for the same output."""
         m = Module()
         spec = self.spec
         lanes = spec.streams()["i"].fields[0]
