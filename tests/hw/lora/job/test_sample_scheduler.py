@@ -44,7 +44,7 @@ class Bench:
         dut = self.dut
         self.memory.load(ORDER_AT, order_image([(np.array(i), np.array(label)) for i, label in batches], rates))
         if dut.options.rates:
-            ctx.set(dut.job.rates, bool(rates))
+            ctx.set(dut.job.options.rates, bool(rates))
         for seen in (self.batches, self.records, self.seen_rates, self.learnt):
             seen.clear()
         self.samples.reads.clear()
@@ -61,7 +61,8 @@ class Bench:
             "infer": 0,
         }
         for name, value in (given | settings).items():
-            ctx.set(getattr(dut.job, name), value)
+            owner = dut.job if name in dut.job.signature.members else dut.job.options
+            ctx.set(getattr(owner, name), value)
         while not ctx.get(dut.ready):
             await ctx.tick()
         ctx.set(dut.job.start, 1)
@@ -92,7 +93,10 @@ class Bench:
             ctx.set(self.dut.over, 1)
             ctx.set(batch.ready, 1)
             options = self.dut.options
-            rate, learn = (batch.rate if options.rates else 0), (batch.learn if options.validates else 0)
+            rate, learn = (
+                (batch.options.rate if options.rates else 0),
+                (batch.options.learn if options.validates else 0),
+            )
             _, _, valid, count, goal, *own = await ctx.tick().sample(batch.valid, batch.count, batch.goal, rate, learn)
             if not valid:
                 continue
