@@ -42,6 +42,52 @@ PLAIN = JobOptions()
 """No option."""
 
 
+class OptionalSettings(wiring.Signature):
+    """Settings of a job that a core has by its options, as the trainer gives them; those that it has not are absent.
+
+    Parameters
+    ----------
+    options : JobOptions
+
+    Members
+    -------
+    rates : Out(1), with `JobOptions.rates`
+        The word behind a batch's entries is its learning rate.
+    stop : Out(1), with `JobOptions.stops`
+        End with an epoch whose loss is low enough.
+    validation_samples : Out(32), with `JobOptions.validates`
+        Entries behind each epoch's that are not learnt from; 0: there is no validation.
+    """
+
+    def __init__(self, options: JobOptions) -> None:
+        members = (
+            (options.rates, "rates", Out(1)),
+            (options.stops, "stop", Out(1)),
+            (options.validates, "validation_samples", Out(32)),
+        )
+        super().__init__({name: member for present, name, member in members if present})
+
+
+class BatchOptions(wiring.Signature):
+    """What a batch has by a core's options; what it has not is absent.
+
+    Parameters
+    ----------
+    options : JobOptions
+
+    Members
+    -------
+    rate : Out, `RATE` bits, with `JobOptions.rates`
+        Its learning rate.
+    learn : Out(1), with `JobOptions.validates`
+        It is learnt from.
+    """
+
+    def __init__(self, options: JobOptions) -> None:
+        members = ((options.rates, "rate", Out(RATE)), (options.validates, "learn", Out(1)))
+        super().__init__({name: member for present, name, member in members if present})
+
+
 class JobSettings(wiring.Signature):
     """A job, as the trainer gives it to the schedulers.
 
@@ -67,12 +113,7 @@ class JobSettings(wiring.Signature):
         The settings of these names.
     batch : Out(range(batch + 1))
         Samples of a batch; the last one of an epoch has what is left.
-    rates : Out(1), where there may be some
-        The word behind a batch's entries is its learning rate.
-    stop : Out(1), where it may
-        End with an epoch whose loss is low enough.
-    validation_samples : Out(32), where there may be some
-        Entries behind each epoch's that are not learnt from; 0: there is no validation.
+    options : Out, `OptionalSettings`
     """
 
     def __init__(self, batch: int, address: int, options: JobOptions = PLAIN) -> None:
@@ -82,9 +123,7 @@ class JobSettings(wiring.Signature):
                 **{name: Out(address) for name in ("samples", "order", "cache")},
                 **{name: Out(32) for name in ("cache_entries", "samples_per_epoch", "epochs")},
                 "batch": Out(range(batch + 1)),
-                **({"rates": Out(1)} if options.rates else {}),
-                **({"stop": Out(1)} if options.stops else {}),
-                **({"validation_samples": Out(32)} if options.validates else {}),
+                "options": Out(OptionalSettings(options)),
             }
         )
 
@@ -103,16 +142,13 @@ class BatchDescriptor(wiring.Signature):
     valid : Out(1)
         A batch was looked through: its new samples are on their way to the cache. Held until `ready`.
     ready : In(1)
-        The batch is taken, with `count`, `goal`, `rate` and `learn`.
+        The batch is taken, with `count`, `goal` and `options`.
     count : Out(range(batch + 1))
         Its samples.
     goal : Out(COUNTED)
         New samples of this job and all jobs before, up to this batch's last one, modulo 1024: the batch is complete
         once as many have been recorded.
-    rate : Out, `RATE` bits, where there may be one
-        Its learning rate.
-    learn : Out(1), where an epoch may have a validation
-        It is learnt from.
+    options : Out, `BatchOptions`
     number : In(range(batch + 1))
         Which entry of the batch that was taken last to show.
     entry : Out(ENTRY)
@@ -129,7 +165,7 @@ class BatchDescriptor(wiring.Signature):
                 "ready": In(1),
                 "count": Out(count),
                 "goal": Out(COUNTED),
-                **_of_batch(options),
+                "options": Out(BatchOptions(options)),
                 "number": In(count),
                 "entry": Out(ENTRY),
                 "side": Out(1),
@@ -206,15 +242,12 @@ class LoadedBatch(wiring.Signature):
         The half of the batch memory that has it.
     count : Out(range(batch + 1))
         Its samples.
-    rate : Out, `RATE` bits, where there may be one
-        Its learning rate.
-    learn : Out(1), where an epoch may have a validation
-        It is learnt from.
+    options : Out, `BatchOptions`
     """
 
     def __init__(self, batch: int, options: JobOptions = PLAIN) -> None:
-        own = _of_batch(options)
-        super().__init__({"valid": Out(1), "half": Out(1), "count": Out(range(batch + 1)), **own})
+        members = {"valid": Out(1), "half": Out(1), "count": Out(range(batch + 1))}
+        super().__init__(members | {"options": Out(BatchOptions(options))})
 
 
 class LabelWrite(wiring.Signature):
@@ -317,11 +350,6 @@ class AdapterRead(wiring.Signature):
 
     def __init__(self, mapping: AdapterMapping) -> None:
         super().__init__({"address": Out(range(mapping.adapter_beats)), "beat": In(128)})
-
-
-def _of_batch(options: JobOptions) -> dict[str, wiring.Member]:
-    """Members of a batch that options add: its rate, and whether it is learnt from."""
-    return {**({"rate": Out(RATE)} if options.rates else {}), **({"learn": Out(1)} if options.validates else {})}
 
 
 def parameter_beats(mapping: AdapterMapping) -> int:

@@ -160,11 +160,11 @@ class AdapterTrainer(wiring.Component):
         count = Signal.like(loaded.count)
         m.d.sync += [
             batches_waiting.eq(batches_waiting + loaded.valid - run.done),
-            count.eq(self._of_half(m, half, "count")),
+            count.eq(self._of_half(m, half, loaded.count, "count")),
         ]
         m.d.comb += [run.count.eq(count), run.rate.eq(self._rate(m, half)), run.learn.eq(tune)]
         if self.options.validates:
-            m.d.comb += run.learn.eq(tune & self._of_half(m, half, "learn"))
+            m.d.comb += run.learn.eq(tune & self._of_half(m, half, loaded.options.learn, "learn"))
         with m.If(begin):
             m.d.sync += busy.eq(1)
         with m.If(run.done):
@@ -173,15 +173,14 @@ class AdapterTrainer(wiring.Component):
             m.d.sync += half.eq(0)
         return batches_waiting != 0
 
-    def _of_half(self, m: Module, half: Value, name: str) -> Value:
-        """Member `name` of the batch that was loaded into a half."""
+    def _of_half(self, m: Module, half: Value, value: Value, name: str) -> Value:
+        """What `value`, a member of loaded batches, is of the batch in a half; `name` is its registers' prefix."""
         loaded = self.batches.loaded
-        member = getattr(loaded, name)
-        registers = [Signal.like(member, name=f"{name}{number}") for number in range(2)]
+        registers = [Signal.like(value, name=f"{name}{number}") for number in range(2)]
         with m.If(loaded.valid):
             for number, register in enumerate(registers):
                 with m.If(loaded.half == number):
-                    m.d.sync += register.eq(member)
+                    m.d.sync += register.eq(value)
         return Mux(half, *reversed(registers))
 
     def _rate(self, m: Module, half: Value) -> Value:
@@ -189,8 +188,9 @@ class AdapterTrainer(wiring.Component):
         settings = self.control.settings
         if not self.options.rates:
             return Value.cast(settings.rate)
-        rate = Signal.like(self.batches.loaded.rate)
-        m.d.sync += rate.eq(Mux(settings.mode[RATES], self._of_half(m, half, "rate"), settings.rate))
+        loaded = self.batches.loaded.options.rate
+        rate = Signal.like(loaded)
+        m.d.sync += rate.eq(Mux(settings.mode[RATES], self._of_half(m, half, loaded, "rate"), settings.rate))
         return rate
 
     def _losses(self, m: Module, tune: Value) -> None:
@@ -288,11 +288,11 @@ class AdapterTrainer(wiring.Component):
         control, settings = self.control, self.control.settings
         job = JobSettings(self.most, self.address, self.options).create()
         if self.options.stops:
-            m.d.comb += job.stop.eq(settings.mode[STOP] & ~infer)
+            m.d.comb += job.options.stop.eq(settings.mode[STOP] & ~infer)
         if self.options.rates:
-            m.d.comb += job.rates.eq(settings.mode[RATES] & ~infer)
+            m.d.comb += job.options.rates.eq(settings.mode[RATES] & ~infer)
         if self.options.validates:
-            m.d.comb += job.validation_samples.eq(Mux(infer, 0, settings.validation_samples))
+            m.d.comb += job.options.validation_samples.eq(Mux(infer, 0, settings.validation_samples))
         m.d.comb += [
             job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
             job.infer.eq(infer),

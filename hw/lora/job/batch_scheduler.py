@@ -69,7 +69,7 @@ class BatchScheduler(wiring.Component):
         cached: bool = True,
         options: JobOptions = PLAIN,
     ) -> None:
-        self.mapping, self.most, self._address, self.cached, self.options = mapping, batch, address, cached, options
+        self.mapping, self.most, self._address, self.cached = mapping, batch, address, cached
         super().__init__(
             {
                 "job": In(JobSettings(batch, address, options)),
@@ -106,10 +106,8 @@ class BatchScheduler(wiring.Component):
                     m.d.sync += half.eq(0)
                 with m.If(batch.valid):
                     m.d.sync += [load.count.eq(batch.count), goal.eq(batch.goal)]
-                    if self.options.rates:
-                        m.d.sync += self.loaded.rate.eq(batch.rate)
-                    if self.options.validates:
-                        m.d.sync += self.loaded.learn.eq(batch.learn)
+                    for name in batch.options.signature.members:
+                        m.d.sync += getattr(self.loaded.options, name).eq(getattr(batch.options, name))
                     m.next = "COMPARE"
             # new samples are in the cache before they are read
             with m.State("COMPARE"):

@@ -116,7 +116,7 @@ class SampleScheduler(wiring.Component):
     @property
     def _has_rate(self) -> Value:
         """Whether a rate stands behind the batch's entries: batches that are not learnt from have none."""
-        rates = Value.cast(self.job.rates)
+        rates = Value.cast(self.job.options.rates)
         return rates & ~self._validating if self.options.validates else rates
 
     def elaborate(self, platform: object) -> Module:
@@ -140,9 +140,9 @@ class SampleScheduler(wiring.Component):
             self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
         ]
         if self.options.rates:
-            m.d.comb += self.batch.rate.eq(self._rate)
+            m.d.comb += self.batch.options.rate.eq(self._rate)
         if self.options.validates:
-            m.d.comb += self.batch.learn.eq(~self._validating)
+            m.d.comb += self.batch.options.learn.eq(~self._validating)
         with m.FSM():
             self._idle(m, mark)
             self._fetch(m)
@@ -326,10 +326,10 @@ class SampleScheduler(wiring.Component):
         with m.If(epochs == 1):
             m.next = "ENDED"
         if self.options.stops:
-            with m.Elif(job.stop):
+            with m.Elif(job.options.stop):
                 m.next = "EPOCH"
         if self.options.validates:
             m.d.sync += validating.eq(0)
-            with m.If(~validating & job.validation_samples.any()):
-                m.d.sync += [self._left.eq(job.validation_samples), validating.eq(1), epochs.eq(epochs)]
+            with m.If(~validating & job.options.validation_samples.any()):
+                m.d.sync += [self._left.eq(job.options.validation_samples), validating.eq(1), epochs.eq(epochs)]
                 m.next = "BATCH"

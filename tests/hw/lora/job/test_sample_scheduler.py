@@ -52,7 +52,9 @@ class Around:
             "infer": 0,
         }
         given |= {"rates": bool(rates)} if self.dut.options.rates else {}
-        bench.set({f"job.{name}": value for name, value in (given | settings).items()})
+        own = self.dut.job.signature.members
+        paths = {name: f"job.{name}" if name in own else f"job.options.{name}" for name in given | settings}
+        bench.set({paths[name]: value for name, value in (given | settings).items()})
         while not bench.get("ready"):
             await bench.tick()
         for flag in ("missed", "new_sample.start"):
@@ -78,7 +80,8 @@ class Around:
 
     async def _take_batches(self, ctx):
         batch, options = self.dut.batch, self.dut.options
-        rate, learn = (batch.rate if options.rates else 0), (batch.learn if options.validates else 0)
+        rate = batch.options.rate if options.rates else 0
+        learn = batch.options.learn if options.validates else 0
         while True:
             ctx.set(self.dut.over, 1)
             ctx.set(batch.ready, 1)
