@@ -89,7 +89,7 @@ class OutputMemory(wiring.Component):
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
         position, address, depth = self._of_side(m, position, address, depth)
-        found = []
+        bank_values = []
         for number, value in enumerate(self.values):
             bank = memory.Memory(shape=ACTIVATION, depth=depth, init=[], attrs={"ram_style": style})
             m.submodules[f"bank{number}"] = bank
@@ -101,8 +101,8 @@ class OutputMemory(wiring.Component):
                 port.en.eq(self.enable),
                 port.addr.eq(address),
             ]
-            found.append(port.data)
-        m.d.comb += self.value.eq(Cat(found).word_select(column, ACTIVATION.width).as_signed())
+            bank_values.append(port.data)
+        m.d.comb += self.value.eq(Cat(bank_values).word_select(column, ACTIVATION.width).as_signed())
         return m
 
     def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:
