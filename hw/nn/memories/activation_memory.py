@@ -64,12 +64,12 @@ class ActivationMemory(wiring.Component):
     def _read(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         lanes = len(banks)
         row = self.address[low:]
-        this, following = Signal.like(row), Signal.like(row)
+        this_row, following_row = Signal.like(row), Signal.like(row)
         wrapped = Signal(lanes)
         turn = [Signal(low, name=f"turn{stage}") for stage in range(self.LATENCY)]
         m.d.sync += [
-            this.eq(row),
-            following.eq(row + 1),
+            this_row.eq(row),
+            following_row.eq(row + 1),
             wrapped.eq(Cat(self.address[:low] > lane for lane in range(lanes - 1))),  # nothing is above the last
             turn[0].eq(self.address[:low]),
             *(after.eq(before) for before, after in itertools.pairwise(turn)),
@@ -77,7 +77,7 @@ class ActivationMemory(wiring.Component):
         words = []
         for lane, bank in enumerate(banks):
             port = bank.read_port()
-            m.d.comb += port.addr.eq(Mux(wrapped[lane], following, this))
+            m.d.comb += port.addr.eq(Mux(wrapped[lane], following_row, this_row))
             words.append(port.data)
         # lane i takes bank (i + turn) mod lanes: the turn's high bits in two registers, the lowest outside
         done, high = words, low
