@@ -249,17 +249,17 @@ class StageOutputs(wiring.Signature):
 
     def __init__(self, mapping: Mapping) -> None:
         bits = len(mapping.stages) * mapping.sides
-        super().__init__(
-            {
-                "filled": Out(bits),
-                "full": In(bits),
-                "enable": In(1),
-                **({"side": In(1)} if mapping.sides == 2 else {}),
-                "address": In(range(mapping.output_depth)),
-                "column": In(exact_log2(mapping.columns)),
-                "value": Out(ACTIVATION),
-            }
-        )
+        members = {
+            "filled": Out(bits),
+            "full": In(bits),
+            "enable": In(1),
+            "address": In(range(mapping.output_depth)),
+            "column": In(exact_log2(mapping.columns)),
+            "value": Out(ACTIVATION),
+        }
+        if mapping.sides == 2:
+            members["side"] = In(1)
+        super().__init__(members)
 
 
 class Offsets(wiring.Signature):

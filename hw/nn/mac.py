@@ -73,15 +73,16 @@ class MacArray(wiring.Component):
         self.latency = latency.across_latency(lanes, words_per_cycle)
         self.bias_cycles = latency.bias_cycles(lanes, words_per_cycle)
         self.interface = ArrayPort(lanes, columns, self.within_width, words_per_cycle, formats)
-        super().__init__(
-            {
-                "port": In(self.interface),
-                **({"paired": In(1)} if words_per_cycle == 2 else {}),
-                "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
-                **({"parts": In(SumParts(parts > 1, halves))} if self.has_parts else {}),
-                "clipped": Out(columns),
-            }
-        )
+        ports = {
+            "port": In(self.interface),
+            "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
+            "clipped": Out(columns),
+        }
+        if words_per_cycle == 2:
+            ports["paired"] = In(1)
+        if self.has_parts:
+            ports["parts"] = In(SumParts(parts > 1, halves))
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -60,22 +60,21 @@ class Sequencer(wiring.Component):
         # where a stage has a residual: addresses of the word of its window, and of what is added
         self._adds = mapping.has_residuals
         self._window, self._added = (Signal(activation_address(mapping), name=name) for name in ("window", "added"))
-        super().__init__(
-            {
-                "start": In(1),
-                "buffer": In(1),
-                "done": Out(1),
-                "full": In(stages * mapping.sides),
-                "filled": Out(stages * mapping.sides),
-                "word": Out(WordIssue(mapping)),
-                "relu": Out(1),
-                "function": Out(StageFunction(mapping)),
-                "begin": Out(1),
-                "output": Out(range(mapping.output_depth)),
-                **({"cells": Out(range(mapping.output_depth + 1))} if self._has_parts else {}),
-                **self._ports(),
-            }
-        )
+        ports = {
+            "start": In(1),
+            "buffer": In(1),
+            "done": Out(1),
+            "full": In(stages * mapping.sides),
+            "filled": Out(stages * mapping.sides),
+            "word": Out(WordIssue(mapping)),
+            "relu": Out(1),
+            "function": Out(StageFunction(mapping)),
+            "begin": Out(1),
+            "output": Out(range(mapping.output_depth)),
+        }
+        if self._has_parts:
+            ports["cells"] = Out(range(mapping.output_depth + 1))
+        super().__init__(ports | self._ports())
 
     def _ports(self) -> dict[str, Member]:
         """Ports of a subclass."""

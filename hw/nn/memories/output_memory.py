@@ -49,20 +49,19 @@ class OutputMemory(wiring.Component):
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
         self.has_positions = mapping.most_parts > 1
-        super().__init__(
-            {
-                "begin": In(1),
-                "first": In(range(self.depth)),
-                "write": In(1),
-                **({"position": In(range(self.depth))} if self.has_positions else {}),
-                "values": In(data.ArrayLayout(ACTIVATION, mapping.columns)),
-                "enable": In(1),
-                "address": In(range(self.depth)),
-                "column": In(exact_log2(mapping.columns)),
-                "value": Out(ACTIVATION),
-                **self.ports,
-            }
-        )
+        ports = {
+            "begin": In(1),
+            "first": In(range(self.depth)),
+            "write": In(1),
+            "values": In(data.ArrayLayout(ACTIVATION, mapping.columns)),
+            "enable": In(1),
+            "address": In(range(self.depth)),
+            "column": In(exact_log2(mapping.columns)),
+            "value": Out(ACTIVATION),
+        }
+        if self.has_positions:
+            ports["position"] = In(range(self.depth))
+        super().__init__(ports | self.ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
