@@ -10,7 +10,7 @@ from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.rounding import RoundSaturate
-from .interfaces import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
+from .array_port import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
 
 assert RoundSaturate.LATENCY == latency.ROUNDING
 
