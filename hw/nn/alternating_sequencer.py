@@ -85,15 +85,15 @@ class AlternatingSequencer(Sequencer):
             for number in range(len(self.full)):
                 with m.Case(number):
                     m.d.comb += room.eq(~self.full[number])
-        for own in range(2):
-            left, drained = Signal(range(self.drain + 1), name=f"left{own}"), Signal(name=f"drained{own}")
-            with m.If(ended & (side == own)):
-                m.d.sync += [waits[own].eq(1), left.eq(self.drain)]
-            with m.Elif(waits[own]):
-                m.d.sync += [left.eq(left - 1), waits[own].eq(left != 0)]
-            m.d.sync += drained.eq(~waits[own])
-            with m.If(side == own):
-                m.d.comb += [written.eq(~waits[own]), readable.eq(drained & ~waits[own])]
+        for index in range(2):
+            left, drained = Signal(range(self.drain + 1), name=f"left{index}"), Signal(name=f"drained{index}")
+            with m.If(ended & (side == index)):
+                m.d.sync += [waits[index].eq(1), left.eq(self.drain)]
+            with m.Elif(waits[index]):
+                m.d.sync += [left.eq(left - 1), waits[index].eq(left != 0)]
+            m.d.sync += drained.eq(~waits[index])
+            with m.If(side == index):
+                m.d.comb += [written.eq(~waits[index]), readable.eq(drained & ~waits[index])]
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.sync += [stage.eq(self.first_stage), side.eq(0), leading.eq(1)]
@@ -128,18 +128,21 @@ class AlternatingSequencer(Sequencer):
             self.consumed.eq(ended & self._consuming(m, stage, leading)),
         ]
         m.d.comb += self.done.eq(delayed(m, over, 1 + self.drain, "over"))
-        for own in range(2):
-            filled = delayed(m, ended & final & (side == own), 1 + self.drain, f"filled{own}")
+        for index in range(2):
+            filled = delayed(m, ended & final & (side == index), 1 + self.drain, f"filled{index}")
             with m.Switch(self.last_stage):
                 for number in stages:
                     with m.Case(number):
-                        m.d.comb += self.filled[2 * number + own].eq(filled)
+                        m.d.comb += self.filled[2 * number + index].eq(filled)
 
     def _consuming(self, m: Module, stage: Signal, leading: Value) -> Value:
         """Whether the stage is the last one that reads what the pass begins with."""
-        numbered = list(enumerate(self.mapping.network_stages))
+        stages = list(enumerate(self.mapping.network_stages))
         readers = {
-            n: max((at for at, own in numbered if n - 1 in (own.source, own.residual)), default=n) for n, _ in numbered
+            first: max(
+                (number for number, reader in stages if first - 1 in (reader.source, reader.residual)), default=first
+            )
+            for first, _ in stages
         }
         if all(first == last for first, last in readers.items()):
             return leading

@@ -28,27 +28,27 @@ class Celoss(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        given, result = self.i.payload, self.o.payload
+        word, result = self.i.payload, self.o.payload
         number = Signal(LABEL.width)
         full, move = Signal(), Signal()
         m.d.comb += [
             move.eq(~full | self.o.ready),
             self.i.ready.eq(move & self.label.valid),
-            self.label.ready.eq(move & self.i.valid & given.last),
+            self.label.ready.eq(move & self.i.valid & word.last),
             self.o.valid.eq(full),
         ]
         taken = self.i.valid & self.label.valid
-        fraction, whole = given.probability[: Q4_12.fraction], given.probability[Q4_12.fraction :]
+        fraction, whole = word.probability[: Q4_12.fraction], word.probability[Q4_12.fraction :]
         gradient, last = Signal(Q4_12.width, reset_less=True), Signal(reset_less=True)
         with m.If(move):
             m.d.sync += [
                 full.eq(taken),
-                last.eq(given.last),
+                last.eq(word.last),
                 gradient.eq(Cat(fraction, (whole - (number == self.label.payload.label))[: len(whole)])),
             ]
             with m.If(taken):
                 m.d.sync += number.eq(number + 1)
-                with m.If(given.last):
+                with m.If(word.last):
                     m.d.sync += number.eq(0)
         m.d.comb += [result.gradient.eq(gradient), result.last.eq(last)]
         return m

@@ -100,7 +100,7 @@ class ForwardEngine(wiring.Component):
                 "done": Out(1),
                 "outputs": Out(StageOutputs(mapping)),
                 "clipped": Out(range(mapping.columns + 1)),
-                **{name: member for own in ports for name, member in own.items()},
+                **{name: member for members in ports for name, member in members.items()},
             }
         )
 
@@ -141,12 +141,12 @@ class ForwardEngine(wiring.Component):
     def _write(self, m: Module, activations: ActivationMemory, writer: SampleWriter, outputs: OutputWrite) -> None:
         """Write activations: outputs first; a sample that comes in waits. A single stage's outputs have no reader."""
         chained = len(self.mapping.stages) > 1
-        own, write, sample = outputs.write if chained else 0, activations.write, writer.write
+        is_output, write, sample = outputs.write if chained else 0, activations.write, writer.write
         m.d.comb += [
-            writer.ready.eq(~own if chained else 1),
-            write.write.eq(Mux(own, outputs.mask, sample.write)),
-            write.address.eq(Mux(own, outputs.address, sample.address)),
-            write.values.eq(Mux(own, outputs.values, sample.values.as_value())),
-            write.replicate.eq(sample.replicate & ~own if chained else sample.replicate),
+            writer.ready.eq(~is_output if chained else 1),
+            write.write.eq(Mux(is_output, outputs.mask, sample.write)),
+            write.address.eq(Mux(is_output, outputs.address, sample.address)),
+            write.values.eq(Mux(is_output, outputs.values, sample.values.as_value())),
+            write.replicate.eq(sample.replicate & ~is_output if chained else sample.replicate),
             write.value.eq(sample.value),
         ]

@@ -100,11 +100,11 @@ class BeatPacker(wiring.Component):
         # activations behind the next one, less one: the sign says that the next one is the last
         left, taking = Signal(signed(self.total.bit_length() + 1)), Signal()
         slot, offered = Signal(2), Signal()
-        beat = [Signal(ACTIVATION, name=f"value{at}") for at in range(WORDS_PER_BEAT)]
+        beat = [Signal(ACTIVATION, name=f"value{place}") for place in range(WORDS_PER_BEAT)]
         m.d.comb += [
             self.i.ready.eq(taking & ~offered),
             self.o.valid.eq(offered),
-            *(self.o.payload.word_select(at, 32).eq(value) for at, value in enumerate(beat)),
+            *(self.o.payload.word_select(place, 32).eq(value) for place, value in enumerate(beat)),
         ]
         with m.If(self.o.ready):
             m.d.sync += offered.eq(0)
@@ -113,7 +113,7 @@ class BeatPacker(wiring.Component):
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [left.eq(left - 1), slot.eq(slot + 1), taking.eq(~left[-1])]
             m.d.sync += offered.eq((slot == WORDS_PER_BEAT - 1) | left[-1])
-            for at, value in enumerate(beat):
-                with m.If(slot == at):
+            for place, value in enumerate(beat):
+                with m.If(slot == place):
                     m.d.sync += value.eq(self.i.payload)
         return m

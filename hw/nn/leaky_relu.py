@@ -46,9 +46,9 @@ class LeakyRelu(wiring.Component):
         if len(self.slopes) > 1:
             factor = Signal(unsigned(SLOPE_FRACTION))
             with m.Switch(self.slope):
-                for number, own in enumerate(self.slopes, start=1):
+                for number, slope in enumerate(self.slopes, start=1):
                     with m.Case(number):
-                        m.d.sync += factor.eq(own)
+                        m.d.sync += factor.eq(slope)
         stages = {"input": 0, "operands": latency.OPERANDS, "product": latency.PRODUCT, "output": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
         leaky = pipeline.place("input", self.slope.any(), "leaky").at("output")

@@ -66,7 +66,8 @@ class Loops:
             # for columns and rows: what a pool's counter is above, below, in pixels beyond the map
             pool = self.counters[self.INNER : self.POOL]
             self._beyond = [
-                (Signal.like(one, name=f"above{j}"), Signal.like(one, name=f"below{j}")) for j, one in enumerate(pool)
+                (Signal.like(counter, name=f"above{j}"), Signal.like(counter, name=f"below{j}"))
+                for j, counter in enumerate(pool)
             ]
             self.outside = Cat(self._is_beyond(j) for j in range(len(pool))).any()
         self.has_parts, self.waiting = mapping.most_parts > 1, Const(0)
@@ -107,9 +108,9 @@ class Loops:
         Limit and steps of a loop with a single turn have no effect: they stay what another stage needs.
         """
         single = [loop.count == 1 for loop in stage.loops]
-        m.d.sync += self.single.eq(sum(one << j for j, one in enumerate(single)))
+        m.d.sync += self.single.eq(sum(has_one << j for j, has_one in enumerate(single)))
         for j in range(self.COUNT):
-            used = next((one for one in (stage, *self._stages) if one.loops[j].count > 1), None)
+            used = next((user for user in (stage, *self._stages) if user.loops[j].count > 1), None)
             if used is not None:
                 m.d.sync += [self.limits[j].eq(used.loops[j].count - 1), self.jumps[j].eq(self._jump(used, j))]
                 if j >= self.POOL:
@@ -131,8 +132,8 @@ class Loops:
             m.d.sync += self._adds.eq(stage.residual is not None)
         if stage.residual is not None:
             strides = stage.residual.strides
-            for own, (jump, stride) in enumerate(zip(self.residual_jumps, strides, strict=True)):
-                within = zip(stage.loops[self.INNER :], strides[:own], strict=False)
+            for outer, (jump, stride) in enumerate(zip(self.residual_jumps, strides, strict=True)):
+                within = zip(stage.loops[self.INNER :], strides[:outer], strict=False)
                 m.d.sync += jump.eq(stride - sum((loop.count - 1) * inner for loop, inner in within))
 
     @staticmethod

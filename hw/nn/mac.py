@@ -10,7 +10,7 @@ from ..ports import elements, members
 from ..primitives.adder_tree import adder_tree
 from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.rounding import RoundSaturate
-from .interfaces import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
+from .array_port import NETWORK_FORMATS, ArrayPort, OperandFormats, SumParts
 
 assert RoundSaturate.LATENCY == latency.ROUNDING
 
@@ -73,15 +73,16 @@ class MacArray(wiring.Component):
         self.latency = latency.across_latency(lanes, words_per_cycle)
         self.bias_cycles = latency.bias_cycles(lanes, words_per_cycle)
         self.interface = ArrayPort(lanes, columns, self.within_width, words_per_cycle, formats)
-        super().__init__(
-            {
-                "port": In(self.interface),
-                **({"paired": In(1)} if words_per_cycle == 2 else {}),
-                "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
-                **({"parts": In(SumParts(parts > 1, halves))} if self.has_parts else {}),
-                "clipped": Out(columns),
-            }
-        )
+        ports = {
+            "port": In(self.interface),
+            "bias": In(data.ArrayLayout(signed(formats.w.width), columns)),
+            "clipped": Out(columns),
+        }
+        if words_per_cycle == 2:
+            ports["paired"] = In(1)
+        if self.has_parts:
+            ports["parts"] = In(SumParts(parts > 1, halves))
+        super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -126,7 +127,9 @@ class MacArray(wiring.Component):
                 m, self.parts.halved & port.enable & port.first, latency.within_latency() + 2, "half_further"
             )
         else:
-            trees = [adder_tree(m, own, f"tree{column}") for column, own in enumerate(of_columns)]
+            trees = [
+                adder_tree(m, column_products, f"tree{column}") for column, column_products in enumerate(of_columns)
+            ]
         if self.words_per_cycle == 2:
             trees = self._paired(m, pipeline, trees)
         used = enable & ~within
@@ -170,8 +173,8 @@ class MacArray(wiring.Component):
         for column, products in enumerate(of_columns):
             half = self.lanes // 2
             lower, upper = (
-                adder_tree(m, own, f"tree{column}_{name}")
-                for name, own in (("lower", products[:half]), ("upper", products[half:]))
+                adder_tree(m, half_products, f"tree{column}_{name}")
+                for name, half_products in (("lower", products[:half]), ("upper", products[half:]))
             )
             tree = Signal(signed(len(lower) + 1), name=f"tree{column}")
             m.d.sync += tree.eq(lower + Mux(halved, 0, upper))
@@ -208,10 +211,10 @@ class MacArray(wiring.Component):
         """Add the second half's trees to the first's, or pass all on, behind one more register."""
         paired = pipeline.place("inputs", self.paired, "paired").at("trees")
         lower, upper = [], []
-        for column, (own, fellow) in enumerate(zip(trees[: self.half], trees[self.half :], strict=True)):
-            both = Signal(signed(len(own) + 1), name=f"both{column}")
-            rest = Signal.like(fellow, name=f"rest{column}")
-            m.d.sync += [both.eq(own + Mux(paired, fellow, 0)), rest.eq(Mux(paired, 0, fellow))]
+        for column, (tree, counterpart) in enumerate(zip(trees[: self.half], trees[self.half :], strict=True)):
+            both = Signal(signed(len(tree) + 1), name=f"both{column}")
+            rest = Signal.like(counterpart, name=f"rest{column}")
+            m.d.sync += [both.eq(tree + Mux(paired, counterpart, 0)), rest.eq(Mux(paired, 0, counterpart))]
             lower.append(both)
             upper.append(rest)
         return lower + upper
@@ -286,7 +289,7 @@ class Mac(wiring.Component):
         m = Module()
         spec = self.spec
         fields = {item.name: item for item in spec.streams()["i"].fields}
-        given = {name: elements(getattr(self.i.payload, name), item) for name, item in fields.items()}
+        inputs = {name: elements(getattr(self.i.payload, name), item) for name, item in fields.items()}
         pipeline = Module()
         pipeline.submodules.array = array = MacArray(spec.lanes, spec.columns, spec.terms, spec.batch)
         port = array.port
@@ -298,17 +301,17 @@ class Mac(wiring.Component):
             self.i.ready.eq(move),
             port.within.eq(not spec.across),
             port.enable.eq(self.i.valid),
-            port.first.eq(given["first"][0]),
-            port.last.eq(given["last"][0]),
+            port.first.eq(inputs["first"][0]),
+            port.last.eq(inputs["last"][0]),
         ]
         # within, a column's parameter goes to all lanes
-        operands = ((port.x, given["x"]), (port.w, given["w"] * (1 if spec.across else spec.lanes)))
+        operands = ((port.x, inputs["x"]), (port.w, inputs["w"] * (1 if spec.across else spec.lanes)))
         for into, values in operands:
             m.d.comb += [into[number].eq(value) for number, value in enumerate(values)]
-        for number, value in enumerate(given.get("bias", [])):
+        for number, value in enumerate(inputs.get("bias", [])):
             later = delayed(pipeline, value, array.bias_cycles, f"bias{number}")
             pipeline.d.comb += array.bias[number].eq(later)
-        name, found = ("y", port.y) if spec.across else ("sum", port.sums)
+        name, sums = ("y", port.y) if spec.across else ("sum", port.sums)
         results = elements(getattr(self.o.payload, name), spec.streams()["o"].fields[0])
-        m.d.comb += [result.eq(found[number]) for number, result in enumerate(results)]
+        m.d.comb += [result.eq(sums[number]) for number, result in enumerate(results)]
         return m

@@ -97,6 +97,6 @@ class RestoringBuffers(SampleBuffers):
     ports: ClassVar = dict.fromkeys(("restore", "restored"), In(1))
 
     def _first(self, m: Module, ready: Value) -> tuple[Value, Value, Value]:
-        first, over, own = Signal(), Signal(), ~self.restore
-        m.d.comb += [first.eq(ready & own), over.eq(self.done & own)]
+        first, over, sampled = Signal(), Signal(), ~self.restore
+        m.d.comb += [first.eq(ready & sampled), over.eq(self.done & sampled)]
         return first | (self.restore & self.restored & ~self.running & ~self.hold), first, over

@@ -67,9 +67,9 @@ class SampleWriter(wiring.Component):
         moves = Signal()
         m.d.comb += [moves.eq(held & self.ready), write.address.eq(address), write.replicate.eq(self.has_map)]
         width = BEAT_BITS // per_beat
-        now = [beat[at * width : (at + 1) * width] for at in range(step)]
-        values = [activation_of_byte(one) if mapping.byte_inputs else one[: ACTIVATION.width] for one in now]
-        m.d.comb += [write.value.eq(values[0]), *(write.values[at].eq(one) for at, one in enumerate(values))]
+        fields = [beat[place * width : (place + 1) * width] for place in range(step)]
+        values = [activation_of_byte(field) if mapping.byte_inputs else field[: ACTIVATION.width] for field in fields]
+        m.d.comb += [write.value.eq(values[0]), *(write.values[place].eq(value) for place, value in enumerate(values))]
         mask = self._walk(m, moves, address, ended, step)
         m.d.comb += [write.write.eq(Mux(held, mask, 0)), self.done.eq(moves & ended)]
         last_part = part == per_beat // step - 1
@@ -97,7 +97,7 @@ class SampleWriter(wiring.Component):
         if not self.has_map:
             total = mapping.inputs
             left = Signal(range(total + step + 1))
-            m.d.comb += [ended.eq(left <= step), mask.eq(Cat(left > at for at in range(step)))]
+            m.d.comb += [ended.eq(left <= step), mask.eq(Cat(left > place for place in range(step)))]
             with m.If(self.start):
                 m.d.sync += left.eq(total)
             with m.Elif(moves):
@@ -112,7 +112,7 @@ class SampleWriter(wiring.Component):
         m.d.comb += ended.eq(row_end & map_end & image_end)
         if replicas > 1:
             below = [Const(1, 1) if e <= top else y >= e - top for e in range(replicas)]
-            m.d.comb += mask.eq(Cat(one & (y + top < rows + e) for e, one in enumerate(below)))
+            m.d.comb += mask.eq(Cat(is_below & (y + top < rows + e) for e, is_below in enumerate(below)))
         else:
             m.d.comb += mask.eq(1)
         with m.If(self.start):

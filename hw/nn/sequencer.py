@@ -60,22 +60,21 @@ class Sequencer(wiring.Component):
         # where a stage has a residual: addresses of the word of its window, and of what is added
         self._adds = mapping.has_residuals
         self._window, self._added = (Signal(activation_address(mapping), name=name) for name in ("window", "added"))
-        super().__init__(
-            {
-                "start": In(1),
-                "buffer": In(1),
-                "done": Out(1),
-                "full": In(stages * mapping.sides),
-                "filled": Out(stages * mapping.sides),
-                "word": Out(WordIssue(mapping)),
-                "relu": Out(1),
-                "function": Out(StageFunction(mapping)),
-                "begin": Out(1),
-                "output": Out(range(mapping.output_depth)),
-                **({"cells": Out(range(mapping.output_depth + 1))} if self._has_parts else {}),
-                **self._ports(),
-            }
-        )
+        ports = {
+            "start": In(1),
+            "buffer": In(1),
+            "done": Out(1),
+            "full": In(stages * mapping.sides),
+            "filled": Out(stages * mapping.sides),
+            "word": Out(WordIssue(mapping)),
+            "relu": Out(1),
+            "function": Out(StageFunction(mapping)),
+            "begin": Out(1),
+            "output": Out(range(mapping.output_depth)),
+        }
+        if self._has_parts:
+            ports["cells"] = Out(range(mapping.output_depth + 1))
+        super().__init__(ports | self._ports())
 
     def _ports(self) -> dict[str, Member]:
         """Ports of a subclass."""
@@ -92,9 +91,9 @@ class Sequencer(wiring.Component):
 
         def load(m: Module, stage: Signal, side: Value | int) -> None:
             with m.Switch(stage):
-                for number, own in enumerate(self.mapping.stages):
+                for number, stage_mapping in enumerate(self.mapping.stages):
                     with m.Case(number):
-                        loops.load(m, own)
+                        loops.load(m, stage_mapping)
                         self._load(m, number, side, group, last_mask, control)
 
         self._run(m, loops, load, running)
@@ -155,35 +154,35 @@ class Sequencer(wiring.Component):
         self, m: Module, number: int, side: Value | int, group: Signal, last_mask: Signal, control: dict[str, Signal]
     ) -> None:
         """Set the addresses and the flags of a stage; a side's outputs have regions of their own."""
-        own, columns = self.mapping.stages[number], self.mapping.columns
-        wide = own.parts * columns
-        idle = own.weight_groups * wide - own.channels
-        stage = self.mapping.network_stages[number]
+        stage, columns = self.mapping.stages[number], self.mapping.columns
+        wide = stage.parts * columns
+        idle = stage.weight_groups * wide - stage.channels
+        description = self.mapping.network_stages[number]
         self._load_side(m, number, side)
-        if own.residual is not None and stage.residual is not None:
-            m.d.sync += self._added.eq(self._region(own.residual.base, stage.residual, side))
+        if stage.residual is not None and description.residual is not None:
+            m.d.sync += self._added.eq(self._region(stage.residual.base, description.residual, side))
         if self._has_parts:
-            skip = 1 + (own.parts - 1) * own.cells
-            m.d.sync += [self._groups.eq(own.parts), self._skip.eq(skip), self.cells.eq(own.cells)]
-            m.d.sync += control["position"].eq(own.output)
+            skip = 1 + (stage.parts - 1) * stage.cells
+            m.d.sync += [self._groups.eq(stage.parts), self._skip.eq(skip), self.cells.eq(stage.cells)]
+            m.d.sync += control["position"].eq(stage.output)
         if self.mapping.has_limits:
-            m.d.sync += self.function.limit.eq(Q8_16.maximum if own.limit is None else own.limit)
+            m.d.sync += self.function.limit.eq(Q8_16.maximum if stage.limit is None else stage.limit)
         if self.mapping.slopes:
-            m.d.sync += self.function.slope.eq((0, *self.mapping.slopes).index(own.slope))
-        if len(self.mapping.pooled_parts) > 1 and own.pooled:
-            m.d.sync += self.function.pooled_parts.eq(self.mapping.pooled_parts.index(own.parts))
+            m.d.sync += self.function.slope.eq((0, *self.mapping.slopes).index(stage.slope))
+        if len(self.mapping.pooled_parts) > 1 and stage.pooled:
+            m.d.sync += self.function.pooled_parts.eq(self.mapping.pooled_parts.index(stage.parts))
         if self.mapping.averages:
-            counts = [0, *(one.count for one in self.mapping.averages)]
-            m.d.sync += self.function.divisor.eq(counts.index(own.average))
+            counts = [0, *(division.count for division in self.mapping.averages)]
+            m.d.sync += self.function.divisor.eq(counts.index(stage.average))
         m.d.sync += [
             last_mask.eq(((1 << wide) - 1) >> idle),
-            group.eq(own.weights),
-            self.word.weight.eq(own.weights),
-            self.word.bias.eq(own.biases),
-            (self._window if self._adds else self.word.address).eq(self._region(own.base, stage.source, side)),
-            control["target"].eq(self._of_side(own.target, side)),
-            self.output.eq(own.output),
-            self.relu.eq(own.relu),
+            group.eq(stage.weights),
+            self.word.weight.eq(stage.weights),
+            self.word.bias.eq(stage.biases),
+            (self._window if self._adds else self.word.address).eq(self._region(stage.base, description.source, side)),
+            control["target"].eq(self._of_side(stage.target, side)),
+            self.output.eq(stage.output),
+            self.relu.eq(stage.relu),
         ]
 
     def _region(self, address: int, tensor: int, side: Value | int) -> Value | int:
@@ -207,9 +206,9 @@ class Sequencer(wiring.Component):
         m.d.sync += self.word.residual.eq(loops.adding)
         m.d.comb += self.word.address.eq(Mux(self.word.residual, self._added, self._window))
         jump = Signal.like(self.word.address, name="residual_jump")
-        for j, own in enumerate(loops.residual_jumps, start=loops.INNER):
+        for j, step in enumerate(loops.residual_jumps, start=loops.INNER):
             with m.If(chosen == j):
-                m.d.comb += jump.eq(own)
+                m.d.comb += jump.eq(step)
         with m.If(self.word.enable & ~self.word.residual):
             m.d.sync += self._added.eq(self._added + jump)
 

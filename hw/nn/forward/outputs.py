@@ -137,11 +137,11 @@ class OutputPath:
         columns, rest = self.mapping.columns, self.array.parts.rest
         following = {name: Signal.like(value, name=f"next_{name}") for name, value in control.items()}
         control |= {name: Mux(rest, following[name], value) for name, value in control.items()}
-        behind = Cat(control["mask"], control["more"]) >> columns
-        after = control | {
+        channels = Cat(control["mask"], control["more"]) >> columns
+        next_control = control | {
             "target": control["target"] + columns,
             "position": control["position"] + cells,
-            "mask": behind[:columns],
-            "more": behind[columns:],
+            "mask": channels[:columns],
+            "more": channels[columns:],
         }
-        m.d.sync += [following[name].eq(value) for name, value in after.items()]
+        m.d.sync += [following[name].eq(value) for name, value in next_control.items()]

@@ -64,12 +64,12 @@ class ActivationMemory(wiring.Component):
     def _read(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         lanes = len(banks)
         row = self.address[low:]
-        this, following = Signal.like(row), Signal.like(row)
+        this_row, following_row = Signal.like(row), Signal.like(row)
         wrapped = Signal(lanes)
         turn = [Signal(low, name=f"turn{stage}") for stage in range(self.LATENCY)]
         m.d.sync += [
-            this.eq(row),
-            following.eq(row + 1),
+            this_row.eq(row),
+            following_row.eq(row + 1),
             wrapped.eq(Cat(self.address[:low] > lane for lane in range(lanes - 1))),  # nothing is above the last
             turn[0].eq(self.address[:low]),
             *(after.eq(before) for before, after in itertools.pairwise(turn)),
@@ -77,7 +77,7 @@ class ActivationMemory(wiring.Component):
         words = []
         for lane, bank in enumerate(banks):
             port = bank.read_port()
-            m.d.comb += port.addr.eq(Mux(wrapped[lane], following, this))
+            m.d.comb += port.addr.eq(Mux(wrapped[lane], following_row, this_row))
             words.append(port.data)
         # lane i takes bank (i + turn) mod lanes: the turn's high bits in two registers, the lowest outside
         done, high = words, low
@@ -92,11 +92,11 @@ class ActivationMemory(wiring.Component):
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         """Two registers: rows of all elements, and which bank the run begins in; then for each bank its element."""
-        lanes, columns, given = len(banks), self.mapping.columns, self.write
-        elements = len(given.write)
-        first, row = given.address[:low], given.address[low:]
+        lanes, columns, request = len(banks), self.mapping.columns, self.write
+        elements = len(request.write)
+        first, row = request.address[:low], request.address[low:]
         begins, wrapped, turn = Signal(lanes), Signal(lanes), Signal(exact_log2(columns))
-        values, write = Signal.like(given.values), Signal.like(given.write)
+        values, write = Signal.like(request.values), Signal.like(request.write)
         replicate, value = Signal(), Signal(ACTIVATION)
         rows_apart = self.mapping.layout(-1).pitch // lanes
         rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(elements)]
@@ -104,23 +104,23 @@ class ActivationMemory(wiring.Component):
             begins.eq(Cat(first == lane for lane in range(lanes))),
             wrapped.eq(Cat(first > lane for lane in range(lanes - 1))),
             turn.eq(first),
-            values.eq(given.values),
-            write.eq(given.write),
-            replicate.eq(given.replicate),
-            value.eq(given.value),
+            values.eq(request.values),
+            write.eq(request.write),
+            replicate.eq(request.replicate),
+            value.eq(request.value),
         ]
         for element, pair in enumerate(rows):
             back = element * rows_apart if self.mapping.row_replicas > 1 else 0
-            for carry, one in enumerate(pair):
-                m.d.sync += one.eq(row + Mux(given.replicate, carry - back, carry))
+            for carry, element_row in enumerate(pair):
+                m.d.sync += element_row.eq(row + Mux(request.replicate, carry - back, carry))
         for lane, bank in enumerate(banks):
             port = bank.write_port()
-            mine = [begins[(lane - element) % lanes] & write[element] for element in range(elements)]
+            stored = [begins[(lane - element) % lanes] & write[element] for element in range(elements)]
             addresses = [Mux(wrapped[lane], *reversed(pair)) for pair in rows]
-            where = [Mux(own, address, 0) for own, address in zip(mine, addresses, strict=True)]
+            masked = [Mux(stores, address, 0) for stores, address in zip(stored, addresses, strict=True)]
             chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn]
             m.d.sync += [
-                port.en.eq(Cat(mine).any()),
-                port.addr.eq(reduce(or_, where)),
+                port.en.eq(Cat(stored).any()),
+                port.addr.eq(reduce(or_, masked)),
                 port.data.eq(Mux(replicate, value, chosen)),
             ]

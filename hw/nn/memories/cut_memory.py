@@ -152,30 +152,30 @@ class CutMemory(wiring.Component):
 
         # restoring: a row a cycle, while the activation memory is free
         sizes = [stage.groups * stage.cells for stage in self.mapping.stages]
-        size, left, at = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(depth))
+        size, left, at_row = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(depth))
         with m.Switch(self.cut):
             for cut in range(1, len(sizes)):
                 with m.Case(cut):
                     m.d.sync += size.eq(sizes[cut - 1])
         offered, fetching, advance = self.o_valid, Signal(), Signal()
-        # sides that are to be restored, and sides that are
-        wanted, there, fetches = Signal(2), Signal(2), Signal()
+        # sides that are to be restored, and number of those that are
+        wanted_sides, total_restored, fetches = Signal(2), Signal(2), Signal()
         m.d.comb += [
             advance.eq(~offered | self.ready),
-            rows.address.eq(Mux(rows.write, written, at)),
+            rows.address.eq(Mux(rows.write, written, at_row)),
             rows.read.eq(advance & ~rows.write),
             *(getattr(self, f"o_{name}").eq(rows.row[name]) for name in ("mask", "address", "values")),
-            self.restored.eq(there[1]),
+            self.restored.eq(total_restored[1]),
         ]
-        m.d.sync += wanted.eq(wanted + self.free - fetches)
+        m.d.sync += wanted_sides.eq(wanted_sides + self.free - fetches)
         with m.If(advance):
-            m.d.sync += [offered.eq(fetching), at.eq(at + fetching), left.eq(left - fetching)]
+            m.d.sync += [offered.eq(fetching), at_row.eq(at_row + fetching), left.eq(left - fetching)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += left.eq(size)
-                m.d.comb += fetches.eq(wanted.any())
+                m.d.comb += fetches.eq(wanted_sides.any())
                 with m.If(self.restart):
-                    m.d.sync += [at.eq(0), wanted.eq(2)]
+                    m.d.sync += [at_row.eq(0), wanted_sides.eq(2)]
                 with m.Elif(fetches):
                     m.next = "FETCH"
             with m.State("FETCH"):
@@ -183,8 +183,8 @@ class CutMemory(wiring.Component):
                 with m.If(advance & (left == 1)):
                     m.next = "LAST"
             with m.State("LAST"), m.If(self.ready):
-                m.d.sync += there.eq(there + 1)
+                m.d.sync += total_restored.eq(total_restored + 1)
                 m.next = "IDLE"
         with m.If(self.taken):
-            m.d.sync += there.eq(0)
+            m.d.sync += total_restored.eq(0)
         return m

@@ -49,20 +49,19 @@ class OutputMemory(wiring.Component):
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
         self.depth, self.dropped = mapping.output_depth, mapping.stages[kept].output
         self.has_positions = mapping.most_parts > 1
-        super().__init__(
-            {
-                "begin": In(1),
-                "first": In(range(self.depth)),
-                "write": In(1),
-                **({"position": In(range(self.depth))} if self.has_positions else {}),
-                "values": In(data.ArrayLayout(ACTIVATION, mapping.columns)),
-                "enable": In(1),
-                "address": In(range(self.depth)),
-                "column": In(exact_log2(mapping.columns)),
-                "value": Out(ACTIVATION),
-                **self.ports,
-            }
-        )
+        ports = {
+            "begin": In(1),
+            "first": In(range(self.depth)),
+            "write": In(1),
+            "values": In(data.ArrayLayout(ACTIVATION, mapping.columns)),
+            "enable": In(1),
+            "address": In(range(self.depth)),
+            "column": In(exact_log2(mapping.columns)),
+            "value": Out(ACTIVATION),
+        }
+        if self.has_positions:
+            ports["position"] = In(range(self.depth))
+        super().__init__(ports | self.ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -89,7 +88,7 @@ class OutputMemory(wiring.Component):
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
         position, address, depth = self._of_side(m, position, address, depth)
-        found = []
+        bank_values = []
         for number, value in enumerate(self.values):
             bank = memory.Memory(shape=ACTIVATION, depth=depth, init=[], attrs={"ram_style": style})
             m.submodules[f"bank{number}"] = bank
@@ -101,8 +100,8 @@ class OutputMemory(wiring.Component):
                 port.en.eq(self.enable),
                 port.addr.eq(address),
             ]
-            found.append(port.data)
-        m.d.comb += self.value.eq(Cat(found).word_select(column, ACTIVATION.width).as_signed())
+            bank_values.append(port.data)
+        m.d.comb += self.value.eq(Cat(bank_values).word_select(column, ACTIVATION.width).as_signed())
         return m
 
     def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:

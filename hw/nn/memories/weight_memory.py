@@ -68,11 +68,11 @@ class WeightMemory(wiring.Component):
             part = memory.Memory(shape=unsigned(BEAT_BITS), depth=self.depth, init=[], attrs={"ram_style": self.style})
             m.submodules[f"beat{number}"] = part
             into, port = part.write_port(), part.read_port()
-            group, own = divmod(number, self.beats_per_write)
+            group, place = divmod(number, self.beats_per_write)
             m.d.comb += [
-                into.en.eq(self.write[own] & (self.index[low:bits] == group)),
+                into.en.eq(self.write[place] & (self.index[low:bits] == group)),
                 into.addr.eq(self.index[bits:]),
-                into.data.eq(self.beats.word_select(own, BEAT_BITS)),
+                into.data.eq(self.beats.word_select(place, BEAT_BITS)),
                 port.addr.eq(self.address),
             ]
             parts.append(port.data)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
-from fabtune.hw.nn.interfaces import OperandFormats
+from fabtune.hw.nn.array_port import OperandFormats
 from fabtune.hw.nn.mac import MacArray
 
 LANES, COLUMNS, WORDS = 4, 2, 3
