@@ -21,6 +21,7 @@ from ...lora.job_interfaces import PLAIN, JobOptions, JobSettings
 from ...primitives.fifo import Fifo
 from ..logit_writer import LogitWriter
 from ..memory_system import MemorySystem, buses
+from ..monitor import UpdateMonitor
 from ..shell import Control
 
 READS = ("order", "new_samples", "samples", "records", "parameters")
@@ -31,30 +32,6 @@ RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
 """Bits of `mode`."""
 RECORDS_AHEAD = 4
 """Record addresses that wait for their records."""
-
-
-class Monitor(wiring.Signature):
-    """Updates of the adapters as they are written, for a simulation or a logic analyser.
-
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Members
-    -------
-    valid : Out(words_per_cycle)
-        Which beats of the adapters' image change in this cycle: `beat`, and the one behind it.
-    beat : Out(16)
-        The first one's number.
-    data : Out(128 * words_per_cycle)
-        Their new contents.
-    done : Out(1)
-        A batch of a tuning is complete, and so its update; one cycle.
-    """
-
-    def __init__(self, mapping: AdapterMapping) -> None:
-        words = mapping.words_per_cycle
-        super().__init__({"valid": Out(words), "beat": Out(16), "data": Out(128 * words), "done": Out(1)})
 
 
 class AdapterTrainer(wiring.Component):
@@ -88,7 +65,7 @@ class AdapterTrainer(wiring.Component):
         The shell. Counters: batches computed, new samples, values saturated.
     reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
-    monitor : Out, `Monitor`
+    monitor : Out, `UpdateMonitor`
         Updates of the adapters.
     """
 
@@ -123,7 +100,11 @@ class AdapterTrainer(wiring.Component):
             address=address,
         )
         super().__init__(
-            {"control": In(Control(registers, address)), **buses(ports, address), "monitor": Out(Monitor(mapping))}
+            {
+                "control": In(Control(registers, address)),
+                **buses(ports, address),
+                "monitor": Out(UpdateMonitor(mapping.words_per_cycle)),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:

@@ -12,8 +12,9 @@ from ....golden.lora.adapters import MAXIMUM_RATE
 from ...axi.bus import Lite
 from ...lora.job_interfaces import JobOptions
 from ..memory_system import buses
+from ..monitor import monitor_ports
 from ..shell import Check, Shell
-from .adapter_trainer import AdapterTrainer, Monitor
+from .adapter_trainer import AdapterTrainer
 
 
 class Instantft(wiring.Component):
@@ -35,12 +36,12 @@ class Instantft(wiring.Component):
     reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
         AXI4 ports to the memory outside.
     monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
-        See `Monitor`.
+        See `UpdateMonitor`.
     """
 
     def __init__(self, spec: InstantftSpec) -> None:
         self.spec = spec
-        monitor = {f"monitor_{name}": member for name, member in Monitor(spec.mapping).members.items() if spec.monitor}
+        monitor = monitor_ports(spec.mapping.words_per_cycle) if spec.monitor else {}
         super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(spec.ports, spec.address), **monitor})
 
     def elaborate(self, platform: object) -> Module:

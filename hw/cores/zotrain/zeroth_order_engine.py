@@ -22,6 +22,7 @@ from ...zo.steps.step_scheduler import StepScheduler
 from ...zo.steps.step_updates import StepUpdates
 from ..logit_writer import LogitWriter
 from ..memory_system import MemorySystem, buses
+from ..monitor import UpdateMonitor
 from ..shell import Control
 from .command_sequences import CommandSequences
 from .image_reads import Image, ImageReads
@@ -33,30 +34,6 @@ WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
 _READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
 """Short FIFOs, which are no block RAM: a sample takes thousands of cycles, and its successor is read meanwhile."""
-
-
-class Monitor(wiring.Signature):
-    """Updates of the deltas as they are written, for a simulation or a logic analyser.
-
-    Parameters
-    ----------
-    row_beats : int
-        Beats of a row of deltas.
-
-    Members
-    -------
-    valid : Out(row_beats)
-        Which beats of the deltas' image change in this cycle: `beat`, and those behind it.
-    beat : Out(16)
-        The first one's number.
-    data : Out(128 * row_beats)
-        Their new contents.
-    done : Out(1)
-        A step's update is complete; one cycle.
-    """
-
-    def __init__(self, row_beats: int) -> None:
-        super().__init__({"valid": Out(row_beats), "beat": Out(16), "data": Out(8 * BEAT * row_beats), "done": Out(1)})
 
 
 class ZerothOrderEngine(wiring.Component):
@@ -79,7 +56,7 @@ class ZerothOrderEngine(wiring.Component):
         The shell. Counters: steps, values clipped, coefficients clipped.
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
-    monitor : Out, `Monitor`
+    monitor : Out, `UpdateMonitor`
         Updates of the deltas.
     """
 
@@ -107,7 +84,7 @@ class ZerothOrderEngine(wiring.Component):
         self.targets = TargetMemory(forward) if spec.loss == "mse" else None
         self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER, address=address)
         ports = {"control": In(Control(CORE, address)), **buses(1, address)}
-        super().__init__({**ports, "monitor": Out(Monitor(spec.layout.row_beats))})
+        super().__init__({**ports, "monitor": Out(UpdateMonitor(spec.layout.row_beats))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

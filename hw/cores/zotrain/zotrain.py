@@ -13,8 +13,9 @@ from ....golden.zo.job import EPS_SHIFTS
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...axi.bus import Lite
 from ..memory_system import buses
+from ..monitor import monitor_ports
 from ..shell import Check, Shell
-from .zeroth_order_engine import Monitor, ZerothOrderEngine
+from .zeroth_order_engine import ZerothOrderEngine
 
 
 class Zotrain(wiring.Component):
@@ -36,15 +37,13 @@ class Zotrain(wiring.Component):
     reader0, writer0 : Out, `Read` and `Write`
         AXI4 port to the memory outside.
     monitor_valid, monitor_beat, monitor_data, monitor_done : Out, where the spec has a monitor
-        See `Monitor`.
+        See `UpdateMonitor`.
     """
 
     def __init__(self, spec: ZotrainSpec) -> None:
         self.spec = spec
         self._slopes = Signal((MOST_PERTURBATIONS**2).bit_length())
-        monitor = {
-            f"monitor_{name}": member for name, member in Monitor(spec.layout.row_beats).members.items() if spec.monitor
-        }
+        monitor = monitor_ports(spec.layout.row_beats) if spec.monitor else {}
         super().__init__({"control": In(Lite()), "interrupt": Out(1), **buses(1, spec.address), **monitor})
 
     def elaborate(self, platform: object) -> Module:

@@ -15,7 +15,7 @@ from ....golden.zo.coefficient import LARGEST_BATCH, RATE
 from ....golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ....golden.zo.split import MOST_PERTURBATIONS
 from ...axi.bursts import command
-from ...axi.memory_port import Fault, ReadPort, beat_number, byte_address
+from ...axi.memory_port import CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.fifo import Fifo
 
 STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
@@ -89,7 +89,7 @@ class StepScheduler(wiring.Component):
         Steps, at most `STEPS_AHEAD` before they are taken.
     label : Out stream of `LABEL_BITS` bits
         Labels of the samples.
-    fault : Out, `Fault`
+    fault : Out, `CommandFault`
         A word of the order list is wrong: the value. Held until reset.
     """
 
@@ -105,7 +105,7 @@ class StepScheduler(wiring.Component):
                 "done": In(1),
                 "step": Out(stream.Signature(STEP)),
                 "label": Out(stream.Signature(LABEL_BITS)),
-                "fault": Out(Fault(errors, address)),
+                "fault": Out(CommandFault(errors, address)),
             }
         )
 
