@@ -10,7 +10,6 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ....golden.axi.bus import ADDRESS_BITS, BEAT
-from ....golden.nn.array.mapping import Mapping
 from ....golden.zo.coefficient import LARGEST_BATCH, RATE
 from ....golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ....golden.zo.split import MOST_PERTURBATIONS
@@ -63,8 +62,8 @@ class StepScheduler(wiring.Component):
 
     Parameters
     ----------
-    mapping : Mapping
-        The network: size of a sample.
+    sample_beats : int
+        Beats of a sample's image.
     labels : int
         Labels that a sample can have.
     errors : type of IntEnum
@@ -93,8 +92,8 @@ class StepScheduler(wiring.Component):
         A word of the order list is wrong: the value. Held until reset.
     """
 
-    def __init__(self, mapping: Mapping, labels: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
-        self.mapping, self.labels, self.errors = mapping, labels, errors
+    def __init__(self, sample_beats: int, labels: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
+        self.sample_beats, self.labels, self.errors = sample_beats, labels, errors
         super().__init__(
             {
                 "job": In(StepJob(address)),
@@ -130,7 +129,7 @@ class StepScheduler(wiring.Component):
             steps.i.payload.last_sample.eq(word[COUNT_BIT:]),
             labels.i.payload.eq(word[LABEL_BIT:]),
             self.sample_command.payload.address.eq(byte_address(order.sample)),
-            self.sample_command.payload.beats.eq(self.mapping.sample_beats),
+            self.sample_command.payload.beats.eq(self.sample_beats),
         ]
         # a register: a sample's start must not wait for the arbiter's ready
         fetches = self.sample_command.valid & self.sample_command.ready
@@ -167,7 +166,7 @@ class StepScheduler(wiring.Component):
                 m.next = "CHECK"
         with m.State("CHECK"):
             m.d.sync += [order.sample.eq(beat_number(job.samples)), order.index.eq(order.word)]
-            m.d.sync += order.stride.eq(self.mapping.sample_beats)
+            m.d.sync += order.stride.eq(self.sample_beats)
             m.next = "TAKE"
 
     def _take_step(self, m: Module, order: _OrderPlace, steps: Fifo) -> None:
