@@ -80,9 +80,9 @@ class PerturbationTable:
 
     def folded(self, numbers: Integers, table: Integers) -> Integers:
         """Table whose numbers are these, (words, n): the inverse of `spread`; what is not in them is as in `table`."""
-        found = table.copy()
-        found[self._places(len(numbers))] = numbers
-        return found
+        folded = table.copy()
+        folded[self._places(len(numbers))] = numbers
+        return folded
 
     def _places(self, words: int) -> tuple[Integers, Integers]:
         """Row and column of the numbers of so many words."""

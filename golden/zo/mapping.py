@@ -59,7 +59,7 @@ class PerturbationMapping:
 
     def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:
         """Words of both parts of a network that is cut before a stage; those of all of it without a cut, 0."""
-        return tuple(replace(self, first=a, last=b) for a, b in ((0, cut), (cut, None)) if b != 0)
+        return tuple(replace(self, first=first, last=last) for first, last in ((0, cut), (cut, None)) if last != 0)
 
     @cached_property
     def cycles(self) -> int:
@@ -130,16 +130,16 @@ class PerturbationMapping:
         The pass takes a word of the array's weights a cycle, each stage on both sides before the next one; its waits
         between stages are not counted.
         """
-        found, start = [Deadline(self.bias_words + 1, 0)], 0
+        deadlines, start = [Deadline(self.bias_words + 1, 0)], 0
         for stage in self.forward.stages[self.stages.start : self.stages.stop]:
             for group in range(stage.weight_groups):
                 first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
                 used = start + group * (stage.cycles // stage.weight_groups)
                 # the first word of a group is the most urgent, or the last where words are made more slowly than used
                 for word in (0, stage.words - 1):
-                    found.append(Deadline(self.bias_words + (first + word + 1) * self.cycles, used + word))
+                    deadlines.append(Deadline(self.bias_words + (first + word + 1) * self.cycles, used + word))
             start += 2 * stage.cycles
-        return tuple(found)
+        return tuple(deadlines)
 
     @property
     def _most_groups(self) -> int:
@@ -149,11 +149,11 @@ class PerturbationMapping:
     @property
     def _bias_groups(self) -> tuple[BiasGroups, ...]:
         """Groups of output channels of each row of biases of the whole network."""
-        found = []
+        rows = []
         for stage in self.forward.stages:
             for first in range(0, stage.groups, self._most_groups):
-                found.append(BiasGroups(stage.biases + first, min(self._most_groups, stage.groups - first)))
-        return tuple(found)
+                rows.append(BiasGroups(stage.biases + first, min(self._most_groups, stage.groups - first)))
+        return tuple(rows)
 
     @cached_property
     def bias_starts(self) -> tuple[int, ...]:
@@ -181,13 +181,13 @@ class PerturbationMapping:
         """Index of each stage's weights, in `Stage.weight_shape`, and biases in the flattened words."""
         starts, size = self.bias_starts, self.forward.lanes * self.forward.columns
         weights_first = self.bias_words * self.width - self._weight_starts[self.stages.start] * size
-        found = []
-        for at in self.stages:
-            stage = self.forward.network_stages[at]
-            weights = weights_first + weight_positions(self.forward, at).reshape(stage.weight_shape)
-            biases = (starts[at] - starts[self.stages.start]) * self.width + np.arange(stage.biases)
-            found.append((weights, biases))
-        return tuple(found)
+        positions = []
+        for number in self.stages:
+            stage = self.forward.network_stages[number]
+            weights = weights_first + weight_positions(self.forward, number).reshape(stage.weight_shape)
+            biases = (starts[number] - starts[self.stages.start]) * self.width + np.arange(stage.biases)
+            positions.append((weights, biases))
+        return tuple(positions)
 
     def flatten(self, parameters: Sequence[StageIntegers]) -> Integers:
         """Arrange the parameters of the stages in words: (words, width), 0 where there is no parameter.
@@ -198,10 +198,10 @@ class PerturbationMapping:
             If they do not have the shapes of the stages.
         """
         flat = np.zeros(self.words * self.width, np.int64)
-        for (weights, biases), own in zip(self.positions, parameters, strict=True):
-            if own.weight.shape != weights.shape or own.bias.shape != biases.shape:
-                raise UserError(f"weights {own.weight.shape}, {own.bias.shape} do not fit {weights.shape}")
-            flat[weights], flat[biases] = own.weight, own.bias
+        for (weights, biases), stage in zip(self.positions, parameters, strict=True):
+            if stage.weight.shape != weights.shape or stage.bias.shape != biases.shape:
+                raise UserError(f"weights {stage.weight.shape}, {stage.bias.shape} do not fit {weights.shape}")
+            flat[weights], flat[biases] = stage.weight, stage.bias
         return flat.reshape(self.words, self.width)
 
     def split(self, words: Integers) -> tuple[StageIntegers, ...]:

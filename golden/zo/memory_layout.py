@@ -146,12 +146,12 @@ class ZerothOrderLayout:
     def records_of(self, image: Bytes, sizes: Sequence[int], batch: int) -> list[ZerothOrderStep]:
         """Read the records of slopes of so many samples each."""
         rows = image.view("<u4").reshape(-1, self.record_beats(batch) * WORDS).astype(np.int64)
-        found = []
+        records = []
         for row, size in zip(rows, sizes, strict=True):
             position, coefficient, low, high = (int(word) for word in row[-WORDS:])
             step = ZerothOrderStep(position, _signed(coefficient, 32), _signed(high << 32 | low, 64), row[:size])
-            found.append(step)
-        return found
+            records.append(step)
+        return records
 
     def logits_image(self, logits: Integers) -> Bytes:
         """Build the logits, (samples, classes) in Q8.16, as the core writes them: each sample begins on a beat."""

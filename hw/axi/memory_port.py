@@ -69,7 +69,7 @@ class WritePort(wiring.Signature):
         super().__init__({"command": Out(command(address)), "beats": Out(BEATS)})
 
 
-class Fault(wiring.Signature):
+class CommandFault(wiring.Signature):
     """A fault that ends a command, as the component sees it that meets it.
 
     Parameters

@@ -16,7 +16,7 @@ from ..axi.axi_read import AxiRead
 from ..axi.axi_write import AxiWrite
 from ..axi.bus import Read, Write
 from ..axi.cache_ram import CacheRam
-from ..axi.memory_port import Fault, ReadPort, WritePort
+from ..axi.memory_port import CommandFault, ReadPort, WritePort
 from ..primitives.fifo import Fifo
 
 FIFO_DEPTH = 4
@@ -69,7 +69,7 @@ class MemorySystem(wiring.Component):
         Issue no further burst, and drop what arrives, until reset.
     quiet : Out(1)
         No burst is outstanding on any port.
-    fault : Out, `Fault`
+    fault : Out, `CommandFault`
         The first bad response, with its burst's address.
     """
 
@@ -97,7 +97,7 @@ class MemorySystem(wiring.Component):
                 **buses(ports, address),
                 **dict.fromkeys(("settled", "quiet"), Out(1)),
                 "stop": In(1),
-                "fault": Out(Fault(errors, address)),
+                "fault": Out(CommandFault(errors, address)),
             }
         )
 

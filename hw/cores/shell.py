@@ -15,7 +15,7 @@ from ...golden.axi.bus import ADDRESS_BITS
 from ...golden.cores.shell import Address, CoreRegisters, Setting
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
-from ..axi.memory_port import OFFSET_BITS, Fault, beat_number, byte_address
+from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_address
 
 DRAIN_CYCLES = 16
 """Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
@@ -46,7 +46,7 @@ class Control(wiring.Signature):
         A command can begin.
     finished : In(1)
         The command has ended; one cycle, after `start`.
-    fault : In, `Fault`
+    fault : In, `CommandFault`
         The command cannot go on.
     abort : Out(1)
         Stop all traffic to the memory; high until the trainer is reset.
@@ -69,7 +69,7 @@ class Control(wiring.Signature):
                 "command": Out(max(core.commands).bit_length()),
                 "ready": In(1),
                 "finished": In(1),
-                "fault": In(Fault(core.errors, address)),
+                "fault": In(CommandFault(core.errors, address)),
                 "abort": Out(1),
                 "quiet": In(1),
                 "settings": Out(settings),

@@ -92,7 +92,8 @@ class ZerothOrderEngine(wiring.Component):
         self.deltas = DeltaMemory(rows, self.numbers, spec.deltas, shared)
         address = spec.address
         self.slopes, self.updates = SlopeRecorder(forward.stages[-1].channels, address, spec.loss), StepUpdates()
-        self.scheduler, self.state = StepScheduler(forward, spec.labels, Error, address), StateLoader(generator)
+        self.scheduler = StepScheduler(forward.sample_beats, spec.labels, Error, address)
+        self.state = StateLoader(generator)
         self.logits = LogitWriter(spec.layout.logit_beats, address)
         self.targets = TargetMemory(forward) if spec.loss == "mse" else None
         self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER, address=address)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.lora.mapping import AdapterMapping
 from ...axi.bursts import command
-from ...axi.memory_port import OFFSET_BITS, Fault, ReadPort, beat_number, byte_address
+from ...axi.memory_port import OFFSET_BITS, CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.address_generator import AddressGenerator
 from ..engine_interfaces import RATE
 from ..job_interfaces import ENTRY, PLAIN, BatchDescriptor, JobOptions, JobSettings, NewSample
@@ -65,7 +65,7 @@ class SampleScheduler(wiring.Component):
         A job can begin.
     missed : Out(1)
         A sample is new; one cycle each.
-    fault : Out, `Fault`
+    fault : Out, `CommandFault`
         An index, a label or a rate is out of range: the value. Held until reset.
     """
 
@@ -92,7 +92,7 @@ class SampleScheduler(wiring.Component):
                 "over": In(1),
                 **({"low": In(1)} if options.stops else {}),
                 **dict.fromkeys(("ended", "ready", "missed"), Out(1)),
-                "fault": Out(Fault(errors, address)),
+                "fault": Out(CommandFault(errors, address)),
             }
         )
         rows = self._mark_rows

@@ -226,15 +226,15 @@ class DeltaMemory(wiring.Component):
 
     def _gap_state(self, m: Module, registers: WalkRegisters) -> None:
         """Skip the words of the gap, and end the walk."""
-        left = registers.rest_of_gap
+        rest_of_gap = registers.rest_of_gap
         with m.State("REST"), m.If(self.valid):
             m.d.comb += [
                 self.word_done.eq(1),
-                self.mark.eq((left == 1) & registers.marks),
-                registers.ends.eq(left == 1),
+                self.mark.eq((rest_of_gap == 1) & registers.marks),
+                registers.ends.eq(rest_of_gap == 1),
             ]
-            m.d.sync += left.eq(left - 1)
-            with m.If(left == 1):
+            m.d.sync += rest_of_gap.eq(rest_of_gap - 1)
+            with m.If(rest_of_gap == 1):
                 m.next = "IDLE"
 
     def _compute(self, m: Module, issue: Issue) -> None:

@@ -10,12 +10,11 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ....golden.axi.bus import ADDRESS_BITS, BEAT
-from ....golden.nn.array.mapping import Mapping
 from ....golden.zo.coefficient import LARGEST_BATCH, RATE
 from ....golden.zo.memory_layout import COUNT_BIT, LABEL_BIT, WORDS
 from ....golden.zo.split import MOST_PERTURBATIONS
 from ...axi.bursts import command
-from ...axi.memory_port import Fault, ReadPort, beat_number, byte_address
+from ...axi.memory_port import CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.fifo import Fifo
 
 STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
@@ -63,8 +62,8 @@ class StepScheduler(wiring.Component):
 
     Parameters
     ----------
-    mapping : Mapping
-        The network: size of a sample.
+    sample_beats : int
+        Beats of a sample's image.
     labels : int
         Labels that a sample can have.
     errors : type of IntEnum
@@ -89,12 +88,12 @@ class StepScheduler(wiring.Component):
         Steps, at most `STEPS_AHEAD` before they are taken.
     label : Out stream of `LABEL_BITS` bits
         Labels of the samples.
-    fault : Out, `Fault`
+    fault : Out, `CommandFault`
         A word of the order list is wrong: the value. Held until reset.
     """
 
-    def __init__(self, mapping: Mapping, labels: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
-        self.mapping, self.labels, self.errors = mapping, labels, errors
+    def __init__(self, sample_beats: int, labels: int, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:
+        self.sample_beats, self.labels, self.errors = sample_beats, labels, errors
         super().__init__(
             {
                 "job": In(StepJob(address)),
@@ -105,7 +104,7 @@ class StepScheduler(wiring.Component):
                 "done": In(1),
                 "step": Out(stream.Signature(STEP)),
                 "label": Out(stream.Signature(LABEL_BITS)),
-                "fault": Out(Fault(errors, address)),
+                "fault": Out(CommandFault(errors, address)),
             }
         )
 
@@ -130,7 +129,7 @@ class StepScheduler(wiring.Component):
             steps.i.payload.last_sample.eq(word[COUNT_BIT:]),
             labels.i.payload.eq(word[LABEL_BIT:]),
             self.sample_command.payload.address.eq(byte_address(order.sample)),
-            self.sample_command.payload.beats.eq(self.mapping.sample_beats),
+            self.sample_command.payload.beats.eq(self.sample_beats),
         ]
         # a register: a sample's start must not wait for the arbiter's ready
         fetches = self.sample_command.valid & self.sample_command.ready
@@ -167,7 +166,7 @@ class StepScheduler(wiring.Component):
                 m.next = "CHECK"
         with m.State("CHECK"):
             m.d.sync += [order.sample.eq(beat_number(job.samples)), order.index.eq(order.word)]
-            m.d.sync += order.stride.eq(self.mapping.sample_beats)
+            m.d.sync += order.stride.eq(self.sample_beats)
             m.next = "TAKE"
 
     def _take_step(self, m: Module, order: _OrderPlace, steps: Fifo) -> None:

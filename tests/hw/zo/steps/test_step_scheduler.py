@@ -31,7 +31,7 @@ def orders(rng):
 
 def scheduled(steps, image, play, stall=0.0, batch=BATCH, repeats=1):
     """Steps, labels and sample addresses that come out, and the fault if there is one."""
-    dut, rng = StepScheduler(MAPPING, 3, Error), np.random.default_rng(8)
+    dut, rng = StepScheduler(MAPPING.sample_beats, 3, Error), np.random.default_rng(8)
     found = {"steps": [], "labels": [], "addresses": [], "fault": None}
 
     async def body(ctx):
