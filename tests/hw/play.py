@@ -229,7 +229,7 @@ def play_interface(
     seed=1,
     after=None,
     begin=None,
-    always_ready=(),
+    unheld=(),
     limit=LIMIT,
 ):
     """Play all interfaces of a component at once, until all words are given and taken and the body has returned.
@@ -263,8 +263,8 @@ def play_interface(
         For a stream of `give` another one, and the number of its words, that it waits for before its first word.
     begin : dict of str to int, optional
         Cycle before which a stream is given nothing, or is not ready.
-    always_ready : sequence of str
-        Streams of `take` that do not stall.
+    unheld : sequence of str
+        Streams of `take` that may offer another word, or none, before the one that they offer is taken.
     limit : int
         Cycles after which the test fails.
 
@@ -299,7 +299,7 @@ def play_interface(
         for number, (name, words) in enumerate(give.items())
     ]
     benches += [
-        _taker(bench, name, count, name in always_ready, begin.get(name, 0), number)
+        _taker(bench, name, count, name not in unheld, begin.get(name, 0), number)
         for number, (name, count) in enumerate(take.items())
     ]
     benches += [_answerer(dut, *item) for item in (answer or {}).items()]
@@ -341,7 +341,7 @@ def _giver(bench, name, words, after, begin, number):
     return give
 
 
-def _taker(bench, name, count, always, begin, number):
+def _taker(bench, name, count, held, begin, number):
     """Take words from a stream."""
     rng, port, monitor = np.random.default_rng([bench.seed, 1000 + number]), port_of(bench.dut, name), Monitor(name)
 
@@ -349,11 +349,11 @@ def _taker(bench, name, count, always, begin, number):
         for _ in range(begin):
             await ctx.tick()
         while True:
-            ready = always or rng.random() >= bench.stall
+            ready = rng.random() >= bench.stall
             ctx.set(port.ready, ready)
             *_, valid, payload = await ctx.tick().sample(port.valid, port.payload)
             word = plain(payload) if valid else None
-            if monitor.transfer(valid, ready, word):
+            if monitor.transfer(valid, ready, word) if held else valid and ready:
                 bench.seen[name].append((bench.cycle, word))
                 assert count is None or len(bench.seen[name]) <= count, f"{name}: more than {count} words"
 
