@@ -107,11 +107,11 @@ class Monitor:
 
 
 class Seen(dict):
-    """What came by at each path that was played: a list of (cycle, word)."""
+    """What came by at each path that was played, a list of (cycle, word); `cycle` is the one that ended last."""
 
     def __init__(self, names):
         super().__init__({name: [] for name in names})
-        self.told = {}
+        self.cycle, self.told = 0, {}
 
     def words(self, name):
         """Words alone, in their order."""
@@ -141,15 +141,18 @@ class Bench:
     dut : Component
     seen : Seen
         What came by until now.
-    cycle : int
-        The cycle that ended last.
     rng : numpy.random.Generator
         Of the gaps in what the body gives and takes.
     """
 
-    def __init__(self, dut, seen, stall, seed):
+    def __init__(self, dut, seen, stall, seed, number=0):
         self.ctx, self.dut, self.seen, self.stall, self.seed = None, dut, seen, stall, seed
-        self.cycle, self.rng = 0, np.random.default_rng([seed, 2000])
+        self.rng = np.random.default_rng([seed, 2000 + number])
+
+    @property
+    def cycle(self):
+        """The cycle that ended last."""
+        return self.seen.cycle
 
     def set(self, values=None, **more):
         """Set ports, by path."""
@@ -232,7 +235,7 @@ def play_interface(
     unheld=(),
     limit=LIMIT,
 ):
-    """Play all interfaces of a component at once, until all words are given and taken and the body has returned.
+    """Play all interfaces of a component at once, until all words are given and taken and each body has returned.
 
     Interfaces and ports are named by path, such as ``write.command``.
 
@@ -243,8 +246,8 @@ def play_interface(
         For each input stream its words.
     take : dict of str to (int or None), optional
         For each output stream the number of words to take, where more are an error; None: all that come.
-    body : coroutine function of (Bench), optional
-        What happens one after the other.
+    body : coroutine function of (Bench), or a list of some, optional
+        What happens one after the other; those of a list are played side by side.
     watch : dict of str to (str, tuple of str or None), optional
         For each flag what is noted in every cycle in which it is not 0: the value of a port of the same interface, a
         tuple of several, or that of the flag itself.
@@ -276,23 +279,28 @@ def play_interface(
     give, take, watch, begin = give or {}, take or {}, watch or {}, begin or {}
     seen = Seen((*give, *take, *watch))
     wanted = {name: len(words) for name, words in give.items()} | {name: count or 0 for name, count in take.items()}
-    bench, over = Bench(dut, seen, stall, seed), body is None
+    bodies = body if isinstance(body, list) else [body] if body else []
+    bench, left = Bench(dut, seen, stall, seed), len(bodies)
 
-    async def main(ctx):
-        nonlocal over
-        bench.ctx = ctx
-        await body(bench)
-        over = True
+    def main(number, body):
+        async def run(ctx):
+            nonlocal left
+            own = Bench(dut, seen, stall, seed, number)
+            own.ctx = ctx
+            await body(own)
+            left -= 1
+
+        return run
 
     async def clock(ctx):
         """Count cycles, behind all others in each."""
-        while bench.cycle < limit:
+        while seen.cycle < limit:
             await ctx.tick()
-            if over and all(len(seen[name]) >= count for name, count in wanted.items()):
+            if not left and all(len(seen[name]) >= count for name, count in wanted.items()):
                 return
-            bench.cycle += 1
+            seen.cycle += 1
         missing = {name: count - len(seen[name]) for name, count in wanted.items() if len(seen[name]) < count}
-        raise AssertionError(f"after {limit} cycles: words missing {missing}, the body is {'' if over else 'not '}over")
+        raise AssertionError(f"after {limit} cycles: words missing {missing}, bodies not over {left}")
 
     benches = [
         _giver(bench, name, words, (after or {}).get(name), begin.get(name, 0), number)
@@ -304,7 +312,7 @@ def play_interface(
     ]
     benches += [_answerer(dut, *item) for item in (answer or {}).items()]
     benches += [_watcher(bench, watch)] if watch else []
-    benches += [*background, *([main] if body else [])]
+    benches += [*background, *(main(number, body) for number, body in enumerate(bodies))]
     simulate(dut, clock, background=[_setter(dut, wires or {}), *benches], limit=limit + 1)
     return seen
 
