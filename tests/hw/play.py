@@ -121,6 +121,11 @@ class Seen(dict):
         """Cycles alone, in their order."""
         return [cycle for cycle, _ in self[name]]
 
+    def both(self, name, other):
+        """Words in the cycles in which something came by at another path, too."""
+        cycles = set(self.cycles(other))
+        return [word for cycle, word in self[name] if cycle in cycles]
+
     def before(self, name, cycle):
         """Number of words before a cycle."""
         return sum(at < cycle for at in self.cycles(name))
@@ -402,6 +407,18 @@ def _answerer(dut, name, function):
                 ctx.set(getattr(interface, port), settable(value))
 
     return answer
+
+
+def willing(port, stall, seed=3):
+    """Make a bench for the background: a port that is 0 in random cycles, and else 1."""
+    rng = np.random.default_rng(seed)
+
+    async def bench(ctx):
+        while True:
+            ctx.set(port, rng.random() >= stall)
+            await ctx.tick()
+
+    return bench
 
 
 class Memory:

@@ -16,7 +16,7 @@ from fabtune.hw.zo.steps.record_writer import RecordWriter
 from fabtune.hw.zo.steps.state_loader import StateLoader
 from fabtune.hw.zo.steps.step_scheduler import StepScheduler
 
-from ...play import Memory, beats_of, play_interface
+from ...play import Memory, beats_of, play_interface, willing
 
 MAPPING = Mapping.of(network_from("70 fc3"), 16, 2, byte_inputs=False)
 LAYOUT = ZerothOrderLayout(PerturbationMapping(MAPPING).delta_rows, PezoSpec(), 3)
@@ -35,7 +35,7 @@ def orders(rng):
 
 def scheduled(steps, image, stall=0.0, repeats=1):
     """What comes out for an order list, and the fault: whether there is one, its error and value."""
-    dut, order, rng = StepScheduler(MAPPING, 3, Error), Memory(stall), np.random.default_rng(8)
+    dut, order = StepScheduler(MAPPING, 3, Error), Memory(stall)
     job = {"order": ORDER, "samples": SAMPLES, "sample_count": COUNT, "steps": len(steps), "batch": BATCH}
     order.load(ORDER, image)
 
@@ -44,7 +44,6 @@ def scheduled(steps, image, stall=0.0, repeats=1):
         beats, left, taken = dut.order_read.beats, 0, 0
         while True:
             ctx.set(dut.done, left == 1)
-            ctx.set(dut.room, rng.random() >= stall)
             *_, begun, valid, ready = await ctx.tick().sample(dut.begin, beats.valid, beats.ready)
             assert ready or len(order.reads) == taken
             taken += valid & ready
@@ -62,7 +61,7 @@ def scheduled(steps, image, stall=0.0, repeats=1):
         fault.extend(bench.get(f"fault.{name}") for name in ("failed", "error", "address"))
 
     fault, streams = [], dict.fromkeys(("sample_command", "step", "label"))
-    background = [around, order.reader(dut.order_read.command, dut.order_read.beats)]
+    background = [around, willing(dut.room, stall), order.reader(dut.order_read.command, dut.order_read.beats)]
     seen = play_interface(
         dut,
         take=streams,
