@@ -25,7 +25,9 @@ def read_back(writes, reads, version=0, stall=0.0):
     """Give the writes, and once all beats are in the memory the reads."""
     beats = [word(row, version) for row, _ in rows(writes)]
     sources = {"write": commands(writes), "i": beats, "read": commands(reads)}
-    return play_interface(CacheRam(DEPTH), sources, {"o": len(rows(reads))}, stall=stall, after={"read": ("i", len(beats))})
+    return play_interface(
+        CacheRam(DEPTH), sources, {"o": len(rows(reads))}, stall=stall, after={"read": ("i", len(beats))}
+    )
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])

@@ -319,7 +319,6 @@ WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address
 @pytest.mark.parametrize("ready", [1, 0], ids=["while it runs", "while it waits"])
 def test_nothing_written_behind_a_command_changes_it(ready):
     """A write to each register at every distance from 0 cycles, which is as close as the bus allows, to 300."""
-
     orders = list(ORDERS)
 
     async def body(ctx, shell, host, seen):

@@ -125,7 +125,8 @@ def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
     watch = {
         "begin": ("side", "final", "tail_lanes"),
         "enable": ("side", *WORD, "pool"),
-        **{"filled": None, "done": None},
+        "filled": None,
+        "done": None,
     }
     seen = play_interface(dut, watch=watch, body=body, background=[full_until(dut, full)])
     words = deque(seen["enable"])

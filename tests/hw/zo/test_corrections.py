@@ -1,6 +1,5 @@
 """Corrections of `sparse_add`: order, what is known of each one's beat, with beats and corrections at any pace."""
 
-import numpy as np
 import pytest
 
 from fabtune.golden.zo.sparse_add import SparseAddSpec

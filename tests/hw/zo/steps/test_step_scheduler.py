@@ -158,5 +158,7 @@ def test_states_are_loaded_one_after_the_other(settings):
 
     seen = play_interface(StateLoader(spec), take={"load": None}, body=body, stall=0.3)
     last = [0] * (spec.state_bits - 1) + [1]
-    expected = [{"bit": int(bit), "last": end} for at in positions for bit, end in zip(spec.serial(at), last, strict=True)]
+    expected = [
+        {"bit": int(bit), "last": end} for at in positions for bit, end in zip(spec.serial(at), last, strict=True)
+    ]
     assert seen.words("load") == expected
