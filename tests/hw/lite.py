@@ -2,7 +2,8 @@
 
 import numpy as np
 
-OKAY, SLVERR = 0, 2
+from fabtune.golden.axi.axi_registers import OKAY
+
 ORDERS = {"both": ("aw w",), "aw": ("aw", "w"), "w": ("w", "aw")}
 """Which of a write's channels comes first: those that are offered at once, one after the other."""
 

@@ -6,12 +6,12 @@ import pytest
 from amaranth.back import rtlil
 
 from fabtune.boards.estimate.estimate import estimate_rtlil
-from fabtune.golden.axi.axi_registers import AxiRegistersSpec
+from fabtune.golden.axi.axi_registers import OKAY, SLVERR, AxiRegistersSpec
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
 from fabtune.golden.cores.instantft.registers import REGISTERS, Command
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
-from ..lite import OKAY, ORDERS, SLVERR, Lite
+from ..lite import ORDERS, Lite
 from ..play import simulate
 
 SIGNATURE = 0xFAB7C0DE
