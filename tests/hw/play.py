@@ -85,6 +85,12 @@ def beside(path, name):
     return ".".join((*path.split(".")[:-1], name))
 
 
+def near(dut, path, name):
+    """The port of that name in the same interface as another one, or else of the component."""
+    interface = port_of(dut, path.rpartition(".")[0]) if "." in path else dut
+    return getattr(interface, name) if hasattr(interface, name) else port_of(dut, name)
+
+
 def beats_of(image):
     """Beats of an image of bytes."""
     given = np.ascontiguousarray(image).tobytes()
@@ -107,11 +113,11 @@ class Monitor:
 
 
 class Seen(dict):
-    """What came by at each path that was played: a list of (cycle, word)."""
+    """What came by at each path that was played, a list of (cycle, word); `cycle` is the one that ended last."""
 
     def __init__(self, names):
         super().__init__({name: [] for name in names})
-        self.told = {}
+        self.cycle, self.told = 0, {}
 
     def words(self, name):
         """Words alone, in their order."""
@@ -120,6 +126,11 @@ class Seen(dict):
     def cycles(self, name):
         """Cycles alone, in their order."""
         return [cycle for cycle, _ in self[name]]
+
+    def both(self, name, other):
+        """Words in the cycles in which something came by at another path, too."""
+        cycles = set(self.cycles(other))
+        return [word for cycle, word in self[name] if cycle in cycles]
 
     def before(self, name, cycle):
         """Number of words before a cycle."""
@@ -141,15 +152,18 @@ class Bench:
     dut : Component
     seen : Seen
         What came by until now.
-    cycle : int
-        The cycle that ended last.
     rng : numpy.random.Generator
         Of the gaps in what the body gives and takes.
     """
 
-    def __init__(self, dut, seen, stall, seed):
+    def __init__(self, dut, seen, stall, seed, number=0):
         self.ctx, self.dut, self.seen, self.stall, self.seed = None, dut, seen, stall, seed
-        self.cycle, self.rng = 0, np.random.default_rng([seed, 2000])
+        self.rng = np.random.default_rng([seed, 2000 + number])
+
+    @property
+    def cycle(self):
+        """The cycle that ended last."""
+        return self.seen.cycle
 
     def set(self, values=None, **more):
         """Set ports, by path."""
@@ -229,10 +243,10 @@ def play_interface(
     seed=1,
     after=None,
     begin=None,
-    always_ready=(),
+    unheld=(),
     limit=LIMIT,
 ):
-    """Play all interfaces of a component at once, until all words are given and taken and the body has returned.
+    """Play all interfaces of a component at once, until all words are given and taken and each body has returned.
 
     Interfaces and ports are named by path, such as ``write.command``.
 
@@ -243,11 +257,11 @@ def play_interface(
         For each input stream its words.
     take : dict of str to (int or None), optional
         For each output stream the number of words to take, where more are an error; None: all that come.
-    body : coroutine function of (Bench), optional
-        What happens one after the other.
+    body : coroutine function of (Bench), or a list of some, optional
+        What happens one after the other; those of a list are played side by side.
     watch : dict of str to (str, tuple of str or None), optional
-        For each flag what is noted in every cycle in which it is not 0: the value of a port of the same interface, a
-        tuple of several, or that of the flag itself.
+        For each flag what is noted in every cycle in which it is not 0: the value of a port of the same interface or of the
+        component, a tuple of several, or that of the flag itself.
     answer : dict of str to function, optional
         For each interface what its other side does: the function is called with the values of all its ports in a
         cycle, by name, and returns those to set for the next one.
@@ -263,8 +277,8 @@ def play_interface(
         For a stream of `give` another one, and the number of its words, that it waits for before its first word.
     begin : dict of str to int, optional
         Cycle before which a stream is given nothing, or is not ready.
-    always_ready : sequence of str
-        Streams of `take` that do not stall.
+    unheld : sequence of str
+        Streams of `take` that may offer another word, or none, before the one that they offer is taken.
     limit : int
         Cycles after which the test fails.
 
@@ -276,35 +290,40 @@ def play_interface(
     give, take, watch, begin = give or {}, take or {}, watch or {}, begin or {}
     seen = Seen((*give, *take, *watch))
     wanted = {name: len(words) for name, words in give.items()} | {name: count or 0 for name, count in take.items()}
-    bench, over = Bench(dut, seen, stall, seed), body is None
+    bodies = body if isinstance(body, list) else [body] if body else []
+    bench, left = Bench(dut, seen, stall, seed), len(bodies)
 
-    async def main(ctx):
-        nonlocal over
-        bench.ctx = ctx
-        await body(bench)
-        over = True
+    def main(number, body):
+        async def run(ctx):
+            nonlocal left
+            own = Bench(dut, seen, stall, seed, number)
+            own.ctx = ctx
+            await body(own)
+            left -= 1
+
+        return run
 
     async def clock(ctx):
         """Count cycles, behind all others in each."""
-        while bench.cycle < limit:
+        while seen.cycle < limit:
             await ctx.tick()
-            if over and all(len(seen[name]) >= count for name, count in wanted.items()):
+            if not left and all(len(seen[name]) >= count for name, count in wanted.items()):
                 return
-            bench.cycle += 1
+            seen.cycle += 1
         missing = {name: count - len(seen[name]) for name, count in wanted.items() if len(seen[name]) < count}
-        raise AssertionError(f"after {limit} cycles: words missing {missing}, the body is {'' if over else 'not '}over")
+        raise AssertionError(f"after {limit} cycles: words missing {missing}, bodies not over {left}")
 
     benches = [
         _giver(bench, name, words, (after or {}).get(name), begin.get(name, 0), number)
         for number, (name, words) in enumerate(give.items())
     ]
     benches += [
-        _taker(bench, name, count, name in always_ready, begin.get(name, 0), number)
+        _taker(bench, name, count, name not in unheld, begin.get(name, 0), number)
         for number, (name, count) in enumerate(take.items())
     ]
     benches += [_answerer(dut, *item) for item in (answer or {}).items()]
     benches += [_watcher(bench, watch)] if watch else []
-    benches += [*background, *([main] if body else [])]
+    benches += [*background, *(main(number, body) for number, body in enumerate(bodies))]
     simulate(dut, clock, background=[_setter(dut, wires or {}), *benches], limit=limit + 1)
     return seen
 
@@ -341,7 +360,7 @@ def _giver(bench, name, words, after, begin, number):
     return give
 
 
-def _taker(bench, name, count, always, begin, number):
+def _taker(bench, name, count, held, begin, number):
     """Take words from a stream."""
     rng, port, monitor = np.random.default_rng([bench.seed, 1000 + number]), port_of(bench.dut, name), Monitor(name)
 
@@ -349,11 +368,11 @@ def _taker(bench, name, count, always, begin, number):
         for _ in range(begin):
             await ctx.tick()
         while True:
-            ready = always or rng.random() >= bench.stall
+            ready = rng.random() >= bench.stall
             ctx.set(port.ready, ready)
             *_, valid, payload = await ctx.tick().sample(port.valid, port.payload)
             word = plain(payload) if valid else None
-            if monitor.transfer(valid, ready, word):
+            if monitor.transfer(valid, ready, word) if held else valid and ready:
                 bench.seen[name].append((bench.cycle, word))
                 assert count is None or len(bench.seen[name]) <= count, f"{name}: more than {count} words"
 
@@ -364,8 +383,9 @@ def _watcher(bench, watch):
     """Note what is beside each flag while it is not 0."""
     items = []
     for flag, names in watch.items():
-        paths = [beside(flag, name) for name in ([names] if isinstance(names, str) else names or [])] or [flag]
-        items.append((flag, isinstance(names, tuple), [port_of(bench.dut, path) for path in (flag, *paths)]))
+        own = port_of(bench.dut, flag)
+        ports = [near(bench.dut, flag, name) for name in ([names] if isinstance(names, str) else names or [])]
+        items.append((flag, isinstance(names, tuple), [own, *(ports or [own])]))
 
     async def watch_all(ctx):
         ports = [port for *_, ports in items for port in ports]
@@ -394,6 +414,18 @@ def _answerer(dut, name, function):
                 ctx.set(getattr(interface, port), settable(value))
 
     return answer
+
+
+def willing(port, stall, seed=3):
+    """Make a bench for the background: a port that is 0 in random cycles, and else 1."""
+    rng = np.random.default_rng(seed)
+
+    async def bench(ctx):
+        while True:
+            ctx.set(port, rng.random() >= stall)
+            await ctx.tick()
+
+    return bench
 
 
 class Memory:

@@ -150,9 +150,9 @@ def test_beats_follow_their_command_and_commands_do_not_mix(stall):
     sources = {f"{name}_command": words for name, words in commands.items()}
     sources |= {f"{name}_beats": beats_of(words) for name, words in commands.items()}
     total = sum(len(beats_of(words)) for words in commands.values())
-    # a command that waits is replaced by one of higher rank, so that this output is always ready here
+    # a command that waits is replaced by one of higher rank
     seen = play_interface(
-        Flat(WriteArbiter, "write"), sources, {"command": 24, "o": total}, stall=stall, always_ready=["command"]
+        Flat(WriteArbiter, "write"), sources, {"command": 24, "o": total}, stall=stall, unheld=["command"]
     )
     order = seen.words("command")
     assert seen.words("o") == beats_of(order)

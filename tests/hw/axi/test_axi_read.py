@@ -7,6 +7,8 @@ import pytest
 from fabtune.golden.axi.axi_read import AxiReadSpec
 from fabtune.hw.axi.axi_read import AxiRead
 
+from .managers import read
+
 BEAT, PAGE = 16, 4096
 
 
@@ -22,7 +24,7 @@ def commands(seed, count, longest):
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize(("burst", "depth"), [(64, 512), (16, 32)])
-def test_read_gives_what_the_memory_holds(stall, burst, depth, read):
+def test_read_gives_what_the_memory_holds(stall, burst, depth):
     run = read(AxiRead(AxiReadSpec(burst=burst, depth=depth)), commands(1, 40, 80), stall, latency=17)
     assert run.beats == run.wanted()
     assert run.addresses() == [address for address, _ in run.expected()]
@@ -30,31 +32,31 @@ def test_read_gives_what_the_memory_holds(stall, burst, depth, read):
     assert run.error == 0
 
 
-def test_read_of_many_beats(read):
+def test_read_of_many_beats():
     run = read(AxiRead(AxiReadSpec()), [(PAGE * 5 + 0x7F0, 1500)], latency=40)
     assert run.beats == run.wanted()
     assert max(beats for _, beats in run.bursts) == 64
 
 
-def test_read_hides_a_latency_of_200_cycles(read):
+def test_read_hides_a_latency_of_200_cycles():
     run = read(
         AxiRead(AxiReadSpec()), [(place, 5 + beats % 61) for place, beats in commands(2, 60, 10_000)], latency=200
     )
     assert run.times[-1] - run.times[0] + 1 == run.total
 
 
-def test_read_of_five_beats_each_hides_a_latency_of_200_cycles(read):
+def test_read_of_five_beats_each_hides_a_latency_of_200_cycles():
     run = read(AxiRead(AxiReadSpec()), [(place, 5) for place, _ in commands(3, 200, 5)], latency=200)
     assert run.times[-1] - run.times[0] + 1 == run.total == 1000
 
 
-def test_read_latency_is_what_the_class_says(read):
+def test_read_latency_is_what_the_class_says():
     run = read(AxiRead(AxiReadSpec()), [(0, 1)], latency=10)
     assert run.issued == [3]
     assert run.times == [3 + 10 + 3]
 
 
-def test_read_reserves_room_before_it_asks(read):
+def test_read_reserves_room_before_it_asks():
     """Where nobody takes anything no more is asked for than fits."""
     run = read(AxiRead(AxiReadSpec(burst=16, depth=64)), [(0, 1000)], cycles=300, blocked=True)
     assert run.bursts == [(0, 16), (256, 16), (512, 16), (768, 16)]
@@ -62,7 +64,7 @@ def test_read_reserves_room_before_it_asks(read):
 
 
 @pytest.mark.parametrize(("response", "burst"), [(2, 0), (3, 4)])
-def test_read_stops_at_a_bad_response(response, burst, read):
+def test_read_stops_at_a_bad_response(response, burst):
     asked = [(PAGE * j + 0x400, 40) for j in range(20)]
     bad = {asked[burst][0]: response, asked[burst + 2][0]: 5 - response}
     run = read(AxiRead(AxiReadSpec()), asked, latency=20, bad=bad, cycles=900)
@@ -72,14 +74,14 @@ def test_read_stops_at_a_bad_response(response, burst, read):
     assert run.beats == run.wanted()[: 40 * burst][: len(run.beats)]
 
 
-def test_read_takes_exokay_for_good(read):
+def test_read_takes_exokay_for_good():
     run = read(AxiRead(AxiReadSpec()), [(0x100, 8)], bad={0x100: 1})
     assert run.error == 0
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("abort_at", [0, 7, 60, 61, 62, 63])
-def test_read_ends_idle_after_abort(stall, abort_at, read):
+def test_read_ends_idle_after_abort(stall, abort_at):
     run = read(AxiRead(AxiReadSpec()), commands(4, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500)
     assert run.idle[-1]
     assert run.answered == len(run.bursts)
@@ -88,7 +90,7 @@ def test_read_ends_idle_after_abort(stall, abort_at, read):
     assert run.error == 0
 
 
-def test_read_of_single_beats_and_of_beats_at_the_end_of_a_page(read):
+def test_read_of_single_beats_and_of_beats_at_the_end_of_a_page():
     commands = [
         (PAGE - BEAT, 1),
         (PAGE - BEAT, 2),
@@ -100,7 +102,7 @@ def test_read_of_single_beats_and_of_beats_at_the_end_of_a_page(read):
     assert run.beats == run.wanted()
 
 
-def test_read_fills_its_fifo_to_the_last_beat(read):
+def test_read_fills_its_fifo_to_the_last_beat():
     """While no beat is taken, as many are read as the FIFO holds; then all are given without a loss."""
     run = read(AxiRead(AxiReadSpec(burst=16, depth=32)), [(0, 200)], latency=2, blocked_until=150)
     assert run.beats == run.wanted()
@@ -108,7 +110,7 @@ def test_read_fills_its_fifo_to_the_last_beat(read):
     assert run.issued[1] < 150 < run.issued[2]
 
 
-def test_read_issues_nothing_in_the_cycle_of_abort(read):
+def test_read_issues_nothing_in_the_cycle_of_abort():
     asked = commands(7, 10, 60)
     fourth = read(AxiRead(AxiReadSpec()), asked).issued[3]
     assert len(read(AxiRead(AxiReadSpec()), asked, abort_at=fourth, cycles=300).bursts) == 4

@@ -4,39 +4,37 @@
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.sim import Simulator
 
 from fabtune.boards.estimate.estimate import estimate_rtlil
-from fabtune.golden.axi.axi_registers import AxiRegistersSpec
+from fabtune.golden.axi.axi_registers import OKAY, SLVERR, AxiRegistersSpec
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
 from fabtune.golden.cores.instantft.registers import REGISTERS, Command
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
-OKAY, SLVERR = 0, 2
+from ..lite import ORDERS, Lite
+from ..play import simulate
+
 SIGNATURE = 0xFAB7C0DE
 SPEC = AxiRegistersSpec(signature=SIGNATURE)
 FREE = next(offset for offset in range(0, 256, 4) if offset not in [register.offset for register in REGISTERS])
 LOCKED = [item.name for item in REGISTERS if item.locked]
-ORDERS = ("both", "aw", "w")
-"""Which of a write's channels comes first."""
 BY_ACCESS = {access: [item for item in REGISTERS if item.access == access] for access in ("R", "W", "RW", "W1C")}
 
 
-class Host:
-    """A manager that stalls at random, and notes the cycles in which `command_strobe` is 1.
+class Host(Lite):
+    """A manager that notes the cycles in which `command_strobe` is 1.
 
     With `locks` it also is the core: `locked` rises in the cycle after `command_strobe`, as a flip-flop does.
     """
 
-    def __init__(self, ctx, dut, stall=0.0, seed=1):
-        self.ctx, self.dut, self.stall, self.rng = ctx, dut, stall, np.random.default_rng(seed)
-        self.strobes, self.times, self.cycle, self.locks = [], [], 0, False
+    def __init__(self, ctx, dut, stall=0.0):
+        super().__init__(ctx, dut.bus, stall)
+        self.dut, self.strobes, self.times, self.cycle, self.locks = dut, [], [], 0, False
 
     async def tick(self, *signals):
         if not hasattr(self.dut, "command"):
-            return (await self.ctx.tick().sample(*signals))[2:]
-        sampled = await self.ctx.tick().sample(self.dut.command_strobe, self.dut.command, *signals)
-        strobe, command, *values = sampled[2:]
+            return await super().tick(*signals)
+        strobe, command, *values = await super().tick(self.dut.command_strobe, self.dut.command, *signals)
         self.strobes += [command] * strobe
         self.times += [self.cycle] * strobe
         self.cycle += 1
@@ -44,63 +42,15 @@ class Host:
             self.ctx.set(self.dut.locked, 1)
         return values
 
-    async def wait(self):
-        while self.rng.random() < self.stall:
-            await self.tick()
 
-    async def send(self, *channels):
-        """Offer all of the channels from now on, until each has been taken."""
-        left = list(channels)
-        for channel in left:
-            self.ctx.set(channel.valid, 1)
-        while left:
-            readies = await self.tick(*(channel.ready for channel in left))
-            for channel in [channel for channel, ready in zip(left, readies, strict=True) if ready]:
-                self.ctx.set(channel.valid, 0)
-                left.remove(channel)
-
-    async def take(self, channel):
-        await self.wait()
-        self.ctx.set(channel.ready, 1)
-        valid = False
-        while not valid:
-            valid, payload = await self.tick(channel.valid, channel.payload)
-        self.ctx.set(channel.ready, 0)
-        return payload
-
-    async def post(self, offset, value, strobe=0xF, order="both"):
-        """Write without waiting for the answer: where answers are taken, the next write can follow at once."""
-        bus = self.dut.bus
-        self.ctx.set(bus.aw.payload.address, offset)
-        self.ctx.set(bus.w.payload, {"data": value, "strobe": strobe})
-        rounds = {"both": [(bus.aw, bus.w)], "aw": [(bus.aw,), (bus.w,)], "w": [(bus.w,), (bus.aw,)]}[order]
-        for channels in rounds:
-            await self.wait()
-            await self.send(*channels)
-
-    async def write(self, offset, value, strobe=0xF, order="both"):
-        await self.post(offset, value, strobe, order)
-        return (await self.take(self.dut.bus.b)).response
-
-    async def read(self, offset):
-        self.ctx.set(self.dut.bus.ar.payload.address, offset)
-        await self.wait()
-        await self.send(self.dut.bus.ar)
-        answer = await self.take(self.dut.bus.r)
-        return answer.data, answer.response
-
-
-def simulate(body, stall=0.0, spec=SPEC):
-    """Run ``body(ctx, dut, host)``."""
+def play(body, stall=0.0, spec=SPEC):
+    """Simulate until ``body(ctx, dut, host)`` returns."""
     dut = AxiRegisters(spec)
 
     async def bench(ctx):
         await body(ctx, dut, Host(ctx, dut, stall))
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -115,7 +65,7 @@ def test_settings_are_kept(order, stall):
             assert ctx.get(getattr(dut, name)) == value
         assert host.strobes == []
 
-    simulate(body, stall)
+    play(body, stall)
 
 
 def test_byte_strobes_are_honoured():
@@ -128,7 +78,7 @@ def test_byte_strobes_are_honoured():
             assert await host.write(REGISTERS["rate"].offset, value, strobe) == OKAY
             assert ctx.get(dut.rate) == expected
 
-    simulate(body)
+    play(body)
 
 
 def test_what_the_core_shows_is_read():
@@ -141,7 +91,7 @@ def test_what_the_core_shows_is_read():
             assert await host.write(REGISTERS[name].offset, ~value % 2**32) == SLVERR
             assert await host.read(REGISTERS[name].offset) == (value, OKAY)
 
-    simulate(body, 0.3)
+    play(body, 0.3)
 
 
 def test_addresses_without_a_register_answer_slverr():
@@ -151,7 +101,7 @@ def test_addresses_without_a_register_answer_slverr():
             assert await host.read(offset) == (0, SLVERR)
         assert await host.read(REGISTERS["mode"].offset) == (0, OKAY)
 
-    simulate(body)
+    play(body)
 
 
 def test_a_command_strobes_once():
@@ -163,7 +113,7 @@ def test_a_command_strobes_once():
         assert await host.read(REGISTERS["command"].offset) == (0, OKAY)
         assert host.strobes == [*Command, 3]
 
-    simulate(body, 0.3)
+    play(body, 0.3)
 
 
 def test_locked_registers_ignore_writes():
@@ -177,7 +127,7 @@ def test_locked_registers_ignore_writes():
         await host.write(REGISTERS["rate"].offset, 7)
         assert ctx.get(dut.rate) == 7
 
-    simulate(body)
+    play(body)
 
 
 @pytest.mark.parametrize("high", range(-1, 4))
@@ -196,7 +146,7 @@ def test_the_lock_counts_in_the_cycle_before_the_new_value(high):
             await host.tick()
         assert ctx.get(dut.rate) == (0 if high == AxiRegisters.LATENCY - 1 else 5)
 
-    simulate(body)
+    play(body)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -210,7 +160,7 @@ def test_at_most_every_other_cycle_a_write_takes_effect(order):
         assert host.strobes == list(range(1, 41))
         assert set(np.diff(host.times)) == {2 if order == "both" else 3}
 
-    simulate(body)
+    play(body)
 
 
 @pytest.mark.parametrize("first", ORDERS)
@@ -241,7 +191,7 @@ def test_a_core_that_locks_a_cycle_after_the_strobe_ignores_all_that_follows(fir
             assert ctx.get(getattr(dut, name)) == before ^ 5, (name, order, distance)
             host.locks = True
 
-    simulate(body)
+    play(body)
 
 
 def test_a_map_of_ones_own_has_its_ports_and_reset_values():
@@ -262,7 +212,7 @@ def test_a_map_of_ones_own_has_its_ports_and_reset_values():
         await host.write(0, 1 << 9)
         assert not ctx.get(dut.event_line)
 
-    simulate(body, spec=AxiRegistersSpec(registers=registers))
+    play(body, spec=AxiRegistersSpec(registers=registers))
 
 
 def test_the_interrupt_is_kept_and_cleared():
@@ -290,7 +240,7 @@ def test_the_interrupt_is_kept_and_cleared():
         await host.write(pending, 1)
         assert ctx.get(dut.interrupt_line)
 
-    simulate(body)
+    play(body)
 
 
 def test_latency_is_what_the_class_says():
@@ -307,7 +257,7 @@ def test_latency_is_what_the_class_says():
         valid, answer = await host.tick(bus.r.valid, bus.r.payload)
         assert (valid, answer.data) == (1, 7)
 
-    simulate(body)
+    play(body)
 
 
 def test_answers_wait_for_the_host():
@@ -328,7 +278,7 @@ def test_answers_wait_for_the_host():
         assert (await host.take(bus.r)).data == SIGNATURE
         assert (await host.take(bus.r)).response == SLVERR
 
-    simulate(body)
+    play(body)
 
 
 def test_an_answer_does_not_change_while_it_waits():
@@ -342,7 +292,7 @@ def test_an_answer_does_not_change_while_it_waits():
         await host.tick()
         assert (await host.take(dut.bus.r)).data == 5
 
-    simulate(body)
+    play(body)
 
 
 def test_paths_are_short():

@@ -7,6 +7,8 @@ import pytest
 from fabtune.golden.axi.axi_write import AxiWriteSpec
 from fabtune.hw.axi.axi_write import AxiWrite
 
+from .managers import write
+
 BEAT, PAGE = 16, 4096
 
 
@@ -22,7 +24,7 @@ def apart(seed, count, longest):
 
 @pytest.mark.parametrize(("stall", "starve"), [(0.0, 0.0), (0.5, 0.0), (0.1, 0.8)])
 @pytest.mark.parametrize("shape", [{}, {"burst": 64}, {"burst": 4, "depth": 8, "outstanding": 2}])
-def test_write_gives_the_memory_what_it_was_given(stall, starve, shape, write):
+def test_write_gives_the_memory_what_it_was_given(stall, starve, shape):
     run = write(AxiWrite(AxiWriteSpec(**shape)), apart(5, 30, 90), stall, latency=9, starve=starve)
     assert run.written == run.image()
     assert run.addresses() == [address for address, _ in run.expected()]
@@ -31,13 +33,13 @@ def test_write_gives_the_memory_what_it_was_given(stall, starve, shape, write):
 
 
 @pytest.mark.parametrize(("offset", "wait"), [(0, 0), (8, 16)])
-def test_write_runs_at_a_beat_a_cycle(offset, wait, write):
+def test_write_runs_at_a_beat_a_cycle(offset, wait):
     """Where short bursts come before long ones, what was sent early must wait for data, once and not each time."""
     run = write(AxiWrite(AxiWriteSpec()), [(PAGE * j + offset * BEAT, 64) for j in range(20)], latency=100)
     assert run.total <= run.times[-1] - run.times[0] + 1 <= run.total + wait
 
 
-def test_write_latency_is_what_the_class_says(write):
+def test_write_latency_is_what_the_class_says():
     run = write(AxiWrite(AxiWriteSpec()), [(0, 8)], latency=10)
     last_entered = 7
     assert run.issued == [last_entered + 2]
@@ -45,7 +47,7 @@ def test_write_latency_is_what_the_class_says(write):
 
 
 @pytest.mark.parametrize(("response", "burst"), [(2, 0), (3, 4)])
-def test_write_stops_at_a_bad_response(response, burst, write):
+def test_write_stops_at_a_bad_response(response, burst):
     asked = [(PAGE * j + 0x100, 16) for j in range(20)]
     bad = {asked[burst][0]: response, asked[burst + 2][0]: 5 - response}
     run = write(AxiWrite(AxiWriteSpec()), asked, latency=20, bad=bad, cycles=900)
@@ -56,7 +58,7 @@ def test_write_stops_at_a_bad_response(response, burst, write):
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("abort_at", [0, 9, 20, 60, 61, 62, 63, 64])
-def test_write_ends_idle_after_abort(stall, abort_at, write):
+def test_write_ends_idle_after_abort(stall, abort_at):
     run = write(AxiWrite(AxiWriteSpec()), apart(6, 30, 80), stall, latency=30, abort_at=abort_at, cycles=1500)
     assert run.idle[-1]
     assert run.answered == len(run.bursts) == sum(last for _, last in run.beats)
@@ -65,19 +67,19 @@ def test_write_ends_idle_after_abort(stall, abort_at, write):
         assert all(cycle <= abort_at for cycle in run.issued)
 
 
-def test_write_of_single_beats_and_of_beats_at_the_end_of_a_page(write):
+def test_write_of_single_beats_and_of_beats_at_the_end_of_a_page():
     commands = [(PAGE - BEAT, 1), (PAGE, 2), (PAGE * 3 - 2 * BEAT, 3), *[(PAGE * 8 + BEAT * at, 1) for at in range(9)]]
     run = write(AxiWrite(AxiWriteSpec()), commands, 0.3)
     assert run.written == run.image()
 
 
-def test_write_takes_beats_before_their_command(write):
+def test_write_takes_beats_before_their_command():
     run = write(AxiWrite(AxiWriteSpec()), [(0, 16), (PAGE, 5)], commands_from=60)
     assert run.written == run.image()
     assert run.issued[0] == 60 + 3
 
 
-def test_write_has_no_more_bursts_outstanding_than_it_may(write):
+def test_write_has_no_more_bursts_outstanding_than_it_may():
     """Two addresses in the memory of the FIFO and one in its output register: the fourth burst waits for a response."""
     spec = AxiWriteSpec(burst=4, depth=16, outstanding=2)
     run = write(AxiWrite(spec), [(PAGE * at, 4) for at in range(5)], latency=100)
@@ -85,14 +87,14 @@ def test_write_has_no_more_bursts_outstanding_than_it_may(write):
     assert run.issued[2] < 100 < run.issued[3]
 
 
-def test_write_issues_nothing_in_the_cycle_of_abort(write):
+def test_write_issues_nothing_in_the_cycle_of_abort():
     asked = apart(7, 10, 60)
     fourth = write(AxiWrite(AxiWriteSpec()), asked).issued[3]
     assert len(write(AxiWrite(AxiWriteSpec()), asked, abort_at=fourth, cycles=300).bursts) == 4
     assert len(write(AxiWrite(AxiWriteSpec()), asked, abort_at=fourth - 1, cycles=300).bursts) == 3
 
 
-def test_write_takes_and_drops_once_stopped(write):
+def test_write_takes_and_drops_once_stopped():
     """Also where the FIFO is full, as nobody takes its data."""
     asked = [(PAGE * j, 64) for j in range(10)]
     assert write(AxiWrite(AxiWriteSpec()), asked, blocked=True, cycles=800).left == (9, 640 - 128 - 1)

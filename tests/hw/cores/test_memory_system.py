@@ -5,13 +5,14 @@ from enum import IntEnum
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
+from fabtune.hw.axi.bus import Response
 from fabtune.hw.cores.memory_system import MemorySystem
+
+from ..play import play_interface
 
 READS, WRITES = ("alpha", "bulk", "gamma"), ("bulk", "delta")
 LIMIT = 4_000
-OKAY, SLVERR, DECERR = 0, 2, 3
 LATENCY = 20
 
 
@@ -62,7 +63,7 @@ class Outside:
                     valid = True
                     _, address, last = queue[0]
                     data = self.written.get(address, content(address))
-                    response = self.bad.get(("read", address), OKAY)
+                    response = self.bad.get(("read", address), Response.OKAY)
                     ctx.set(bus.r.payload, {"data": data, "response": response, "last": last})
                 ctx.set(bus.r.valid, valid)
                 *_, asked, burst, taken = await ctx.tick().sample(bus.ar.valid, bus.ar.payload, bus.r.ready)
@@ -81,7 +82,7 @@ class Outside:
         """Serve the write half of a port."""
 
         async def bench(ctx):
-            bursts, answers, valid, now = [], [], False, 0
+            bursts, beats, answers, valid, now = [], [], [], False, 0
             while True:
                 now += 1
                 ready = [self.willing(), self.willing()]
@@ -100,64 +101,43 @@ class Outside:
                     valid = False
                 if aw and ready[0]:
                     self.outstanding += 1
-                    bursts.append([burst.address, burst.address])
+                    bursts.append(burst.address)
                 if w and ready[1]:
-                    self.written[bursts[0][1]] = beat.data
-                    bursts[0][1] += 16
+                    beats.append(beat)
                     self.ports[number] = self.ports.get(number, 0) + 1
-                    if beat.last:
-                        first = bursts.pop(0)[0]
-                        answers.append((now + LATENCY, self.bad.get(("write", first), OKAY)))
+                # beats may come before their address
+                while bursts and any(one.last for one in beats):
+                    first = address = bursts.pop(0)
+                    last = False
+                    while not last:
+                        self.written[address], last = beats[0].data, beats.pop(0).last
+                        address += 16
+                    answers.append((now + LATENCY, self.bad.get(("write", first), Response.OKAY)))
 
         return bench
 
 
-async def read(ctx, port, commands, found):
-    """Read through a port; the beats go to `found`."""
+async def read(bench, name, commands):
+    """Beats that are read through a port."""
+    found = []
     for address, beats in commands:
-        ctx.set(port.command.payload, {"address": address, "beats": beats})
-        ctx.set(port.command.valid, 1)
-        await ctx.tick().until(port.command.ready)
-        ctx.set(port.command.valid, 0)
-        ctx.set(port.beats.ready, 1)
-        while beats:
-            *_, valid, beat = await ctx.tick().sample(port.beats.valid, port.beats.payload)
-            found += [beat] * valid
-            beats -= valid
-        ctx.set(port.beats.ready, 0)
+        await bench.give(f"{name}_read.command", [{"address": address, "beats": beats}])
+        found += await bench.take(f"{name}_read.beats", beats)
+    return found
 
 
-async def write(ctx, port, commands):
+async def write(bench, name, commands):
     """Write through a port; each beat is its address plus 1."""
     for address, beats in commands:
-        ctx.set(port.command.payload, {"address": address, "beats": beats})
-        ctx.set(port.command.valid, 1)
-        await ctx.tick().until(port.command.ready)
-        ctx.set(port.command.valid, 0)
-        for at in range(beats):
-            ctx.set(port.beats.payload, address + 16 * at + 1)
-            ctx.set(port.beats.valid, 1)
-            await ctx.tick().until(port.beats.ready)
-        ctx.set(port.beats.valid, 0)
+        await bench.give(f"{name}_write.command", [{"address": address, "beats": beats}])
+        await bench.give(f"{name}_write.beats", [address + 16 * at + 1 for at in range(beats)])
 
 
-def run(dut, outside, *bodies):
-    """Simulate until all bodies have returned."""
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    for body in bodies:
-        simulator.add_testbench(body)
-
-    async def limit(ctx):
-        for _ in range(LIMIT):
-            await ctx.tick()
-        raise AssertionError(f"not over after {LIMIT} cycles")
-
-    simulator.add_testbench(limit, background=True)
-    for port in range(dut.ports):
-        simulator.add_testbench(outside.reader(port, getattr(dut, f"reader{port}")), background=True)
-        simulator.add_testbench(outside.writer(port, getattr(dut, f"writer{port}")), background=True)
-    simulator.run()
+def run(dut, outside, *bodies, stall=0.0):
+    """Play until all bodies have returned."""
+    ports = [(at, getattr(dut, f"reader{at}"), getattr(dut, f"writer{at}")) for at in range(dut.ports)]
+    background = [half for at, *buses in ports for half in (outside.reader(at, buses[0]), outside.writer(at, buses[1]))]
+    play_interface(dut, body=list(bodies), background=background, stall=stall, limit=LIMIT)
 
 
 MEMORIES = {"one port": {}, "two ports": {"ports": 2}, "cache RAM": {"ram_beats": 64}}
@@ -171,28 +151,27 @@ def system(**memories):
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize("memories", MEMORIES)
 def test_every_requester_gets_its_own_beats(memories, stall):
-    dut, outside = system(**MEMORIES[memories]), Outside(stall)
+    dut, outside, found = system(**MEMORIES[memories]), Outside(stall), {}
     commands = {"alpha": [(0x1000, 5), (0x1FE0, 70), (0, 1)], "bulk": [(0x0, 3), (0x100, 9)], "gamma": [(0x5000, 20)]}
-    found = {name: [] for name in READS}
 
     def reader(name):
-        async def body(ctx):
+        async def body(bench):
             if name == "bulk":  # a cache RAM holds what was written
-                await write(ctx, dut.bulk_write, commands["bulk"])
-                await ctx.tick().repeat(3)
-                await ctx.tick().until(dut.settled)
-            await read(ctx, getattr(dut, f"{name}_read"), commands[name], found[name])
+                await write(bench, "bulk", commands["bulk"])
+                await bench.tick(3)
+                await bench.until("settled")
+            found[name] = await read(bench, name, commands[name])
 
         return body
 
-    async def writer(ctx):
-        await write(ctx, dut.delta_write, [(0x9000, 4), (0xA000, 33)])
-        await ctx.tick().repeat(3)
-        await ctx.tick().until(dut.settled)
+    async def writer(bench):
+        await write(bench, "delta", [(0x9000, 4), (0xA000, 33)])
+        await bench.tick(3)
+        await bench.until("settled")
         assert all(outside.written[0x9000 + 16 * at] == 0x9000 + 16 * at + 1 for at in range(4))
         assert all(outside.written[0xA000 + 16 * at] == 0xA000 + 16 * at + 1 for at in range(33))
 
-    run(dut, outside, writer, *map(reader, READS))
+    run(dut, outside, writer, *map(reader, READS), stall=stall)
     for name in READS:
         addresses = [address + 16 * at for address, beats in commands[name] for at in range(beats)]
         if name == "bulk":
@@ -205,35 +184,22 @@ def test_every_requester_gets_its_own_beats(memories, stall):
     assert outside.ports[0] == 76 + 20 + 37 + (bulk if memories == "one port" else 0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "response", "error"),
-    [
-        ("read", SLVERR, Error.READ_SLVERR),
-        ("read", DECERR, Error.READ_DECERR),
-        ("write", SLVERR, Error.WRITE_SLVERR),
-        ("write", DECERR, Error.WRITE_DECERR),
-    ],
-)
+@pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize("response", [Response.SLVERR, Response.DECERR])
 @pytest.mark.parametrize("ports", [1, 2])
-def test_the_first_bad_response_is_a_fault(kind, response, error, ports):
+def test_the_first_bad_response_is_a_fault(kind, response, ports):
+    error = Error[f"{kind.upper()}_{response.name}"]
     dut, outside = system(ports=ports), Outside(bad={(kind, 0x2000): response})
 
-    async def body(ctx):
-        if kind == "read":
-            port = dut.bulk_read
-            ctx.set(port.beats.ready, 1)
-        else:
-            port = dut.bulk_write
-            ctx.set(port.beats.valid, 1)
-        ctx.set(port.command.payload, {"address": 0x2000, "beats": 2})
-        ctx.set(port.command.valid, 1)
-        await ctx.tick().until(port.command.ready)
-        ctx.set(port.command.valid, 0)
-        await ctx.tick().until(dut.fault.failed)
+    async def body(bench):
+        port = f"bulk_{kind}"
+        bench.set({f"{port}.beats.ready" if kind == "read" else f"{port}.beats.valid": 1})
+        await bench.give(f"{port}.command", [{"address": 0x2000, "beats": 2}])
+        await bench.until("fault.failed")
         for _ in range(20):
-            fault = dut.fault
-            assert (ctx.get(fault.failed), ctx.get(fault.error), ctx.get(fault.address)) == (1, error, 0x2000)
-            await ctx.tick()
+            fault = tuple(bench.get(f"fault.{name}") for name in ("failed", "error", "address"))
+            assert fault == (1, error, 0x2000)
+            await bench.tick()
 
     run(dut, outside, body)
 
@@ -241,24 +207,20 @@ def test_the_first_bad_response_is_a_fault(kind, response, error, ports):
 def test_stop_drains_what_is_outstanding():
     dut, outside = system(), Outside()
 
-    async def body(ctx):
-        port = dut.gamma_read
-        assert ctx.get(dut.quiet)
-        ctx.set(port.command.payload, {"address": 0x3000, "beats": 2000})
-        ctx.set(port.command.valid, 1)
-        await ctx.tick().until(port.command.ready)
-        ctx.set(port.command.valid, 0)
-        await ctx.tick().repeat(12)
+    async def body(bench):
+        assert bench.get("quiet")
+        await bench.give("gamma_read.command", [{"address": 0x3000, "beats": 2000}])
+        await bench.tick(12)
         assert outside.outstanding > 0
-        assert not ctx.get(dut.quiet)
-        ctx.set(dut.stop, 1)
-        await ctx.tick().repeat(4)
-        await ctx.tick().until(dut.quiet)
+        assert not bench.get("quiet")
+        bench.set(stop=1)
+        await bench.tick(4)
+        await bench.until("quiet")
         assert outside.outstanding == 0
         before = outside.ports[0]
         assert before < 2000
-        await ctx.tick().repeat(50)
-        assert (outside.ports[0], ctx.get(dut.quiet), ctx.get(port.beats.valid)) == (before, 1, 0)
+        await bench.tick(50)
+        assert (outside.ports[0], bench.get("quiet"), bench.get("gamma_read.beats.valid")) == (before, 1, 0)
 
     run(dut, outside, body)
 
@@ -266,14 +228,14 @@ def test_stop_drains_what_is_outstanding():
 def test_settled_waits_for_the_answers():
     dut, outside = system(), Outside()
 
-    async def body(ctx):
-        await ctx.tick().repeat(2)
-        assert ctx.get(dut.settled)
-        await write(ctx, dut.delta_write, [(0x4000, 1)])
+    async def body(bench):
+        await bench.tick(2)
+        assert bench.get("settled")
+        await write(bench, "delta", [(0x4000, 1)])
         for _ in range(LATENCY):
-            await ctx.tick()
-            assert not ctx.get(dut.settled)
-        await ctx.tick().until(dut.settled)
+            await bench.tick()
+            assert not bench.get("settled")
+        await bench.until("settled")
         assert outside.outstanding == 0
 
     run(dut, outside, body)

@@ -5,10 +5,12 @@ from enum import IntEnum
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
-from amaranth.sim import Simulator
 
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
 from fabtune.hw.cores.shell import DRAIN_CYCLES, Check, Shell
+
+from ..lite import ORDERS, LiteHost
+from ..play import simulate
 
 SIGNATURE = 0x5EED0001
 LONGEST = 9
@@ -52,38 +54,28 @@ def checks(command, settings):
     return [Check((command != Command.REST) & (settings.length > LONGEST), Error.TOO_LONG, settings.length)]
 
 
-@pytest.fixture(name="bench")
-def _bench(lite_host):
-    """Run ``body(ctx, shell, host, seen)``; `seen` has each start, and the cycles of abort and clear."""
+def play(body, reset=None):
+    """Simulate until ``body(ctx, shell, host, seen)`` returns; `seen`: each start, the cycles of abort and clear."""
+    shell = Shell(CORE, SIGNATURE, checks)
+    seen = {"starts": [], "aborts": 0, "clears": 0}
 
-    def bench(body, reset=None):
-        shell = Shell(CORE, SIGNATURE, checks)
-        dut = shell if reset is None else ResetInserter(reset)(shell)
-        seen = {"starts": [], "aborts": 0, "clears": 0}
+    async def watch(ctx):
+        control = shell.control
+        async for *_, start, command, length, abort, clear in ctx.tick().sample(
+            control.start, control.command, control.settings.length, control.abort, shell.clear
+        ):
+            if start:
+                seen["starts"].append((command, length))
+            seen["aborts"] += abort
+            seen["clears"] += clear
 
-        async def watch(ctx):
-            control = shell.control
-            async for *_, start, command, length, abort, clear in ctx.tick().sample(
-                control.start, control.command, control.settings.length, control.abort, shell.clear
-            ):
-                if start:
-                    seen["starts"].append((command, length))
-                seen["aborts"] += abort
-                seen["clears"] += clear
+    async def run(ctx):
+        ctx.set(shell.control.ready, 1)
+        ctx.set(shell.control.quiet, 1)
+        await body(ctx, shell, LiteHost(ctx, shell.bus, CORE.map), seen)
 
-        async def run(ctx):
-            ctx.set(shell.control.ready, 1)
-            ctx.set(shell.control.quiet, 1)
-            await body(ctx, shell, lite_host(ctx, shell.bus, CORE.map), seen)
-
-        simulator = Simulator(dut)
-        simulator.add_clock(1e-8)
-        simulator.add_process(watch)
-        simulator.add_testbench(run)
-        simulator.run()
-        return seen
-
-    return bench
+    simulate(shell if reset is None else ResetInserter(reset)(shell), run, background=[watch], limit=200_000)
+    return seen
 
 
 async def end(ctx, shell):
@@ -104,7 +96,7 @@ async def settle(ctx):
 
 
 @pytest.mark.parametrize("command", Command)
-def test_a_command_runs_to_its_end(bench, command):
+def test_a_command_runs_to_its_end(command):
     async def body(ctx, shell, host, seen):
         assert await host.read("signature") == SIGNATURE
         assert await host.status() == IDLE
@@ -117,10 +109,10 @@ def test_a_command_runs_to_its_end(bench, command):
         assert await host.read("error_address") == 0
         assert seen == {"starts": [(command, 7)], "aborts": 0, "clears": 0}
 
-    bench(body)
+    play(body)
 
 
-def test_a_command_waits_for_the_trainer(bench):
+def test_a_command_waits_for_the_trainer():
     async def body(ctx, shell, host, seen):
         ctx.set(shell.control.ready, 0)
         await host.write(command=Command.FILL)
@@ -131,7 +123,7 @@ def test_a_command_waits_for_the_trainer(bench):
         await ctx.tick().repeat(2)
         assert seen["starts"] == [(Command.FILL, 5)]
 
-    bench(body)
+    play(body)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +141,7 @@ def test_a_command_waits_for_the_trainer(bench):
         ({"address": 0x101, "length": 77}, 9, Error.BAD_COMMAND, 9),
     ],
 )
-def test_a_wrong_command_or_setting_is_refused(bench, settings, command, error, value):
+def test_a_wrong_command_or_setting_is_refused(settings, command, error, value):
     async def body(ctx, shell, host, seen):
         await host.write(**settings, command=command)
         await settle(ctx)
@@ -164,20 +156,20 @@ def test_a_wrong_command_or_setting_is_refused(bench, settings, command, error, 
         assert await host.status() == BUSY
         assert await error_address(host) == 0
 
-    bench(body)
+    play(body)
 
 
-def test_settings_that_a_command_does_not_use_are_not_checked(bench):
+def test_settings_that_a_command_does_not_use_are_not_checked():
     async def body(ctx, shell, host, seen):
         await host.write(length=1000, address=0x101, command=Command.REST)
         await settle(ctx)
         assert seen["starts"] == [(Command.REST, 1000)]
 
-    bench(body)
+    play(body)
 
 
 @pytest.mark.parametrize("outstanding", [0, 5, DRAIN_CYCLES, 100])
-def test_a_fault_drains_and_resets_the_trainer(bench, outstanding):
+def test_a_fault_drains_and_resets_the_trainer(outstanding):
     async def body(ctx, shell, host, seen):
         control = shell.control
         await host.write(command=Command.DRAIN)
@@ -206,10 +198,10 @@ def test_a_fault_drains_and_resets_the_trainer(bench, outstanding):
         await end(ctx, shell)
         assert await host.status() == DONE
 
-    bench(body)
+    play(body)
 
 
-def test_a_fault_wins_over_the_end(bench):
+def test_a_fault_wins_over_the_end():
     async def body(ctx, shell, host, seen):
         await host.write(command=Command.FILL)
         await settle(ctx)
@@ -220,10 +212,10 @@ def test_a_fault_wins_over_the_end(bench):
         await ctx.tick().repeat(DRAIN_CYCLES + 5)
         assert await host.status() == failed(Error.BROKEN)
 
-    bench(body)
+    play(body)
 
 
-def test_the_interrupt_is_raised_where_it_is_enabled(bench):
+def test_the_interrupt_is_raised_where_it_is_enabled():
     async def body(ctx, shell, host, seen):
         for enabled in (0, 1):
             await host.write(interrupt_enable=enabled, command=Command.FILL)
@@ -239,10 +231,10 @@ def test_the_interrupt_is_raised_where_it_is_enabled(bench):
         await settle(ctx)
         assert ctx.get(shell.interrupt)
 
-    bench(body)
+    play(body)
 
 
-def test_the_interrupts_registers_can_be_written_while_a_command_runs(bench):
+def test_the_interrupts_registers_can_be_written_while_a_command_runs():
     async def body(ctx, shell, host, seen):
         await host.write(command=99)
         await settle(ctx)
@@ -256,10 +248,10 @@ def test_the_interrupts_registers_can_be_written_while_a_command_runs(bench):
         await ctx.tick().repeat(2)
         assert ctx.get(shell.interrupt)
 
-    bench(body)
+    play(body)
 
 
-def test_counters_count_the_last_command_alone(bench):
+def test_counters_count_the_last_command_alone():
     async def body(ctx, shell, host, seen):
         counts = shell.control.counts
         for steps in (3, 2):
@@ -285,11 +277,11 @@ def test_counters_count_the_last_command_alone(bench):
             assert await host.read("cycles_low") == cycles > steps + len(CORE.settings)
             assert await host.read("cycles_high") == 0
 
-    bench(body)
+    play(body)
 
 
 @pytest.mark.parametrize("distance", range(8))
-def test_what_is_written_while_a_command_runs_is_ignored(bench, distance):
+def test_what_is_written_while_a_command_runs_is_ignored(distance):
     """A command right behind another, in any cycle: neither it nor a setting changes the one that runs."""
 
     async def body(ctx, shell, host, seen):
@@ -306,7 +298,7 @@ def test_what_is_written_while_a_command_runs_is_ignored(bench, distance):
         await ctx.tick().repeat(20)
         assert seen["starts"] == [(Command.FILL, 5)]
 
-    bench(body)
+    play(body)
 
 
 async def write_behind(ctx, host, name, value, distances, order="both"):
@@ -318,8 +310,6 @@ async def write_behind(ctx, host, name, value, distances, order="both"):
         cycle = distance + await host.post(name, value, order)
 
 
-ORDERS = ("both", "aw", "w")
-"""Which of a write's channels comes first."""
 FARTHEST, APART = 300, 20
 """Cycles from a command to the last write behind it, and from one such write to the next."""
 WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address_high": 1 << 31}
@@ -327,16 +317,17 @@ WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address
 
 
 @pytest.mark.parametrize("ready", [1, 0], ids=["while it runs", "while it waits"])
-def test_nothing_written_behind_a_command_changes_it(bench, ready):
+def test_nothing_written_behind_a_command_changes_it(ready):
     """A write to each register at every distance from 0 cycles, which is as close as the bus allows, to 300."""
+    orders = list(ORDERS)
 
     async def body(ctx, shell, host, seen):
         for name, wrong in WRONG.items():
             for distance in range(APART):
-                order = ORDERS[distance % 3]
+                order = orders[distance % 3]
                 seen["starts"].clear()
                 ctx.set(shell.control.ready, ready)
-                await host.post("command", Command.FILL, ORDERS[distance // 3 % 3])
+                await host.post("command", Command.FILL, orders[distance // 3 % 3])
                 await write_behind(ctx, host, name, wrong, range(distance, FARTHEST + 1, APART), order)
                 ctx.set(shell.control.ready, 1)
                 await ctx.tick().repeat(4)
@@ -349,11 +340,11 @@ def test_nothing_written_behind_a_command_changes_it(bench, ready):
                 assert await host.status() == DONE, (name, distance)
                 assert (await host.read("length"), await host.read("address")) == (5, 0), (name, distance)
 
-    bench(body)
+    play(body)
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_what_is_written_right_before_a_command_counts(bench, order):
+def test_what_is_written_right_before_a_command_counts(order):
     async def body(ctx, shell, host, seen):
         for length in (7, LONGEST, LONGEST + 1, 3):
             seen["starts"].clear()
@@ -368,11 +359,11 @@ def test_what_is_written_right_before_a_command_counts(bench, order):
                 assert ctx.get(shell.control.settings.address) == 16 * length
                 await end(ctx, shell)
 
-    bench(body)
+    play(body)
 
 
 @pytest.mark.parametrize("first", [Command.FILL, 0, 9], ids=["wrong setting", "no command", "unknown command"])
-def test_what_is_written_behind_a_refused_command_counts_after_it(bench, first):
+def test_what_is_written_behind_a_refused_command_counts_after_it(first):
     """Close behind it a write is ignored, as the command is being checked; from some distance on each one counts."""
     refused = {Command.FILL: (Error.TOO_LONG, 77)}.get(first, (Error.BAD_COMMAND, first))
     soon = len(CORE.settings) + 7
@@ -400,10 +391,10 @@ def test_what_is_written_behind_a_refused_command_counts_after_it(bench, first):
             assert not found[0]
             assert all(found[soon:])
 
-    bench(body)
+    play(body)
 
 
-def test_a_setting_written_long_after_a_refused_command_counts(bench):
+def test_a_setting_written_long_after_a_refused_command_counts():
     async def body(ctx, shell, host, seen):
         for first in range(APART, 2 * APART):
             await host.write(length=77)
@@ -417,11 +408,11 @@ def test_a_setting_written_long_after_a_refused_command_counts(bench):
             assert await host.status() == failed(Error.TOO_LONG)
             assert (await host.read("error_address"), seen["starts"]) == (77, [])
 
-    bench(body)
+    play(body)
 
 
 @pytest.mark.parametrize("after", [1, 4, 12])
-def test_a_reset_ends_a_command(bench, after):
+def test_a_reset_ends_a_command(after):
     reset = Signal()
 
     async def body(ctx, shell, host, seen):
@@ -441,4 +432,4 @@ def test_a_reset_ends_a_command(bench, after):
         assert seen["starts"] == [(Command.DRAIN, 5)]
         assert await host.status() == DONE
 
-    bench(body, reset)
+    play(body, reset)

@@ -2,15 +2,15 @@
 
 from itertools import product
 
-import numpy as np
 from amaranth.hdl import EnableInserter, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.interfaces import ACTIVATION, BEATS, SampleInput
 from fabtune.hw.nn.memories.output_memory import OutputReader
+
+from ..play import beats_of, play_interface
 
 READ = ("enable", "address", "column")
 """Members of `StageOutputs` with which a reader reads."""
@@ -54,69 +54,37 @@ class Inference(wiring.Component):
         return m
 
 
-def beats(image):
-    """Beats of an image of bytes."""
-    return [int.from_bytes(row.tobytes(), "little") for row in image.reshape(-1, 16)]
-
-
 def infer(mapping, parameters, images, stall=0.0, hold=0):
     """Outputs of samples, a list for each stage, and the cycle of the first start.
 
     `parameters` is the image of those. With `hold` no sample starts before that cycle.
     """
-    dut, found, started = Inference(mapping), [[] for _ in mapping.stages], []
+    found, load = [[] for _ in mapping.stages], beats_of(parameters)
 
-    async def feed(ctx):
-        for beat in beats(parameters):
-            ctx.set(dut.load.payload, beat)
-            ctx.set(dut.load.valid, 1)
-            assert ctx.get(dut.load.ready)
-            last = ctx.get(dut.loaded)
-            await ctx.tick()
-        assert last
-        ctx.set(dut.load.valid, 0)
-        rng = np.random.default_rng(4)
-        for image in images:
-            while not ctx.get(dut.sample.room):
-                await ctx.tick()
-            ctx.set(dut.sample.start, 1)
-            await ctx.tick()
-            ctx.set(dut.sample.start, 0)
-            done = False
-            for beat in beats(image):
-                while rng.random() < stall:
-                    await ctx.tick()
-                ctx.set(dut.sample.beats.payload, beat)
-                ctx.set(dut.sample.beats.valid, 1)
-                await ctx.tick().until(dut.sample.beats.ready)
-                ctx.set(dut.sample.beats.valid, 0)
-            for _ in range(200):
-                done = done or ctx.get(dut.sample.done)
-                await ctx.tick()
-                if done:
-                    break
-            assert done
+    async def feed(bench):
+        for beat in load:
+            await bench.pulse("load.valid", payload=beat)
+        for number, image in enumerate(images):
+            while not bench.get("sample.room"):
+                await bench.tick()
+            await bench.pulse("sample.start")
+            await bench.give("sample.beats", beats_of(image))
+            while len(bench.seen["sample.done"]) <= number:
+                await bench.tick()
 
-    async def take(ctx):
-        rng, cycle = np.random.default_rng(5), 0
-        for _, number in product(range(len(images)), range(len(found))):
-            ctx.set(dut.stage, number)
-            wanted = len(found[number]) + mapping.stages[number].channels * mapping.stages[number].cells
-            while len(found[number]) < wanted:
-                ctx.set(dut.hold, cycle < hold)
-                ready = rng.random() >= stall
-                ctx.set(dut.o.ready, ready)
-                if ctx.get(dut.engine.running):
-                    started.append(cycle)
-                if ready and ctx.get(dut.o.valid):
-                    found[number].append(ctx.get(dut.o.payload))
-                await ctx.tick()
-                cycle += 1
-                assert cycle < 30_000
+    async def take(bench):
+        for _, number in product(images, range(len(found))):
+            stage = mapping.stages[number]
+            bench.set(stage=number)
+            found[number] += await bench.take("o", stage.channels * stage.cells)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(feed, background=True)
-    simulator.add_testbench(take)
-    simulator.run()
-    return found, started[0]
+    async def release(bench):
+        bench.set(hold=hold > 0)
+        await bench.tick(hold)
+        bench.set(hold=0)
+
+    watch = dict.fromkeys(("load.ready", "loaded", "sample.done", "engine.running"))
+    seen = play_interface(Inference(mapping), body=[feed, take, release], watch=watch, stall=stall, limit=30_000)
+    assert seen.cycles("load.ready")[: len(load)] == list(range(len(load)))
+    assert seen.cycles("loaded") == [len(load) - 1]
+    return found, seen.cycles("engine.running")[0]

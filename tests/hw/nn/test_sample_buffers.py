@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_buffers import RestoringBuffers, SampleBuffers
+
+from ..play import simulate
 
 SMALL = Mapping("small", stages_of("small", (12,), (Linear(4),)))
 LARGE = Mapping("large", stages_of("large", (1, 100, 100), (Convolution(4, 3),)))
@@ -53,10 +54,7 @@ def test_random_arrivals_and_ends(mapping, seed):
             await ctx.tick()
         assert not mismatches
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert len(started) > 50
     assert started == [at % mapping.sample_buffers for at in range(len(started))]
 
@@ -95,10 +93,7 @@ def test_restored_passes_take_no_samples():
             filling, waiting = filling + bool(enter) - bool(arrived), waiting + bool(arrived)
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert begun["restored"] > 30
     assert len(begun["samples"]) > 30
     assert begun["samples"] == [at % 2 for at in range(len(begun["samples"]))]

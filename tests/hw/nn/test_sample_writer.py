@@ -10,7 +10,7 @@ from fabtune.golden.nn.array.images import samples_image
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_writer import SampleWriter, activation_of_byte
 
-from ..play import simulate
+from ..play import beats_of, play_interface, simulate, willing
 
 
 def mapping(shape, *layers, **options):
@@ -51,60 +51,45 @@ def expected(one, sample, buffer):
     return {address: value for address, value in content.items() if value}
 
 
-async def write_sample(ctx, dut, one, sample, buffer, stall, rng):
-    """Give a sample's beats; the writes, applied to a dictionary, and the cycles until `done`."""
-    image = samples_image(one, sample[None]).reshape(-1, 16)
-    beats = [int.from_bytes(beat.tobytes(), "little") for beat in image]
-    pitch, content, valid = one.layout(-1).pitch, {}, False
-    ctx.set(dut.buffer, buffer)
-    ctx.set(dut.start, 1)
-    await ctx.tick()
-    ctx.set(dut.start, 0)
-    for cycle in range(5000):
-        if beats and not valid and rng.random() >= stall:
-            valid = True
-            ctx.set(dut.i.payload, beats[0])
-        ctx.set(dut.i.valid, valid)
-        ready = rng.random() >= stall
-        ctx.set(dut.ready, ready)
-        write = dut.write
-        mask, address, done = ctx.get(write.write), ctx.get(write.address), ctx.get(dut.done)
-        values = list(ctx.get(write.values))
+def written(one, writes):
+    """Content of the activation memory by address, of writes (mask, address, values, replicate, value)."""
+    pitch, content = one.layout(-1).pitch, {}
+    for mask, address, values, replicate, value in writes:
         for element in range(mask.bit_length()):
-            if ready and mask >> element & 1:
-                replicate = ctx.get(write.replicate)
+            if mask >> element & 1:
                 place = address + element - (element * pitch if replicate else 0)
                 assert place not in content, "written twice"
-                content[place] = ctx.get(write.value) if replicate else values[element]
-        taken = (await ctx.tick().sample(dut.i.ready))[2]
-        if valid and taken:
-            beats.pop(0)
-            valid = False
-        if done:
-            ctx.set(dut.i.valid, 0)
-            assert not beats
-            return content, cycle + 1
-    raise AssertionError("the sample is not finished")
+                content[place] = value if replicate else values[element]
+    return {address: value for address, value in content.items() if value}
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_each_value_is_written_once_to_its_address(name, stall):
     """Two samples in a row, into the first buffer and into the second where there is one."""
-    one, rng = MAPPINGS[name], np.random.default_rng(1)
-    dut = SampleWriter(one)
+    one, begun, count = MAPPINGS[name], [], 0
+    samples, dut = [sample_of(one, buffer) for buffer in range(one.sample_buffers)], SampleWriter(one)
 
-    async def bench(ctx):
-        for buffer in range(one.sample_buffers):
-            sample = sample_of(one, buffer)
-            content, cycles = await write_sample(ctx, dut, one, sample, buffer, stall, rng)
-            assert {address: value for address, value in content.items() if value} == expected(one, sample, buffer)
-            if not stall:
-                step = 1 if dut.has_map else min(one.columns, 16 if one.byte_inputs else 4)
-                assert cycles == -(-sample.size // step) + one.sample_beats, "a write a cycle, and a cycle a beat"
-            await ctx.tick()
+    async def body(bench):
+        nonlocal count
+        for buffer, sample in enumerate(samples):
+            await bench.pulse("start", buffer=buffer)
+            begun.append(bench.cycle)
+            await bench.give("i", beats_of(samples_image(one, sample[None])))
+            assert bench.seen.before("done", bench.cycle) == buffer, "not done before its last beat"
+            while len(bench.seen["done"]) <= buffer:
+                await bench.tick()
+            await bench.tick()
+            writes = bench.seen.both("write.write", "ready")[count:]
+            assert written(one, writes) == expected(one, sample, buffer)
+            count += len(writes)
 
-    simulate(dut, bench)
+    watch = {"write.write": ("write", "address", "values", "replicate", "value"), "ready": None, "done": None}
+    seen = play_interface(dut, watch=watch, body=body, background=[willing(dut.ready, stall)], stall=stall)
+    if not stall:
+        step = 1 if dut.has_map else min(one.columns, 16 if one.byte_inputs else 4)
+        cycles = -(-samples[0].size // step) + one.sample_beats
+        assert np.all(np.subtract(seen.cycles("done"), begun) == cycles), "a write a cycle, and a cycle a beat"
 
 
 def test_a_byte_becomes_the_nearest_number():

@@ -1,10 +1,10 @@
 """The sequencer's addresses are those of the stages' loops, walked in plain Python."""
 
 import itertools
+from collections import deque
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
 
 from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
 from fabtune.golden.models.network import Network
@@ -12,8 +12,10 @@ from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.alternating_sequencer import AlternatingSequencer
 from fabtune.hw.nn.sequencer import Sequencer
 
+from ..play import play_interface
+
 NETWORK = Network("own", (2, 7, 6), (Convolution(5, 2, 1), Relu(), MaxPool(3), Convolution(3, 2), Flatten(), Linear(3)))
-WORD = ("address", "weight", "bias", "first", "last")
+WORD = ("address", "weight", "bias", "first", "last", "relu")
 DRAIN = 3
 VARIATIONS = {
     "base": Mapping.of(NETWORK, lanes=16, columns=2),
@@ -41,34 +43,36 @@ def expected(mapping, number, buffer):
     return words
 
 
-def walk(mapping, buffer=0, full=None, drain=DRAIN):
-    """Words with their cycles; cycles in which each stage is filled; the cycle of `done`."""
-    sequencer = Sequencer(mapping, drain)
-    words, filled, ended = [], {}, []
+def full_until(dut, full):
+    """Bench in the background: bits of `full` are 1 before a cycle, by bit."""
 
     async def bench(ctx):
-        ctx.set(sequencer.buffer, buffer)
-        ctx.set(sequencer.start, 1)
-        for cycle in range(5000):
-            ctx.set(sequencer.full, sum(1 << stage for stage, end in (full or {}).items() if cycle < end))
-            if ctx.get(sequencer.word.enable):
-                pool = ctx.get(sequencer.word.pool)
-                word = [*(ctx.get(getattr(sequencer.word, name)) for name in WORD), ctx.get(sequencer.relu)]
-                words.append((cycle, (*word, pool["first"], pool["last"], pool["target"], pool["mask"])))
-            for stage in range(len(mapping.stages)):
-                if ctx.get(sequencer.filled) >> stage & 1:
-                    filled[stage] = cycle
-            if ctx.get(sequencer.done):
-                ended.append(cycle)
-                return
+        for cycle in itertools.count():
+            ctx.set(dut.full, sum(1 << bit for bit, end in (full or {}).items() if cycle < end))
             await ctx.tick()
-            ctx.set(sequencer.start, 0)
 
-    simulator = Simulator(sequencer)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
-    return words, filled, ended[0]
+    return bench
+
+
+def word_of(values):
+    """A word as `expected` has it."""
+    *word, pool = values
+    return (*word, pool["first"], pool["last"], pool["target"], pool["mask"])
+
+
+def walk(mapping, buffer=0, full=None, drain=DRAIN):
+    """Words with their cycles; cycles in which each stage is filled; the cycle of `done`."""
+    dut = Sequencer(mapping, drain)
+
+    async def body(bench):
+        await bench.pulse("start", buffer=buffer)
+        await bench.until("done")
+
+    watch = {"word.enable": (*WORD, "pool"), "filled": None, "done": None}
+    seen = play_interface(dut, watch=watch, body=body, background=[full_until(dut, full)])
+    words = [(cycle, word_of(values)) for cycle, values in seen["word.enable"]]
+    filled = {bit: cycle for cycle, bits in seen["filled"] for bit in range(len(mapping.stages)) if bits >> bit & 1}
+    return words, filled, seen.cycles("done")[0]
 
 
 @pytest.mark.parametrize("buffer", [0, 1])
@@ -106,39 +110,39 @@ PAIRED = replace(VARIATIONS["base"], sides=2)
 
 def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
     """Words of each sample's sides and stages with their cycles, in order; cycles of `filled` by its bit, of `done`."""
-    sequencer = AlternatingSequencer(mapping, drain)
-    runs, filled, ended = [], {}, []
+    dut, runs, filled = AlternatingSequencer(mapping, drain), [], {}
 
-    async def bench(ctx):
-        for name, value in {"first_stage": first, "last_stage": last, "both": both}.items():
-            ctx.set(getattr(sequencer, name), value)
-        await ctx.tick().repeat(2)
-        started = 0
-        for cycle in range(9000):
-            ctx.set(sequencer.full, sum(1 << bit for bit, end in (full or {}).items() if cycle < end))
-            ctx.set(sequencer.start, int(started == 0 or (started < samples and ctx.get(sequencer.issued))))
-            started += ctx.get(sequencer.start)
-            if ctx.get(sequencer.begin):
-                runs.append((ctx.get(sequencer.side), ctx.get(sequencer.final), ctx.get(sequencer.tail_lanes), []))
-            if ctx.get(sequencer.word.enable):
-                pool = ctx.get(sequencer.word.pool)
-                word = [*(ctx.get(getattr(sequencer.word, name)) for name in WORD), ctx.get(sequencer.relu)]
-                assert ctx.get(sequencer.side) == runs[-1][0]
-                runs[-1][3].append((cycle, (*word, pool["first"], pool["last"], pool["target"], pool["mask"])))
-            for bit in range(len(sequencer.filled)):
-                if ctx.get(sequencer.filled) >> bit & 1:
-                    filled.setdefault(bit, []).append(cycle)
-            if ctx.get(sequencer.done):
-                ended.append(cycle)
-                if len(ended) == samples:
-                    return
-            await ctx.tick()
+    async def body(bench):
+        bench.set(first_stage=first, last_stage=last, both=both)
+        await bench.tick(2)
+        await bench.pulse("start")
+        for _ in range(samples - 1):
+            while not bench.get("issued"):
+                await bench.tick()
+            await bench.pulse("start")
+        while len(bench.seen["done"]) < samples:
+            await bench.tick()
 
-    simulator = Simulator(sequencer)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
-    return runs, filled, ended
+    watch = {
+        "begin": ("side", "final", "tail_lanes"),
+        "word.enable": ("side", *WORD, "pool"),
+        "filled": None,
+        "done": None,
+    }
+    seen = play_interface(dut, watch=watch, body=body, background=[full_until(dut, full)])
+    words = deque(seen["word.enable"])
+    for begin, end in itertools.pairwise([*seen.cycles("begin"), 1 << 30]):
+        own = []
+        while words and begin <= words[0][0] < end:
+            own.append(words.popleft())
+        assert {side for _, (side, *_) in own} == {dict(seen["begin"])[begin][0]}
+        runs.append((*dict(seen["begin"])[begin], [(cycle, word_of(values)) for cycle, (_, *values) in own]))
+    assert not words
+    for cycle, bits in seen["filled"]:
+        for bit in range(len(dut.filled)):
+            if bits >> bit & 1:
+                filled.setdefault(bit, []).append(cycle)
+    return runs, filled, seen.cycles("done")
 
 
 def of_side(mapping, number, side, words):

@@ -2,9 +2,10 @@
 
 import pytest
 from amaranth.hdl import Const, Module, Signal
-from amaranth.sim import Simulator
 
 from fabtune.hw.primitives.mux_tree import mux_tree
+
+from ..play import simulate
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 15, 16])
@@ -19,9 +20,7 @@ def test_it_selects_the_entry_or_the_last_one(count, constant):
             ctx.set(index, value)
             assert ctx.get(result) == 7 * min(value, count - 1) + 3
 
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(m, bench)
 
 
 def test_a_short_index_reaches_the_first_entries():
@@ -33,6 +32,4 @@ def test_a_short_index_reaches_the_first_entries():
             ctx.set(index, value)
             assert ctx.get(result) == 10 + value
 
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(m, bench)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from fabtune.golden.nn.arithmetic.average import Reciprocal, average
 from fabtune.hw.primitives.reciprocal import ReciprocalDivider
+
+from ..play import simulate
 
 LOW, HIGH = -(1 << 23), (1 << 23) - 1
 
@@ -27,8 +28,5 @@ def test_averages(count: int) -> None:
                 found.append(ctx.get(dut.quotient))
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-9)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert found == average(sums, count).tolist()

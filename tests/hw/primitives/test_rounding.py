@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal, signed
-from amaranth.sim import Simulator
 
 from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
 from fabtune.hw.primitives.rounding import RoundSaturate, saturate
@@ -59,6 +58,4 @@ def test_saturate_equals_clipping(width, target):
             ctx.set(value, number)
             assert ctx.get(result) == np.clip(number, -(1 << (target - 1)), (1 << (target - 1)) - 1)
 
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(m, bench)

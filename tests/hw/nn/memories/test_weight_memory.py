@@ -5,52 +5,38 @@ import pytest
 
 from fabtune.hw.nn.memories.weight_memory import WeightMemory
 
-from ...play import simulate
+from ...play import beats_of, play_interface
 
 DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 
 
 @pytest.mark.parametrize("beats_per_write", [1, 2, 4])
 def test_words_are_read_a_cycle_later(beats_per_write):
-    dut = WeightMemory(DEPTH, LANES, COLUMNS, beats_per_write)
     beats = LANES * COLUMNS // VALUES
     words = np.random.default_rng(0).integers(-(1 << 15), 1 << 15, (DEPTH, LANES * COLUMNS))
-    packed = [
-        [sum((int(v) & 0xFFFF) << 16 * j for j, v in enumerate(part)) for part in word.reshape(beats, VALUES)]
-        for word in words
-    ]
+    packed = np.reshape(np.array(beats_of(words.astype("<i2")), object), (DEPTH, beats))
+    order = [*range(DEPTH), 2, 0]
 
-    async def bench(ctx):
+    async def body(bench):
+        bench.set(write=(1 << beats_per_write) - 1)
         for row in reversed(range(DEPTH)):
             for first in range(0, beats, beats_per_write):
                 part = packed[row][first : first + beats_per_write]
-                ctx.set(dut.write, (1 << beats_per_write) - 1)
-                ctx.set(dut.index, row * beats + first)
-                ctx.set(dut.beats, sum(beat << 128 * at for at, beat in enumerate(part)))
-                await ctx.tick()
-        ctx.set(dut.write, 0)
-        ctx.set(dut.beats, 0)
-        await ctx.tick()
-        for row in [*range(DEPTH), 2, 0]:
-            ctx.set(dut.address, row)
-            await ctx.tick()
-            assert list(ctx.get(dut.word)) == words[row].tolist()
+                bench.set(index=row * beats + first, beats=sum(beat << 128 * at for at, beat in enumerate(part)))
+                await bench.tick()
+        bench.set(write=0, beats=0)
+        await bench.tick()
+        assert await bench.read("address", order, "word") == words[order].tolist()
 
-    simulate(dut, bench)
+    play_interface(WeightMemory(DEPTH, LANES, COLUMNS, beats_per_write), body=body)
 
 
 def test_only_the_beats_of_the_mask_are_written():
-    dut = WeightMemory(DEPTH, LANES, COLUMNS, 2)
-
-    async def bench(ctx):
+    async def body(bench):
         for mask, value in ((0b11, 1), (0b10, 2), (0b01, 3)):
-            ctx.set(dut.write, mask)
-            ctx.set(dut.index, 4 * 1 + 2)
-            ctx.set(dut.beats, sum(value << 16 * at for at in range(16)))
-            await ctx.tick()
-        ctx.set(dut.write, 0)
-        ctx.set(dut.address, 1)
-        await ctx.tick()
-        assert list(ctx.get(dut.word)) == [0] * 16 + [3] * 8 + [2] * 8
+            bench.set(write=mask, index=4 * 1 + 2, beats=sum(value << 16 * at for at in range(16)))
+            await bench.tick()
+        bench.set(write=0)
+        assert await bench.read("address", [1], "word") == [[0] * 16 + [3] * 8 + [2] * 8]
 
-    simulate(dut, bench)
+    play_interface(WeightMemory(DEPTH, LANES, COLUMNS, 2), body=body)

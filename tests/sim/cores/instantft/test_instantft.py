@@ -12,19 +12,15 @@ from fabtune.golden.errors import UserError
 from fabtune.hw.top import ports_of
 from fabtune.sim.captures.capture import read_capture
 from fabtune.sim.scenario import scenario
-from fabtune.sim.verify import verify, verify_phases
 
 from ....small_cores import NETWORK, OPTIONS, instantft
+from ..checks import check_bit_exact, check_commands, check_damage_is_found
 
 SPEC = instantft()
 
 
 def test_jobs_in_a_row_are_bit_exact():
-    verdict = verify(SPEC)
-    assert verdict.failures == ()
-    assert verdict.differences == ()
-    assert verdict.passed
-    assert verdict.cycles > 30_000
+    assert check_bit_exact(SPEC).cycles > 30_000
 
 
 @pytest.mark.slow
@@ -39,8 +35,7 @@ def test_jobs_in_a_row_are_bit_exact():
     ],
 )
 def test_wider_cores_are_bit_exact(settings):
-    verdict = verify(InstantftSpec(**({"network": "digits"} | settings)))
-    assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
+    check_bit_exact(InstantftSpec(**({"network": "digits"} | settings)))
 
 
 LARGE_MAPS = "3x96x96 conv16k3p1 relu conv16k3p1 relu conv16k3p1 relu pool4 flatten fc10"
@@ -70,30 +65,18 @@ def test_memories_that_make_no_sense_are_refused(memories, refusal):
 
 def test_one_wrong_bit_in_the_memory_is_found():
     """One bit of an input differs in the memory from what golden has."""
-    phases = scenario(SPEC, np.random.default_rng(0), 1000)[:1]
-    addresses = sorted(phases[0].memory)
-    samples = phases[0].memory[addresses[2]]
-    assert samples.size == 8 * SPEC.mapping.forward.sample_beats * 16
-    samples[3 * SPEC.mapping.forward.sample_beats * 16 + 20] ^= 0x40
-    verdict = verify_phases(SPEC, phases)
-    assert verdict.failures == ()
-    assert verdict.mismatches > 3
-    assert any("adapters" in difference for difference in verdict.differences)
+    sample = SPEC.mapping.forward.sample_beats * 16
+
+    def damage(samples):
+        samples[3 * sample + 20] ^= 0x40
+
+    check_damage_is_found(SPEC, 2, 8 * sample, damage, "adapters")
 
 
 def test_a_scenario_has_all_commands_and_both_caches():
     phases = scenario(SPEC, np.random.default_rng(1), 1000)
-    commands = [step.value for phase in phases for step in phase.script if step.kind == "write" and step.at == 0]
-    assert set(commands) == set(Command)
-    assert commands.count(Command.TUNE) == 3
-    assert {name for phase in phases for name in phase.expected} == {
-        *("host", "adapters", "cache", "cache_raw"),
-        *("logits", "logits_again", "logits_infer", "logits_raw"),
-    }
-    step, least, most = phases[0].midway
-    assert phases[0].script[step].kind == "until"
-    assert phases[0].script[step - 1].value == Command.TUNE
-    assert 0 < least < most
+    outputs = {"host", "adapters", "cache", "cache_raw", "logits", "logits_again", "logits_infer", "logits_raw"}
+    check_commands(phases, Command, Command.TUNE, outputs)
 
 
 def test_the_script_is_the_drivers():

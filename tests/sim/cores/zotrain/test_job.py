@@ -18,6 +18,7 @@ from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.zotrain.job import TrainingJob, compare_zeroth_order
 
 from ....small_cores import zotrain
+from ..checks import check_difference_is_found, check_same_job, samples_of
 
 # the core of tests/boards/host: one build serves all
 SPEC = zotrain()
@@ -26,12 +27,11 @@ SPEC = zotrain()
 @pytest.fixture
 def job():
     rng = np.random.default_rng(3)
-    network = SPEC.described
-    inputs, labels = rng.integers(0, 256, (6, *network.input_shape)), rng.integers(0, network.classes, 6)
+    inputs, labels = samples_of(SPEC, rng)
     batches = (np.arange(4), np.arange(4, 6), np.array([5, 5, 0]), np.array([2]))
     steps = [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches]
     settings = StepSettings(shift=24, eps_shift=9)
-    return TrainingJob(random_parameters(network, rng), inputs, steps, settings, position=77)
+    return TrainingJob(random_parameters(SPEC.described, rng), inputs, steps, settings, position=77)
 
 
 def shifted(job, shift):
@@ -40,14 +40,9 @@ def shifted(job, shift):
 
 
 def test_a_job_is_the_same_in_the_core(job):
-    stages = []
-    steps, comparison = compare_zeroth_order(SPEC, job, job.inputs[:5], stage=stages.append)
-    assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 5)
-    assert comparison.facts["bit_exact"]
+    steps, comparison = check_same_job(compare_zeroth_order, SPEC, job)
     assert comparison.facts["cycles_per_step"] == round(comparison.cycles / 4)
-    assert 0 < comparison.cycles < comparison.simulated
     assert len({step.coefficient for step in steps}) == 4
-    assert stages == ["emit the core", "compile the simulator", "simulate the job", "compare"]
 
 
 def test_a_job_that_clips_goes_on_from_deltas_with_stalls_on_every_channel(job):
@@ -72,10 +67,8 @@ def test_another_shift_in_the_core_is_found(job, monkeypatch):
             self, inputs, steps, replace(settings, shift=settings.shift - 1), position
         ),
     )
-    _, comparison = compare_zeroth_order(SPEC, shifted(job, 26), job.inputs)
-    # all records, all deltas and the final ones; logits are compared with the core's own deltas
-    assert comparison.mismatches == len(job.steps) * 2 + 1
-    assert not comparison.facts["bit_exact"]
+    # all records, all deltas and the final ones
+    check_difference_is_found(compare_zeroth_order, SPEC, shifted(job, 26), len(job.steps))
 
 
 def test_interrupts_without_an_end_count_as_one_command_that_takes_too_long():

@@ -4,11 +4,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
-import pytest
+
+from ..play import LIMIT, Monitor, simulate
 
 BEAT, PAGE = 16, 4096
-LIMIT = 20_000
-"""Cycles after which a bench fails."""
 
 
 def content(address):
@@ -84,12 +83,12 @@ class Run:
         return [at + BEAT * j for at, beats in self.bursts for j in range(beats)]
 
 
-def read(dut, run, simulate, monitor):
+def _read(dut, run):
     """Run an `AxiRead` until all beats have come, or for `run.cycles`."""
 
     async def bench(ctx):
         bus, commands, arriving = dut.bus, deque(run.commands), deque()
-        ar, o = monitor("ar"), monitor("o")
+        ar, o = Monitor("ar"), Monitor("o")
         command_valid = r_valid = stopped = False
         for cycle in range(run.cycles or LIMIT):
             if not command_valid and commands and cycle >= run.commands_from and run.chance():
@@ -137,13 +136,13 @@ def read(dut, run, simulate, monitor):
     return run
 
 
-def write(dut, run, starve, simulate, monitor):
+def _write(dut, run, starve):
     """Run an `AxiWrite` with ``content(address)`` until it is idle with all written, or for `run.cycles`."""
 
     async def bench(ctx):
         bus, commands, answers = dut.bus, deque(run.commands), deque()
         data = deque(content(address) for address, _ in run.expected())
-        aw, w = monitor("aw"), monitor("w")
+        aw, w = Monitor("aw"), Monitor("w")
         command_valid = i_valid = b_valid = False
         announced, received, bursts_written, inside = deque(), deque(), 0, False
         for cycle in range(run.cycles or LIMIT):
@@ -209,17 +208,11 @@ def write(dut, run, starve, simulate, monitor):
     return run
 
 
-@pytest.fixture(name="read")
-def _read(simulate, monitor):
+def read(dut, *commands, **options):
     """Give commands to an `AxiRead`: ``read(dut, commands, stall, latency=...)``; see `Run` for the options."""
-    return lambda dut, *commands, **options: read(dut, Run(*commands, **options), simulate, monitor)
+    return _read(dut, Run(*commands, **options))
 
 
-@pytest.fixture(name="write")
-def _write(simulate, monitor):
+def write(dut, *commands, starve=0.0, **options):
     """Give commands and beats to an `AxiWrite`; `starve` is the probability that a cycle has no beat."""
-
-    def run(dut, *commands, starve=0.0, **options):
-        return write(dut, Run(*commands, **options), starve, simulate, monitor)
-
-    return run
+    return _write(dut, Run(*commands, **options), starve)
