@@ -260,8 +260,8 @@ def play_interface(
     body : coroutine function of (Bench), or a list of some, optional
         What happens one after the other; those of a list are played side by side.
     watch : dict of str to (str, tuple of str or None), optional
-        For each flag what is noted in every cycle in which it is not 0: the value of a port of the same interface or of the
-        component, a tuple of several, or that of the flag itself.
+        For each flag what is noted in every cycle in which it is not 0: the value of a port of the same interface or of
+        the component, a tuple of several, or that of the flag itself.
     answer : dict of str to function, optional
         For each interface what its other side does: the function is called with the values of all its ports in a
         cycle, by name, and returns those to set for the next one.
