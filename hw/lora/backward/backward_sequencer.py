@@ -129,7 +129,7 @@ class BackwardSequencer(wiring.Component):
         # backward, whether the sample is the last one is known a cycle ahead
         ending, single, nearly = Signal(), Signal(), Signal.like(run.count)
         forward, backward, column = Signal(), Signal(), Signal()
-        final, waits = Signal.like(run.count), Signal()
+        final, waits_for_gradients = Signal.like(run.count), Signal()
         step = self._step(row)
         m.d.sync += [final.eq(run.count - 1), nearly.eq(final - 1), single.eq(final == 0)]
         m.d.comb += [
@@ -155,7 +155,7 @@ class BackwardSequencer(wiring.Component):
                         m.next = "LOGITS"
             with m.State("LOGITS"):
                 if mapping.loss == "mse":
-                    m.d.comb += waits.eq(1)
+                    m.d.comb += waits_for_gradients.eq(1)
                 m.d.sync += [position.eq(origin), pace.eq(0), paced.eq(0), more.eq(1), hidden.eq(0), pause.eq(0)]
                 m.d.sync += ending.eq(single)
                 with m.If(self.finished == run.count):
@@ -217,7 +217,7 @@ class BackwardSequencer(wiring.Component):
             m.d.sync += self.constant.eq(self._is_constant(row))
         if mapping.loss == "mse":
             # the address of the last row is used a cycle later
-            m.d.sync += self.waits.eq(waits)
+            m.d.sync += self.waits.eq(waits_for_gradients)
         return m
 
     def _is_constant(self, row: Signal) -> Value:

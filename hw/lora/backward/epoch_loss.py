@@ -96,8 +96,8 @@ class EpochLoss(wiring.Component):
         m = Module()
         pipeline = Pipeline(m, {"probability": 0, "index": NORMALISE, "logarithm": READ, "loss": SUBTRACT})
         loss, valid, correct = self._loss(m, pipeline)
-        left, end, following = Signal(32), Signal(), Value.cast(self.samples)
-        m.d.comb += end.eq(valid & (left == 1))
+        samples_left, end, following = Signal(32), Signal(), Value.cast(self.samples)
+        m.d.comb += end.eq(valid & (samples_left == 1))
         m.d.sync += self.complete.eq(0)
         if self.validates:
             validating, wanted = Signal(), Signal()
@@ -114,9 +114,9 @@ class EpochLoss(wiring.Component):
         else:
             self._sum(m, "epoch", self.step, valid, loss, end, decides=1)
         with m.If(valid):
-            m.d.sync += left.eq(Mux(end, following, left - 1))
+            m.d.sync += samples_left.eq(Mux(end, following, samples_left - 1))
         with m.If(self.start):
-            m.d.sync += left.eq(self.samples)
+            m.d.sync += samples_left.eq(self.samples)
         return m
 
     def _sum(
@@ -157,8 +157,8 @@ class EpochLoss(wiring.Component):
                 m.d.comb += [octave.eq(Q4_12.fraction - bit), index.eq(below << INDEX_BITS - len(below))]
         whole = Signal(range(max(OCTAVES) + 1))
         loss = Signal(LOSS.width)
-        found = Signal.like(octave)
-        m.d.sync += [found.eq(octave), whole.eq(Array(OCTAVES)[found]), loss.eq(whole - port.data)]
+        fetched_octave = Signal.like(octave)
+        m.d.sync += [fetched_octave.eq(octave), whole.eq(Array(OCTAVES)[fetched_octave]), loss.eq(whole - port.data)]
         address = Signal.like(index)
         m.d.sync += address.eq(index)
         m.d.comb += port.addr.eq(address)

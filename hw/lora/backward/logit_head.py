@@ -222,34 +222,19 @@ class LogitHead(wiring.Component):
 
         Longer than most: the state machine and the pipeline behind it share the sample's counters.
         """
-        mapping, forward = self.mapping, self.forward
+        mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "total": exact_log2(ranks), "logit": SUM}
         pipeline = Pipeline(m, stages | {"rounded": RoundSaturate.LATENCY})
         # by then a sample's last logit is in the FIFO, whose level decides on the next one
         settle_cycles = pipeline.latency("issue", "rounded")
-        sample_width = len(Value.cast(forward.base))
-        rows = mapping.logit_rows
-        m.submodules.bases = bases = memory.Memory(shape=unsigned(sample_width), depth=self.batch * rows, init=[])
-        base_in, base_out = bases.write_port(), bases.read_port()
-        base_count, hidden_required, sample = (
-            Signal(range(self.batch + 1)),
-            Signal.like(hidden_count),
-            Signal(range(self.batch + 1)),
-        )
-        m.d.comb += [base_in.en.eq(forward.base_valid), base_in.data.eq(forward.base)]
-        base_end = forward.base_valid
-        if rows > 1:
-            row = Signal(range(rows))
-            base_end &= row == rows - 1
-            with m.If(forward.base_valid):
-                m.d.sync += [row.eq(Mux(base_end, 0, row + 1)), base_in.addr.eq(base_in.addr + 1)]
-        else:
-            m.d.comb += base_in.addr.eq(base_count)
+        count = range(self.batch + 1)
+        base_count, hidden_required, sample = Signal(count), Signal.like(hidden_count), Signal(count)
+        base_in, base_out, base_end = self._bases(m, base_count)
         b_port, h_port = b.read_port(), h.read_port()
         entry, class_number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
-        base_row, pause = Signal(sample_width), Signal(range(settle_cycles))
+        base_row, pause = Signal(base_out.data.shape()), Signal(range(settle_cycles))
         sample_begin, issue, end_of_adapters = Signal(), Signal(), Signal()
         m.d.comb += [
             b_port.addr.eq(Mux(issue, entry, self.b_read.address)),
@@ -260,11 +245,8 @@ class LogitHead(wiring.Component):
         with m.FSM():
             with m.State("WAIT"):
                 m.d.sync += [entry.eq(0), class_number.eq(0), adapter.eq(0), pause.eq(settle_cycles - 1)]
-                has_room = (
-                    logit_fifo.level < logit_fifo.depth - 2 * classes
-                    if logit_fifo.depth > 2 * classes
-                    else logit_fifo.level == 0
-                )
+                level, limit = logit_fifo.level, logit_fifo.depth - 2 * classes
+                has_room = level < limit if limit > 0 else level == 0
                 with m.If((base_count != sample) & (hidden_count >= hidden_required) & has_room):
                     m.next = "RUN"
                     m.d.sync += base_row.eq(base_out.data)
@@ -299,7 +281,7 @@ class LogitHead(wiring.Component):
             m.d.sync += logit.eq(Mux(first, base_row[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
             with m.If(first):
                 m.d.sync += base_row.eq(base_row >> ACTIVATION.width)
-        if rows == 1:
+        if mapping.logit_rows == 1:
             m.d.comb += base_out.addr.eq(sample)
         else:
             more = pipeline.place("issue", class_number != classes - 1, "logit_more").at("total")
@@ -318,6 +300,23 @@ class LogitHead(wiring.Component):
         with m.If(self.start):
             m.d.sync += [base_count.eq(0), sample.eq(0), hidden_required.eq(adapters), origin.eq(0)]
         return rounding.clipped & valid
+
+    def _bases(self, m: Module, base_count: Value) -> tuple[memory.WritePort, memory.ReadPort, Value]:
+        """Memory of base logits, written row by row: its ports, and whether a sample's last row comes."""
+        forward, rows = self.forward, self.mapping.logit_rows
+        shape = unsigned(len(Value.cast(forward.base)))
+        m.submodules.bases = bases = memory.Memory(shape=shape, depth=self.batch * rows, init=[])
+        base_in, base_out = bases.write_port(), bases.read_port()
+        m.d.comb += [base_in.en.eq(forward.base_valid), base_in.data.eq(forward.base)]
+        base_end = forward.base_valid
+        if rows > 1:
+            row = Signal(range(rows))
+            base_end &= row == rows - 1
+            with m.If(forward.base_valid):
+                m.d.sync += [row.eq(Mux(base_end, 0, row + 1)), base_in.addr.eq(base_in.addr + 1)]
+        else:
+            m.d.comb += base_in.addr.eq(base_count)
+        return base_in, base_out, base_end
 
     def _next_row(
         self,
