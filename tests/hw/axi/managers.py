@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..play import LIMIT, Monitor, simulate
+from ..simulation import LIMIT, Monitor, simulate
 
 BEAT, PAGE = 16, 4096
 

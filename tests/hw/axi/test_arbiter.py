@@ -11,7 +11,8 @@ from fabtune.hw.axi.arbiter import ReadArbiter, WriteArbiter
 from fabtune.hw.axi.axi_read import beats_read
 from fabtune.hw.axi.bursts import command
 
-from ..play import play_interface, simulate
+from ..play import play_interface
+from ..simulation import simulate
 
 NAMES = ["first", "second", "third"]
 

@@ -12,7 +12,7 @@ from fabtune.golden.cores.instantft.registers import REGISTERS, Command
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
 from ..lite import ORDERS, Lite
-from ..play import simulate
+from ..simulation import simulate
 
 SIGNATURE = 0xFAB7C0DE
 SPEC = AxiRegistersSpec(signature=SIGNATURE)

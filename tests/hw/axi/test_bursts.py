@@ -5,7 +5,8 @@ import pytest
 
 from fabtune.hw.axi.bursts import BurstSplitter
 
-from ..play import play_interface, simulate
+from ..play import play_interface
+from ..simulation import simulate
 
 PAGE, BEAT = 4096, 16
 

@@ -4,7 +4,8 @@ import pytest
 
 from fabtune.hw.axi.cache_ram import CacheRam
 
-from ..play import play_interface, simulate
+from ..play import play_interface
+from ..simulation import simulate
 
 DEPTH, BEAT = 64, 16
 

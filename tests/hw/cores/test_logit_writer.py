@@ -5,7 +5,8 @@ import pytest
 
 from fabtune.hw.cores.logit_writer import LogitWriter
 
-from ..play import Memory, play_interface
+from ..memory import Memory
+from ..play import play_interface
 
 JOBS = (0x100, 0x8000)
 """Addresses of two jobs."""

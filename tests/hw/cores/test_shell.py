@@ -10,7 +10,7 @@ from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
 from fabtune.hw.cores.shell import DRAIN_CYCLES, Check, Shell
 
 from ..lite import ORDERS, LiteHost
-from ..play import simulate
+from ..simulation import simulate
 
 SIGNATURE = 0x5EED0001
 LONGEST = 9

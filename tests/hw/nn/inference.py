@@ -10,7 +10,8 @@ from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.interfaces import ACTIVATION, BEATS, SampleInput
 from fabtune.hw.nn.memories.output_memory import OutputReader
 
-from ..play import beats_of, play_interface
+from ..play import play_interface
+from ..simulation import beats_of
 
 READ = ("enable", "address", "column")
 """Members of `StageOutputs` with which a reader reads."""

@@ -8,7 +8,7 @@ from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_buffers import RestoringBuffers, SampleBuffers
 
-from ..play import simulate
+from ..simulation import simulate
 
 SMALL = Mapping("small", stages_of("small", (12,), (Linear(4),)))
 LARGE = Mapping("large", stages_of("large", (1, 100, 100), (Convolution(4, 3),)))

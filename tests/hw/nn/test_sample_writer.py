@@ -10,7 +10,9 @@ from fabtune.golden.nn.array.images import samples_image
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.sample_writer import SampleWriter, activation_of_byte
 
-from ..play import beats_of, play_interface, simulate, willing
+from ..memory import willing
+from ..play import play_interface
+from ..simulation import beats_of, simulate
 
 
 def mapping(shape, *layers, **options):

@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, signed
 
 from fabtune.hw.primitives.adder_tree import adder_tree
 
-from ..play import simulate
+from ..simulation import simulate
 
 
 @pytest.mark.parametrize("levels", [0, 1, 3, 5])

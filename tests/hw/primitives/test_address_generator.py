@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.hw.primitives.address_generator import AddressGenerator
 
-from ..play import simulate
+from ..simulation import simulate
 
 EDGES = [
     (0, 0, 0),

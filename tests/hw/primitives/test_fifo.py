@@ -12,7 +12,8 @@ from amaranth.lib.wiring import In, Out
 from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.hw.primitives.fifo import Fifo
 
-from ..play import play_interface, simulate
+from ..play import play_interface
+from ..simulation import simulate
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])

@@ -5,7 +5,7 @@ from amaranth.hdl import Const, Module, Signal
 
 from fabtune.hw.primitives.mux_tree import mux_tree
 
-from ..play import simulate
+from ..simulation import simulate
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 15, 16])

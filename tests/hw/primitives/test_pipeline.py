@@ -8,7 +8,7 @@ from amaranth.lib import data
 
 from fabtune.hw.primitives.pipeline import Pipeline, delayed
 
-from ..play import simulate
+from ..simulation import simulate
 
 STAGES = {"issue": 0, "operands": 1, "product": 0, "sum": 3}
 

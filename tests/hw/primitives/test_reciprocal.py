@@ -6,7 +6,7 @@ import pytest
 from fabtune.golden.nn.arithmetic.average import Reciprocal, average
 from fabtune.hw.primitives.reciprocal import ReciprocalDivider
 
-from ..play import simulate
+from ..simulation import simulate
 
 LOW, HIGH = -(1 << 23), (1 << 23) - 1
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal, signed
 from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
 from fabtune.hw.primitives.rounding import RoundSaturate, saturate
 
-from ..play import simulate
+from ..simulation import simulate
 
 
 def edges(width, drop, target):

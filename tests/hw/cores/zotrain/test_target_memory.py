@@ -9,7 +9,8 @@ from fabtune.golden.nn.array.images import samples_image
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.cores.zotrain.target_memory import TargetMemory
 
-from ...play import beats_of, play_interface
+from ...play import play_interface
+from ...simulation import beats_of
 
 CASES = {
     "bytes": ("21 fc21", {}),

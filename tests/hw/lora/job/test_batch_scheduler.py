@@ -5,7 +5,8 @@ import pytest
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.hw.lora.job.batch_scheduler import BatchScheduler
 
-from ...play import Memory, play_interface
+from ...memory import Memory
+from ...play import play_interface
 
 NETWORK = "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"
 BATCH = 4

@@ -10,7 +10,8 @@ from fabtune.golden.lora.images import cache_image
 from fabtune.golden.nn.array.images import samples_image
 from fabtune.hw.lora.job.batch_unpacker import BatchUnpacker
 
-from ...play import beats_of, play_interface
+from ...play import play_interface
+from ...simulation import beats_of
 
 BASE = {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "batch": 4}
 VARIATIONS = {

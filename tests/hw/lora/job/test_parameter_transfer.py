@@ -7,7 +7,8 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.hw.lora.job.parameter_transfer import ParameterTransfer
 from fabtune.hw.lora.job_interfaces import AdapterRead, ParameterKind
 
-from ...play import Memory, play_interface
+from ...memory import Memory
+from ...play import play_interface
 
 MAPPING = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3").mapping
 FORWARD = MAPPING.forward

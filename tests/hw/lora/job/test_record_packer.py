@@ -9,7 +9,8 @@ from fabtune.golden.lora.images import cache_image
 from fabtune.golden.nf4.nf4_quant import Nf4QuantSpec
 from fabtune.hw.lora.job.record_packer import RecordPacker
 
-from ...play import beats_of, play_interface
+from ...play import play_interface
+from ...simulation import beats_of
 
 MAPPING = InstantftSpec(columns=8).mapping
 """Of LeNet-5."""

@@ -9,7 +9,8 @@ from fabtune.golden.lora.images import order_image
 from fabtune.hw.lora.job.sample_scheduler import SampleScheduler
 from fabtune.hw.lora.job_interfaces import JobOptions
 
-from ...play import Memory, play_interface
+from ...memory import Memory
+from ...play import play_interface
 
 SPEC = InstantftSpec(network="1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", batch=4, cache_entries=70)
 MAPPING = SPEC.mapping

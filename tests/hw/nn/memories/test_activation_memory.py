@@ -9,7 +9,7 @@ from fabtune.golden.nn.array import latency
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.memories.activation_memory import ActivationMemory
 
-from ...play import simulate
+from ...simulation import simulate
 
 PLAIN = Mapping("plain", stages_of("plain", (60,), (Linear(8),)), lanes=16, columns=4)
 REPLICATED = Mapping("rows", stages_of("rows", (1, 8, 8), (Convolution(4, 3),)), lanes=16, columns=4)

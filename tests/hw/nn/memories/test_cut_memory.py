@@ -7,7 +7,8 @@ from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.memories.cut_memory import CutMemory, OwnRows
 
-from ...play import play_interface, willing
+from ...memory import willing
+from ...play import play_interface
 
 MAPPING = Mapping.of(network_from("1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"), 16, 4)
 PASSES, SIDES = 4, 2

@@ -5,7 +5,8 @@ import pytest
 
 from fabtune.hw.nn.memories.weight_memory import WeightMemory
 
-from ...play import beats_of, play_interface
+from ...play import play_interface
+from ...simulation import beats_of
 
 DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 

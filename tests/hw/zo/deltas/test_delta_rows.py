@@ -8,7 +8,8 @@ from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.hw.nn.interfaces import CutRows
 from fabtune.hw.zo.deltas.delta_rows import DeltaRows
 
-from ...play import beats_of, play_interface
+from ...play import play_interface
+from ...simulation import beats_of
 
 MAPPING = Mapping.of(network_from("20 fc33 relu fc3"), 16, 4, False)
 ROWS, WIDTH = 21, 7

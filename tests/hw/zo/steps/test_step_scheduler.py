@@ -16,7 +16,9 @@ from fabtune.hw.zo.steps.record_writer import RecordWriter
 from fabtune.hw.zo.steps.state_loader import StateLoader
 from fabtune.hw.zo.steps.step_scheduler import StepScheduler
 
-from ...play import Memory, beats_of, play_interface, willing
+from ...memory import Memory, willing
+from ...play import play_interface
+from ...simulation import beats_of
 
 MAPPING = Mapping.of(network_from("70 fc3"), 16, 2, byte_inputs=False)
 LAYOUT = ZerothOrderLayout(PerturbationMapping(MAPPING).delta_rows, PezoSpec(), 3)

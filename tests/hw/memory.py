@@ -1,0 +1,94 @@
+"""What stands behind the ports of a component in the background: a memory, and a port that is 0 now and then."""
+
+import numpy as np
+
+from .simulation import BEAT, beats_of
+
+
+def willing(port, stall, seed=3):
+    """Make a bench for the background: a port that is 0 in random cycles, and else 1."""
+    rng = np.random.default_rng(seed)
+
+    async def bench(ctx):
+        while True:
+            ctx.set(port, rng.random() >= stall)
+            await ctx.tick()
+
+    return bench
+
+
+class Memory:
+    """Beats by byte address, behind read ports, write ports and streams of commands.
+
+    Parameters
+    ----------
+    stall : float
+        Probability, in each cycle and on each stream, that nothing moves.
+    seed : int
+        Of the stalls.
+
+    Attributes
+    ----------
+    beats : dict of int to int
+        Contents, by byte address.
+    reads, writes : list of (address, beats)
+        Commands in the order in which they were accepted.
+    """
+
+    def __init__(self, stall=0.0, seed=1):
+        self.beats, self.reads, self.writes = {}, [], []
+        self.stall, self.rng = stall, np.random.default_rng(seed)
+
+    def load(self, address, image):
+        """Put the bytes of an image at an address."""
+        self.beats |= {address + BEAT * at: beat for at, beat in enumerate(beats_of(image))}
+
+    def willing(self):
+        """Draw if something moves in this cycle."""
+        return bool(self.rng.random() >= self.stall)
+
+    def reader(self, command, beats=None):
+        """Serve a stream of read commands; without a stream of beats the commands are only listed."""
+
+        async def bench(ctx):
+            queue, valid = [], False
+            while True:
+                ready = self.willing()
+                ctx.set(command.ready, ready)
+                if beats is not None:
+                    if queue and not valid and self.willing():
+                        valid = True
+                        ctx.set(beats.payload, self.beats.get(queue[0], 0))
+                    ctx.set(beats.valid, valid)
+                    *_, asked, payload, taken = await ctx.tick().sample(command.valid, command.payload, beats.ready)
+                else:
+                    *_, asked, payload = await ctx.tick().sample(command.valid, command.payload)
+                    taken = 0
+                if valid and taken:
+                    queue.pop(0)
+                    valid = False
+                if asked and ready:
+                    self.reads.append((payload.address, payload.beats))
+                    queue += [payload.address + BEAT * at for at in range(payload.beats)]
+
+        return bench
+
+    def writer(self, port):
+        """Serve a write port: the beats of a command are taken once the command was."""
+
+        async def bench(ctx):
+            queue = []
+            while True:
+                command_ready, beat_ready = not queue and self.willing(), bool(queue) and self.willing()
+                ctx.set(port.command.ready, command_ready)
+                ctx.set(port.beats.ready, beat_ready)
+                *_, asked, payload, valid, beat = await ctx.tick().sample(
+                    port.command.valid, port.command.payload, port.beats.valid, port.beats.payload
+                )
+                if valid and beat_ready:
+                    self.beats[queue.pop(0)] = beat
+                if asked and command_ready:
+                    self.writes.append((payload.address, payload.beats))
+                    queue += [payload.address + BEAT * at for at in range(payload.beats)]
+
+        return bench
