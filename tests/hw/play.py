@@ -315,7 +315,7 @@ def _watcher(bench, watch):
 def _answerer(dut, name, function):
     """Answer an interface."""
     interface = port_of(dut, name)
-    names = list(interface.signature.members)
+    names = [name for name, member in interface.signature.members.items() if member.is_port]
     ports = [getattr(interface, port) for port in names]
 
     async def answer(ctx):
