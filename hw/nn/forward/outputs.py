@@ -89,22 +89,22 @@ class OutputPath:
         mapping, port, sides = self.mapping, self.array.port, self.sides
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = memory = sides.output_memory(self.kept)
-        begin = sides.delayed(m, sequencer.begin, self.latency, "output_begin")
+        begin = sides.until_outputs(m, sequencer.begin, self.latency, "output_begin")
         # field by field: a single stage's target and mask are not used, and their registers go
         control = {
             name: delayed(m, sequencer.word.pool[name], self.sum_latency, f"pool_{name}")
             for name in pooling.control.shape().members
         }
         if self.has_parts:
-            self._part(m, control, sides.delayed(m, sequencer.cells, self.sum_latency, "cells"))
+            self._part(m, control, sides.until_outputs(m, sequencer.cells, self.sum_latency, "cells"))
             m.d.comb += memory.position.eq(pooling.position)
         m.d.comb += [
             *(pooling.control[name].eq(value) for name, value in control.items()),
-            pooling.relu.eq(sides.delayed(m, sequencer.relu, self.sum_latency, "relu")),
+            pooling.relu.eq(sides.until_outputs(m, sequencer.relu, self.sum_latency, "relu")),
             pooling.valid.eq(sides.own_sums(port.valid)),
             pooling.sums.eq(port.y),
             memory.begin.eq(begin),
-            memory.first.eq(sides.delayed(m, sequencer.output, self.latency, "output_first")),
+            memory.first.eq(sides.until_outputs(m, sequencer.output, self.latency, "output_first")),
             memory.write.eq(pooling.write),
             memory.values.eq(pooling.o),
             memory.enable.eq(engine.outputs.enable),
@@ -121,7 +121,7 @@ class OutputPath:
     def _function(self, m: Module, pooling: Pooling, sequencer: Sequencer) -> None:
         """What stages of some networks make of their sums besides ReLU."""
         for name in sequencer.function.signature.members:
-            value = self.sides.delayed(m, getattr(sequencer.function, name), self.sum_latency, name)
+            value = self.sides.until_outputs(m, getattr(sequencer.function, name), self.sum_latency, name)
             m.d.comb += getattr(pooling, _POOLING_PORTS.get(name, name)).eq(value)
 
     def _clipped(self, pooling: Pooling) -> Value:

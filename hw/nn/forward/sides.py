@@ -49,7 +49,7 @@ class OneSide:
     ) -> None:
         """Connect the sides of the output memory: there is one."""
 
-    def delayed(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+    def until_outputs(self, m: Module, value: Value, cycles: int, name: str) -> Value:
         """Delay control of a stage until its outputs need it: it stays until they are there."""
         return value
 
@@ -113,7 +113,7 @@ class TwoSides:
             outputs.side.eq(engine.outputs.side),
         ]
 
-    def delayed(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+    def until_outputs(self, m: Module, value: Value, cycles: int, name: str) -> Value:
         """Delay control of a stage until its outputs need it."""
         return delayed(m, value, cycles, name)
 

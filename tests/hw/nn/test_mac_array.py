@@ -7,11 +7,15 @@ from fabtune.golden.fixed import Q4_12, Q8_16, Format, narrow
 from fabtune.hw.nn.array_port import OperandFormats
 from fabtune.hw.nn.mac import MacArray
 
+from ..simulation import simulate
+
 LANES, COLUMNS, WORDS = 4, 2, 3
 
 
-@pytest.mark.parametrize("formats", [OperandFormats(), OperandFormats(Format(3, 7), Format(2, 5))], ids=str)
-def test_sums_across_the_lanes_are_exact_until_they_are_rounded(formats, play):
+@pytest.mark.parametrize(
+    "formats", [OperandFormats(), OperandFormats(Format(3, 7), Format(2, 5))], ids=["of a network", "narrow"]
+)
+def test_sums_across_the_lanes_are_exact_until_they_are_rounded(formats):
     dut, rng = MacArray(LANES, COLUMNS, LANES * WORDS, 1, formats=formats), np.random.default_rng(3)
     x_format, w_format = formats.x, formats.w
     x = rng.integers(x_format.minimum, x_format.maximum, (WORDS, LANES), endpoint=True)
@@ -36,7 +40,7 @@ def test_sums_across_the_lanes_are_exact_until_they_are_rounded(formats, play):
                         ctx.set(dut.port.w[lane * COLUMNS + column], int(w[cycle, lane, column]))
             await ctx.tick()
 
-    play(dut, body)
+    simulate(dut, body)
     expected = narrow(sums, x_format.fraction + w_format.fraction, x_format)
     assert found == [(WORDS - 1 + dut.latency, [int(value) for value in expected])]
 
