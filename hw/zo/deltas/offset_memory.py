@@ -185,7 +185,7 @@ class OffsetMemory(wiring.Component):
         )
         into, port = biases.write_port(), biases.read_port()
         turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
-        groups_left = Signal(range(self.rows.most_groups))
+        left_groups = Signal(range(self.rows.most_groups))
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),
@@ -194,16 +194,16 @@ class OffsetMemory(wiring.Component):
             self.offsets.biases.eq(port.data),
         ]
         with m.If(busy):
-            m.d.sync += [group.eq(group + 1), groups_left.eq(groups_left - 1)]
+            m.d.sync += [group.eq(group + 1), left_groups.eq(left_groups - 1)]
             m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
-            with m.If(groups_left == 0):
+            with m.If(left_groups == 0):
                 m.d.sync += busy.eq(0)
         with m.If(store):
             m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side)]
             with m.Switch(row.word):
                 for number, (first, groups) in enumerate(self.rows.bias_groups):
                     with m.Case(number):
-                        m.d.sync += [group.eq(first), groups_left.eq(groups - 1)]
+                        m.d.sync += [group.eq(first), left_groups.eq(groups - 1)]
             for j, number in enumerate(turning):
                 part, element = divmod(j, self.width)
                 with m.If(row.part == part):
