@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
+from ...golden.registry import CORES
 from ...hw.verilog import Emitted, emit
 from .build import build
 from .device import SimulatedDevice
@@ -106,7 +107,8 @@ class ActivityJob:
         if not 0 <= self.batch <= most:
             raise UserError(f"a batch of {self.batch}: {spec.name} takes 1 to {most} samples")
         if self.raw and not own.has_raw(spec):
-            raise UserError("only an instantft whose cache is in DRAM has one of Q8.16")
+            names = [name for name, core in CORES.items() if activity_of(core).caches]
+            raise UserError(f"only an {' or '.join(names)} whose cache is in DRAM has one of Q8.16")
         return self.batch or usual
 
 
@@ -120,9 +122,12 @@ class CoreActivity(Protocol[Core]):
     ----------
     steps : str
         What the job has: ``steps``, or ``batches``.
+    caches : bool
+        The core can be generated with a cache in DRAM.
     """
 
     steps: ClassVar[str]
+    caches: ClassVar[bool] = False
 
     @abstractmethod
     def batches(self, spec: Core) -> tuple[int, int]:
@@ -161,7 +166,7 @@ class CoreActivity(Protocol[Core]):
         """
 
 
-def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
+def activity_of(spec: CoreSpec | type[CoreSpec]) -> CoreActivity[Any]:
     """Find the activity of a core in its room.
 
     Raises

@@ -23,6 +23,7 @@ class TuningActivity(CoreActivity[InstantftSpec]):
     """Batches of tuning, behind one epoch that fills the cache."""
 
     steps: ClassVar[str] = "batches"
+    caches: ClassVar[bool] = True
 
     def batches(self, spec: InstantftSpec) -> tuple[int, int]:
         """Samples of a batch: what the core has room for, by default too."""

@@ -9,6 +9,8 @@ from fabtune.golden.axi.bus import ADDRESS_BITS, BEAT
 from fabtune.hw.axi.bursts import command
 from fabtune.hw.axi.chunked_read import CHUNK, ChunkedRead
 
+from ..play import play_interface
+
 
 class Reader(wiring.Component):
     """Offer commands of one image after the other."""
@@ -35,25 +37,21 @@ class Reader(wiring.Component):
 
 
 @pytest.mark.parametrize("beats", [1, CHUNK, 2 * CHUNK - 1, 2 * CHUNK, 2 * CHUNK + 1, 3 * CHUNK])
-def test_commands_are_all_of_an_image(beats, play):
-    dut, found = Reader(beats), []
-    images = (0x4_5670, (1 << ADDRESS_BITS) - BEAT * beats)
+def test_commands_are_all_of_an_image(beats):
+    images, found = (0x4_5670, (1 << ADDRESS_BITS) - BEAT * beats), []
 
-    async def body(ctx):
+    async def body(bench):
         for address in images:
-            ctx.set(dut.address, address)
-            ctx.set(dut.begin, 1)
-            await ctx.tick()
-            ctx.set(dut.begin, 0)
-            ctx.set(dut.command.ready, 1)
-            further = 1
+            await bench.pulse("begin", address=address)
+            bench.set({"command.ready": 1})
+            further = True
             while further:
-                further = ctx.get(dut.further)
-                found.append((ctx.get(dut.command.payload.address), ctx.get(dut.command.payload.beats)))
-                await ctx.tick()
-            ctx.set(dut.command.ready, 0)
+                further, payload = bench.get("further"), bench.get("command.payload")
+                found.append((payload["address"], payload["beats"]))
+                await bench.tick()
+            bench.set({"command.ready": 0})
 
-    play(dut, body)
+    play_interface(Reader(beats), body=body)
     # an image that a command counts is read by one
     size = beats if beats < 2 * CHUNK else CHUNK
     expected = [
