@@ -151,7 +151,7 @@ class Spec(ABC):
         Parameters
         ----------
         house : str
-            ``hw``, ``sim``, ``boards`` or ``scripts``.
+            ``hw``, ``sim`` or ``boards``.
         module : str
             Module of the block's room there: ``tb_urng`` is ``sim/rng/tb_urng.py``, or of a core
             ``sim/cores/CORE/tb_CORE.py``. A spec whose own module is in no package ``golden`` has everything in that.

@@ -21,7 +21,8 @@ ROOMS = ("golden", "hw", "sim", "boards", "scripts")
 
 def missing(page):
     """Targets of a page's relative links that are not there; what stands in fences or indented is no link."""
-    text = re.sub(r"^```.*?^```$|^    .*$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^    .*$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     local = [target for target in targets if target and not re.match(r"[a-z]+:", target)]
     return [target for target in local if not (page.parent / target).exists()]
@@ -34,8 +35,10 @@ def test_links_lead_somewhere(page):
 
 def test_a_dead_link_is_seen(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("[page](page.md#part) [out](https://example.org) [dead](gone.md)\n\n    [code](x)\n")
-    assert missing(page) == ["gone.md"]
+    page.write_text(
+        "[page](page.md#part) [out](https://example.org) [dead](gone.md)\n\n    [code](x)\n\n[late](gone)\n"
+    )
+    assert missing(page) == ["gone.md", "gone"]
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+HOUSES = ("golden", "hw", "sim", "boards", "scripts")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,10 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     assert "fabtune/py.typed" in names
     assert any(name.endswith("LICENSE") for name in names)
     assert not any("tests/" in name or "docs/" in name for name in names)
+    packages = {path.parent.relative_to(ROOT) for house in HOUSES for path in (ROOT / house).rglob("__init__.py")}
+    assert [str(path) for path in sorted(packages) if f"fabtune/{path}/__init__.py" not in names] == []
+    programs = {path.relative_to(ROOT) for path in (ROOT / "boards").rglob("*.c")}
+    assert [str(path) for path in sorted(programs) if f"fabtune/{path}" not in names] == []
 
 
 def test_it_works_in_a_clean_environment(wheel, tmp_path):

@@ -1,7 +1,7 @@
 """Host driver of any core: registers, commands, buffers.
 
 It needs a way to read and write a register and one to get memory that the core sees. On a board with PYNQ both are
-there: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` from ``golden/cores/NAME_registers.py``.
+there: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` from ``golden/cores/NAME/registers.py``.
 """
 
 from __future__ import annotations

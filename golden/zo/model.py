@@ -1,8 +1,8 @@
 """What a zeroth-order step asks of a model: the words of its parts' perturbations, and their outputs with offsets.
 
-A step knows no form of a network. A model has parameters in words, may be cut in two parts, and computes the outputs of
-a part with offsets added to its parameters; how, and what its parameters are, is its own. Nothing is ever written to
-them.
+A step knows no form of a network. A model has parameters in words: a word is the group of parameters that one cycle of
+the generator perturbs. It may be cut in two parts, and computes the outputs of a part with offsets added to its
+parameters; how, and what they are, is its own. A step never writes to them.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Rows:
     weight_rows : int
         Rows of each word of the weight memory, a power of two.
     times : int
-        Where words share rows: word w has row ``w mod times``, one less than a power of two. Otherwise 0.
+        Folding period, one less than a power of two: word w has row ``w mod times``; 0 where each has its own row.
     """
 
     whole: RowRange

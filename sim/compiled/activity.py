@@ -107,7 +107,8 @@ class ActivityJob:
         if not 0 <= self.batch <= most:
             raise UserError(f"a batch of {self.batch}: {spec.name} takes 1 to {most} samples")
         if self.raw and not own.has_raw(spec):
-            names = [name for name, core in CORES.items() if activity_of(core).caches]
+            parts = {name: core.part("sim", "activity", "ACTIVITY") for name, core in CORES.items()}
+            names = [name for name, part in parts.items() if part and part.caches]
             raise UserError(f"only an {' or '.join(names)} whose cache is in DRAM has one of Q8.16")
         return self.batch or usual
 
@@ -166,7 +167,7 @@ class CoreActivity(Protocol[Core]):
         """
 
 
-def activity_of(spec: CoreSpec | type[CoreSpec]) -> CoreActivity[Any]:
+def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
     """Find the activity of a core in its room.
 
     Raises

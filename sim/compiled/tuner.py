@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Samples
+from ...golden.errors import UserError
 from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
 from ...golden.registry import CORES
@@ -93,13 +94,21 @@ class Federation(Protocol):
 
 
 def federation() -> Federation:
-    """Find the core of which a federation's clients can be."""
+    """Find the first core in the registry of which a federation's clients can be.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
     parts = (spec.part("sim", "federated", "FEDERATION") for spec in CORES.values())
-    found: Federation = next(one for one in parts if one)
+    found: Federation | None = next((part for part in parts if part), None)
+    if found is None:
+        raise UserError("no core can be a client of a federation")
     return found
 
 
 def tuner_of(method: str) -> Tuner | None:
-    """Find the core that runs a method's jobs; None where there is none."""
+    """Find the first core in the registry that runs a method's jobs; None where there is none."""
     found = (spec.part("sim", "tune", "TUNER") for spec in CORES.values())
     return next((tuner for tuner in found if tuner and method in tuner.methods), None)

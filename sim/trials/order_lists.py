@@ -1,4 +1,4 @@
-"""Order lists with one entry at a limit: the core ends with the error and value that its page says, or without."""
+"""Order lists with one entry at a limit: the core ends with the error and value of its `OrderEntry`, or without."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ HALVES = 0xAAAAAA, 0x555555, 0xAA000000, 0x55000000
 def order_findings(program: Path, spec: CoreSpec, mutant: int = 0) -> list[str]:
     """Run a job for each entry on a core with a network of zeros, and list what ends in another way.
 
-    Each bit of an index and of a label, at the limit that the settings or the network give, and one below it, and in
-    each word of a beat; of a zeroth-order step also its number of samples, the bits that are to be 0, and each bit of
-    the index of a sample that cannot be read, whose address the error tells.
+    Each entry of `Trials.entries` comes after the commands of `Trials.loads`.
 
     Parameters
     ----------

@@ -2,12 +2,12 @@
 
 import pytest
 
-from fabtune.golden.registry import BLOCKS
+from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.golden.settings import build
 from fabtune.sim.verify import verify
 
-# whole cores have tests of their own, with smaller networks: cores/test_instantft, cores/test_zotrain
-BASE = [name for name in BLOCKS if name not in ("instantft", "zotrain")]
+# whole cores have tests of their own, with smaller networks, in cores/
+BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("perturb", "axi_registers")
 """Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
 LARGE = ("tile", "adapter", "fc", "conv", "depthwise", "gaussian_array", "mac", "weight_path")

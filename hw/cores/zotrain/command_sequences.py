@@ -200,7 +200,7 @@ class CommandSequences:
     def _hold_samples(self, m: Module) -> Value:
         """Hold samples until their step begins; its last one is followed by none of the next step's.
 
-        Labels are taken in passes of the first part. Returns if all passes are over since they were released.
+        Labels are taken in passes of the first part. Return whether all passes have ended since they were released.
         """
         engine, last_sample, slopes = self._engine, self._scheduler.step.payload.last_sample, self._slopes
         hold, before = Signal(init=1), Signal()
@@ -223,7 +223,7 @@ class CommandSequences:
         return passes_over
 
     def _results_left(self, m: Module) -> Value:
-        """Count slopes and logits that are still to come; if all results have been given to the memory."""
+        """Count slopes and logits that are still to come; return whether all results are with the memory."""
         counts, slopes, logits, deltas = self._control.counts, self._slopes, self._logits, self._deltas
         # samples whose logits are still to come
         pending, empty = Signal(3), Signal()

@@ -47,7 +47,7 @@ class ImageReads:
         Command in progress.
     port : ReadPort
         Port to the memory.
-    samples : stream of `command`
+    samples : stream of `hw.axi.bursts.command`
         Read commands of samples.
 
     Attributes

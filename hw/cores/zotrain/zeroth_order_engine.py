@@ -1,4 +1,4 @@
-"""Zeroth-order trainer: forward engine, deltas, generator, loss difference and schedule, behind the shell."""
+"""Zeroth-order engine, the trainer inside `zotrain`: forward engine, deltas, generator, loss difference, schedule."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring

@@ -19,13 +19,7 @@ QUICK = ("fifo", "rounding", "perturb", "perturb_undo", "nf4_dequant", "bursts",
 
 
 def test_every_block_has_a_proof():
-    cores = {name for name in BLOCKS if formal_modules_of_parts(name)}
-    assert [name for name in BLOCKS if name not in proved_names() and name not in cores] == []
-
-
-def formal_modules_of_parts(name):
-    """Cores are proved by their parts at the edge."""
-    return name in ("instantft", "zotrain") and "memory_system" in proved_names() and "axi_registers" in proved_names()
+    assert [name for name in BLOCKS if name not in proved_names()] == []
 
 
 @pytest.mark.parametrize("name", QUICK)
