@@ -57,13 +57,13 @@ class OffsetParameters:
         """Read a word of weights and a group of biases, each `latency` cycles after its address."""
         weights, bias, offsets, sequencer = memories.weights, memories.biases, engine.offsets, read.sequencer
         used = self._used(m, sequencer, read.residual)
-        ahead = ActivationMemory.LATENCY - latency.OFFSET
-        bias_ahead = ahead - latency.PARAMETER_READ + read.bias_cycles
+        add_cycle = ActivationMemory.LATENCY - latency.OFFSET
+        bias_add_cycle = add_cycle - latency.PARAMETER_READ + read.bias_cycles
         m.d.comb += [
-            offsets.weight.eq(delayed(m, sequencer.word.weight, ahead - self.interface.latency, "offset")),
-            offsets.side.eq(delayed(m, sequencer.side, ahead - 1, "side")),
+            offsets.weight.eq(delayed(m, sequencer.word.weight, add_cycle - self.interface.latency, "offset")),
+            offsets.side.eq(delayed(m, sequencer.side, add_cycle - 1, "side")),
             offsets.bias.eq(bias.addr),
-            offsets.bias_side.eq(delayed(m, sequencer.side, bias_ahead, "bias_side")),
+            offsets.bias_side.eq(delayed(m, sequencer.side, bias_add_cycle, "bias_side")),
         ]
         word = []
         for number, weight in enumerate(weights.word):

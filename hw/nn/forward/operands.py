@@ -56,12 +56,12 @@ class OperandIssue:
     ) -> ParameterMemories:
         """Memories of parameters, with their addresses: these wait for the longer read of activations."""
         memories = self.parameters.store(m, engine)
-        ahead = ActivationMemory.LATENCY - self.parameters.latency
+        address_delay = ActivationMemory.LATENCY - self.parameters.latency
         m.d.comb += [
             activations.address.eq(sequencer.word.address),
-            memories.weights.address.eq(delayed(m, sequencer.word.weight, ahead, "weight")),
+            memories.weights.address.eq(delayed(m, sequencer.word.weight, address_delay, "weight")),
         ]
-        group = delayed(m, sequencer.word.bias, ahead + self.array.bias_cycles, "bias")
+        group = delayed(m, sequencer.word.bias, address_delay + self.array.bias_cycles, "bias")
         if self.mapping.most_parts > 1:
             group = self._next_part(m, group)
         m.d.comb += memories.biases.addr.eq(group)
