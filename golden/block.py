@@ -164,7 +164,7 @@ class Spec(ABC):
             None where there is no such module, or nothing of that name in it.
         """
         package, golden, room = cls._place()
-        place = f"{package}.{house}.{room}.{module}" if golden else cls.__module__
+        place = f"{package}.{house}.{room}.{module}" if golden else cls._named().__module__
         try:
             return getattr(import_module(place), name, None)
         except ModuleNotFoundError as missing:
@@ -173,9 +173,14 @@ class Spec(ABC):
             raise
 
     @classmethod
+    def _named(cls) -> type[Spec]:
+        """Find the class that names the block: what is derived from it has the same parts."""
+        return next((kind for kind in cls.__mro__ if "name" in vars(kind)), cls)
+
+    @classmethod
     def _place(cls) -> tuple[str, str, str]:
         """Split the package of the spec's module: what is before ``golden``, that, and the room in it."""
-        return cls.__module__.rpartition(".")[0].partition(".golden.")
+        return cls._named().__module__.rpartition(".")[0].partition(".golden.")
 
     @property
     def latency(self) -> int:
