@@ -1,5 +1,7 @@
 """Passes of a forward engine: of one side, a sample after the other, or of both sides of a perturbation in turn."""
 
+from functools import cached_property
+
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member
@@ -23,14 +25,18 @@ class OneSide:
 
     Attributes
     ----------
-    buffers : SampleBuffers
     ports : dict of str to Member
         Ports that the engine has for them: none.
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.mapping, self.buffers = mapping, SampleBuffers(mapping)
+        self.mapping = mapping
         self.ports: dict[str, Member] = {}
+
+    @cached_property
+    def buffers(self) -> SampleBuffers:
+        """Buffers of the samples, made where the engine is elaborated."""
+        return SampleBuffers(self.mapping)
 
     def sequencer(self, drain: int) -> Sequencer:
         """Make the sequencer."""
@@ -71,7 +77,6 @@ class TwoSides:
 
     Attributes
     ----------
-    buffers : RestoringBuffers
     ports : dict of str to Member
         Ports that the engine has for them:
 
@@ -83,8 +88,13 @@ class TwoSides:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self.mapping, self.buffers = mapping, RestoringBuffers(mapping)
+        self.mapping = mapping
         self.ports: dict[str, Member] = {"both": In(1), "passes": In(Passes(mapping))}
+
+    @cached_property
+    def buffers(self) -> RestoringBuffers:
+        """Buffers of the samples, made where the engine is elaborated."""
+        return RestoringBuffers(self.mapping)
 
     def sequencer(self, drain: int) -> Sequencer:
         """Make the sequencer."""
