@@ -65,4 +65,4 @@ BLOCKS: dict[str, type[Spec]] = {
     )
 }
 CORES: dict[str, type[CoreSpec]] = {name: spec for name, spec in BLOCKS.items() if issubclass(spec, CoreSpec)}
-"""Those of them that a user instantiates with a driver."""
+"""Cores among them: a user instantiates them with a driver."""

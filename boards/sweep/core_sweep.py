@@ -1,4 +1,4 @@
-"""What a sweep asks of a core, and the cores that answer: each has ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
+"""Contract of a sweep with a core, and the cores that answer: each has ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Training(Protocol):
-    """What the settings of any core's training have; their `repr` shows all of them."""
+    """Settings of any core's training; their `repr` shows all of them."""
 
     @property
     def method(self) -> str:

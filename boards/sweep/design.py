@@ -23,7 +23,7 @@ from .space import MOST_CORNERS, Choices, Point, Space, Value, Values, combinati
 
 @dataclass(frozen=True)
 class Workload:
-    """What points are trained on: samples, network and, where it is trained, its pre-trained module.
+    """Workload of the points that are trained: samples, network and, where it is trained, its pre-trained module.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a zeroth-order step asks of a model: the words of its parts' perturbations, and their outputs with offsets.
+"""Contract of a zeroth-order step with a model: the words of its parts' perturbations, and their outputs with offsets.
 
 A step knows no form of a network. A model has parameters in words: a word is the group of parameters that one cycle of
 the generator perturbs. It may be cut in two parts, and computes the outputs of a part with offsets added to its

@@ -20,7 +20,7 @@ EPS_SHIFTS = range(4, 13)
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """What all steps of a job have in common; a step's rate is a word of its own.
+    """Settings that all steps of a job have in common; a step's rate is a word of its own.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class OptionalSettings(wiring.Signature):
 
 
 class BatchOptions(wiring.Signature):
-    """What a batch has by a core's options; what it has not is absent.
+    """Options of a batch, as the core was generated; others are absent.
 
     Parameters
     ----------

@@ -323,7 +323,7 @@ class WordIssue(PlainSignature):
 
 
 class StageFunction(PlainSignature):
-    """What stages of some networks make of their sums besides ReLU; stays the same while a stage runs.
+    """Function that stages of some networks apply to their sums besides ReLU; stays the same while a stage runs.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What the command line has for one core alone."""
+"""Tables of one core alone, a package for each core."""

@@ -1,4 +1,4 @@
-"""What `fabtune tune` does with any method: refuse, prepare, run, on the core too, save, and tell."""
+"""Flow of `fabtune tune` with any method: refuse, prepare, run, on the core too, save, and tell."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Tuning(ABC):
     @property
     @abstractmethod
     def remedy(self) -> str:
-        """What to do where the loss is worse than guessing."""
+        """Advice where the loss is worse than guessing."""
 
     @abstractmethod
     def draw(self, path: Path) -> None:

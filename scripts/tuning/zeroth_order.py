@@ -51,7 +51,7 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def outputs(self) -> list[Path | None]:
-        """What was tuned, and the sum of the updates where it is asked for."""
+        """Files of what was tuned, and of the sum of the updates where it is asked for."""
         return [self.options["output"], *filter(None, [self.options["delta"]])]
 
     def settings(self, model: str, core: bool = False) -> ZoSettings:

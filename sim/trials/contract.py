@@ -1,4 +1,4 @@
-"""What trials ask of a core: its jobs, its settings and their limits, its order lists; each core's room answers."""
+"""Contract of the trials with a core: jobs, settings and their limits, order lists; each core's room answers."""
 
 from __future__ import annotations
 

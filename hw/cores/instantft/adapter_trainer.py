@@ -174,7 +174,7 @@ class AdapterTrainer(wiring.Component):
         return batches_waiting != 0
 
     def _of_half(self, m: Module, half: Value, value: Value, name: str) -> Value:
-        """What `value`, a member of loaded batches, is of the batch in a half; `name` is its registers' prefix."""
+        """Keep `value`, a member of loaded batches, for the batch in each half; `name` is its registers' prefix."""
         loaded = self.batches.loaded
         registers = [Signal.like(value, name=f"{name}{number}") for number in range(2)]
         with m.If(loaded.valid):

@@ -123,7 +123,7 @@ class CommandSequences:
         return position
 
     def _walk_settings(self, m: Module) -> None:
-        """What all walks of a command have in common."""
+        """Set what all walks of a command have in common."""
         walk, settings = self._deltas.control, self._control.settings
         largest_eps = DELTA.fraction - self._trainer.numbers.format.fraction
         m.d.sync += [

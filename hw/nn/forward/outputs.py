@@ -119,7 +119,7 @@ class OutputPath:
         return StageOutput(write, begin, self.latency)
 
     def _function(self, m: Module, pooling: Pooling, sequencer: Sequencer) -> None:
-        """What stages of some networks make of their sums besides ReLU."""
+        """Connect what stages of some networks make of their sums besides ReLU."""
         for name in sequencer.function.signature.members:
             value = self.sides.until_outputs(m, getattr(sequencer.function, name), self.sum_latency, name)
             m.d.comb += getattr(pooling, _POOLING_PORTS.get(name, name)).eq(value)

@@ -30,7 +30,7 @@ class ParameterMemories:
 
 @dataclass(frozen=True)
 class ParameterRead:
-    """What belongs to the addresses of parameters.
+    """Flags and places that belong to the addresses of parameters.
 
     Parameters
     ----------

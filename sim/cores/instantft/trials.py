@@ -1,4 +1,4 @@
-"""What trials of `instantft` vary: jobs, entries of order lists, settings and their limits."""
+"""Trials of `instantft`: jobs, entries of order lists, settings and their limits."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .tune import TUNER
 
 
 class ZotrainFederation:
-    """What a federation asks of `zotrain`, see `compiled.tuner.Federation`."""
+    """Clients on `zotrain`, see `compiled.tuner.Federation`."""
 
     def spec_for(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> ZotrainSpec:
         """Make the spec of a preset for a network and a generator."""

@@ -130,14 +130,8 @@ def compare_zeroth_order(
     ----------
     spec : ZotrainSpec
     job : TrainingJob
-    held_out : array of int, (n, *input_shape)
-        Samples for the logits, as `job.inputs`.
-    dram : Dram, optional
-        Behaviour of the core's memory.
-    seed : int
-        Seed of the memory's randomness.
-    stage : callable
-        Called with the name of each step as it begins.
+    held_out, dram, seed, stage
+        See `compiled.comparison.compare`.
 
     Returns
     -------

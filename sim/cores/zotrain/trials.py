@@ -1,4 +1,4 @@
-"""What trials of `zotrain` vary: jobs, entries of order lists, settings and their limits."""
+"""Trials of `zotrain`: jobs, entries of order lists, settings and their limits."""
 
 from __future__ import annotations
 
