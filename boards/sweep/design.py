@@ -10,11 +10,10 @@ import numpy as np
 from torch import nn
 
 from ...golden.block import Spec
+from ...golden.cores.network_core import named
 from ...golden.datasets.dataset import Task
 from ...golden.errors import UserError
-from ...golden.models.network import Network, deployed
-from ...golden.models.presets import NETWORKS
-from ...golden.models.text import text_of
+from ...golden.models.network import Network
 from ...golden.registry import BLOCKS, CORES
 from ...golden.settings import build
 from .core_sweep import CoreSweep, Training, core_sweeps
@@ -113,10 +112,7 @@ def core_of(space: Space, settings: Values, workload: Workload) -> tuple[Spec, t
     tuple of str
         All settings as texts, see `Design`.
     """
-    own = deployed(workload.network)
-    known = NETWORKS.get(workload.network.name)
-    network = workload.network.name if known and deployed(known) == own else text_of(own)
-    texts = texts_of({"network": network, "byte_inputs": workload.byte_inputs, **settings})
+    texts = texts_of({"network": named(workload.network), "byte_inputs": workload.byte_inputs, **settings})
     return build(BLOCKS[space.block], texts, space.preset), texts
 
 

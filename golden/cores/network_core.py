@@ -20,6 +20,12 @@ from .core import CoreSpec
 from .fit import CoreFit
 
 
+def named(network: Network) -> str:
+    """Name a network as a spec has it: that of a preset, or its description, with batch norm folded."""
+    known = NETWORKS.get(network.name)
+    return network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
+
+
 class NetworkCoreSpec(CoreSpec):
     """Spec of a core that is generated for a network; its fields are declared by each core, in an order of its own.
 
@@ -44,9 +50,7 @@ class NetworkCoreSpec(CoreSpec):
     @classmethod
     def of(cls, network: Network, **settings: Any) -> Self:
         """Make the spec of a network that need not be a preset."""
-        known = NETWORKS.get(network.name)
-        name = network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
-        given: dict[str, Any] = {"network": name, **settings}
+        given: dict[str, Any] = {"network": named(network), **settings}
         return cls(**given)
 
     @cached_property

@@ -88,9 +88,8 @@ def settings_for(method: str, engine: str) -> AdapterSettings:
 
 def core_for_digits(network: Network, task: Task) -> NetworkCoreSpec:
     """The core that fine-tunes digits with `METHOD`."""
-    tuner = tuner_of(METHOD)
-    assert tuner, "a core runs it"
-    return tuner.spec_for(network, settings_for(METHOD, "rtl"), len(task.tune), byte_inputs=True, preset=CORE)
+    settings = settings_for(METHOD, "rtl")
+    return tuner_of(METHOD).spec_for(network, settings, len(task.tune), byte_inputs=True, preset=CORE)
 
 
 def tune_adapters(
@@ -102,8 +101,7 @@ def tune_adapters(
     for method, engine in SHOWN:
         tuning = AdapterTuning(network, module, task, settings_for(method, engine))
         results[method, engine] = tuning.run(lambda _: progress.advance(bar), watch=True)
-    tuner, tuning = tuner_of(METHOD), AdapterTuning(network, module, task, settings_for(METHOD, "rtl"))
-    assert tuner, "a core runs it"
+    tuning = AdapterTuning(network, module, task, settings_for(METHOD, "rtl"))
     with core_bar(progress, core.name) as begin:
-        results[METHOD, "rtl"], comparison = tuner.run(tuning, core, begin)
+        results[METHOD, "rtl"], comparison = tuner_of(METHOD).run(tuning, core, begin)
     return AdapterRuns(core, len(task.tune), results, comparison)

@@ -93,9 +93,8 @@ def settings_for(steps: int) -> ZoSettings:
 
 def core_for_digits(network: Network, task: Task) -> NetworkCoreSpec:
     """The core that fine-tunes digits by zeroth order."""
-    tuner = tuner_of(METHOD)
-    assert tuner, "a core runs it"
-    return tuner.spec_for(network, settings_for(STEPS_IN_RTL), len(task.tune), byte_inputs=True, preset=CORE)
+    settings = settings_for(STEPS_IN_RTL)
+    return tuner_of(METHOD).spec_for(network, settings, len(task.tune), byte_inputs=True, preset=CORE)
 
 
 def tune_zeroth_order(
@@ -114,10 +113,8 @@ def first_steps_in_rtl(
 ) -> tuple[ZoResult, Comparison]:
     """Run the first steps in the compiled core, and compare it with the integers after each."""
     tuning = IntegerTuning(network, module, task, settings_for(STEPS_IN_RTL), core.lanes, core.columns)
-    tuner = tuner_of(METHOD)
-    assert tuner, "a core runs it"
     with core_bar(progress, core.name) as begin:
-        return tuner.run(tuning, core, begin)
+        return tuner_of(METHOD).run(tuning, core, begin)
 
 
 def verify_generators(simulator: str, progress: Progress) -> dict[str, Verdict]:

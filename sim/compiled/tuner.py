@@ -108,7 +108,16 @@ def federation() -> Federation:
     return found
 
 
-def tuner_of(method: str) -> Tuner | None:
-    """Find the first core in the registry that runs a method's jobs; None where there is none."""
-    found = (spec.part("sim", "tune", "TUNER") for spec in CORES.values())
-    return next((tuner for tuner in found if tuner and method in tuner.methods), None)
+def tuner_of(method: str) -> Tuner:
+    """Find the first core in the registry that runs a method's jobs.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    parts = (spec.part("sim", "tune", "TUNER") for spec in CORES.values())
+    found: Tuner | None = next((part for part in parts if part and method in part.methods), None)
+    if found is None:
+        raise UserError(f"no core runs the jobs of {method}")
+    return found
