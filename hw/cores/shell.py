@@ -20,7 +20,7 @@ from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_addre
 DRAIN_CYCLES = 16
 """Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
 CYCLE_BITS = 48
-"""Bits of the cycle counter: 16 days at 200 MHz."""
+"""Bits of the cycle counter: 17 days at 187.5 MHz."""
 
 
 class Control(wiring.Signature):

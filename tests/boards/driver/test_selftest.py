@@ -99,13 +99,14 @@ def compiled(name, folder, flags=SANITIZED):
     names = ("driver/fabtune.c", "driver/fabtune_uio.c", "driver/fabtune_selftest.c", "selftest/selftest.c")
     sources = [folder / one for one in names]
     main = Path(__file__).with_name("pipe.c")
-    command = [COMPILER, *WARNINGS, *flags, f"-I{folder / 'driver'}", *sources, main, "-o", folder / "selftest.program"]
+    flags = [*WARNINGS, *flags, "-DFABTUNE_WATCHED_NS=5000u", f"-I{folder / 'driver'}"]
+    command = [COMPILER, *flags, *sources, main, "-o", folder / "selftest.program"]
     subprocess.run(command, check=True)
     return folder / "selftest.program"
 
 
-def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None):
-    """Run the program with a device at its other end; the words of its last line."""
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5):
+    """Run the program with a device of a clock at its other end; the words of its last line."""
     test = selftest_of(CORES[name])
     buffer = device.allocate(test.size)
     memory = executable.parent / "memory"
@@ -132,6 +133,8 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
                 continue
             if kind == "read":
                 value = device.read(int(words[0]))
+            elif kind == "now":
+                value = round(1000 * device.simulated / mhz)
             elif kind == "interrupt":
                 device.interrupt()
             elif words == ["1"]:
@@ -260,7 +263,7 @@ def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
 def test_the_driver_in_c_says_what_is_wrong(tmp_path):
     executable = compiled("zotrain", tmp_path)
     device, _ = simulated("zotrain")
-    different, stage, error, *_, what = play(executable, device, "zotrain", changed="deltas")
+    different, stage, error, *_, what, _ = play(executable, device, "zotrain", changed="deltas")
     assert (different, stage, error, what) == ("6", "2", "0", "deltas")
     # an address between beats is refused by the core: its code and the value
     buffer = device.buffers[-1].device_address
@@ -305,6 +308,10 @@ def test_a_command_that_does_not_end_is_given_up(tmp_path):
         def read(self, offset):
             signature = CORES["zotrain"].registers.map["signature"].offset
             return CORES["zotrain"].signature if offset == signature else int(self.started)
+
+        @property
+        def simulated(self):
+            return 0
 
     assert play(executable, Dead(), "zotrain", mode="polling", polls=50)[:2] == ["3", "0"]
     busy = Dead()
