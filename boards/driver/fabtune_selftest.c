@@ -15,6 +15,7 @@ enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const 
     const struct fabtune_report none = {0, NULL, 0, 0, {0, 0, 0}};
     *report = none;
     enum fabtune_result result = fabtune_check(core, test->signature);
+    if (!result) result = fabtune_reset(core);
     if (result) return result;
     for (; report->stage < test->stage_count; ++report->stage) {
         const struct fabtune_stage *stage = &test->stages[report->stage];

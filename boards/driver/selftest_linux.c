@@ -40,6 +40,8 @@ int main(int count, char **arguments) {
         printf("self-test: all %zu stages are right\n", test->stage_count);
     else if (result == FABTUNE_OTHER_CORE)
         fprintf(stderr, "self-test: this is not the bitstream of 0x%08" PRIx32 "\n", test->signature);
+    else if (result == FABTUNE_NOT_RESET)
+        fprintf(stderr, "self-test: the core cannot be reset, as memory does not answer: load the bitstream again\n");
     else if (result == FABTUNE_DIFFERENT)
         fprintf(stderr, "self-test: stage %zu, %s: %s is 0x%08" PRIx32 ", golden says 0x%08" PRIx32 "\n",
                 report.stage + 1, test->stages[report.stage].name, report.what, report.found, report.expected);
