@@ -21,6 +21,14 @@ void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint6
     fabtune_set(core, offset + 4u, (uint32_t)(address >> 32));
 }
 
+enum fabtune_result fabtune_reset(const struct fabtune_core *core) {
+    const uint32_t most = core->polls && core->polls < FABTUNE_RESET_READS ? core->polls : FABTUNE_RESET_READS;
+    fabtune_set(core, FABTUNE_SHELL_SOFT_RESET, FABTUNE_SHELL_SOFT_RESET_PENDING_MASK);
+    for (uint32_t at = 0; at < most; ++at)
+        if (!(read_register(core, FABTUNE_SHELL_SOFT_RESET) & FABTUNE_SHELL_SOFT_RESET_PENDING_MASK)) return FABTUNE_DONE;
+    return FABTUNE_NOT_RESET;
+}
+
 enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t command) {
     if (read_register(core, FABTUNE_SHELL_STATUS) & FABTUNE_SHELL_STATUS_BUSY_MASK) return FABTUNE_BUSY;
     /* an interrupt from before is not this command's */

@@ -30,10 +30,11 @@ enum fabtune_result {
     FABTUNE_DONE = 0,     /* the command has ended without error */
     FABTUNE_FAILED,       /* the command has ended with an error: see struct fabtune_end */
     FABTUNE_BUSY,         /* a command is running: nothing was started */
-    FABTUNE_HUNG,         /* the command has not ended after `polls` */
+    FABTUNE_HUNG,         /* the command has not ended after `polls`: fabtune_reset ends it */
     FABTUNE_NO_INTERRUPT, /* `wait` has failed */
     FABTUNE_OTHER_CORE,   /* the core was generated with another configuration */
     FABTUNE_DIFFERENT,    /* a self-test: what the core wrote is not what was expected */
+    FABTUNE_NOT_RESET,    /* a soft reset is pending: see fabtune_reset */
     FABTUNE_OTHER_CLOCK   /* a self-test: all is right, but the core's clock is not the expected one */
 };
 
@@ -50,6 +51,16 @@ enum fabtune_result fabtune_check(const struct fabtune_core *core, uint32_t sign
 /* Set a register of 32 bits, or a byte address, which has two, at their byte offset; only while no command runs. */
 void fabtune_set(const struct fabtune_core *core, uint32_t offset, uint32_t value);
 void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint64_t address);
+
+/* Reads of the register `soft_reset` after which fabtune_reset gives up: 10 ms and more. */
+#define FABTUNE_RESET_READS 100000u
+
+/* Reset the core, at any time, and wait until all is as after power-up: registers, and memories, which a load fills.
+ *
+ * To be called first, once the clock has its rate, and to end a command that hangs. FABTUNE_NOT_RESET after
+ * FABTUNE_RESET_READS reads, or `polls` if that is less and not 0: the memory has not answered a burst. Only a reset of
+ * the bus helps then: load the bitstream again. */
+enum fabtune_result fabtune_reset(const struct fabtune_core *core);
 
 /* Start a command; wait for its end; both. `cycles_low` is the offset of the register of this name; `end` may be NULL. */
 enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t command);

@@ -72,6 +72,7 @@ enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const 
     const struct fabtune_stage *longest = NULL;
     *report = none;
     enum fabtune_result result = fabtune_check(core, test->signature);
+    if (!result) result = fabtune_reset(core);
     if (result) return result;
     result = run_stages(core, test, memory, address, sync, report, &longest);
     if (core->now) report->hertz = measure(core, test, result == FABTUNE_HUNG ? NULL : longest, address);

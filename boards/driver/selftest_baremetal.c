@@ -46,6 +46,8 @@ int main(void) {
                    (int)test->stage_count, (int)(report.hertz / 1000u), (int)(test->clock_hz / 1000u));
     else if (result == FABTUNE_OTHER_CORE)
         xil_printf("self-test: this is not the bitstream of 0x%08x\r\n", (unsigned)test->signature);
+    else if (result == FABTUNE_NOT_RESET)
+        xil_printf("self-test: the core cannot be reset, as memory does not answer: load the bitstream again\r\n");
     else if (result == FABTUNE_DIFFERENT)
         xil_printf("self-test: stage %d, %s: %s is 0x%08x, golden says 0x%08x\r\n", (int)report.stage + 1,
                    test->stages[report.stage].name, report.what, (unsigned)report.found, (unsigned)report.expected);

@@ -44,6 +44,8 @@ int main(int count, char **arguments) {
                 test->stage_count, report.hertz / 1e6, test->clock_hz / 1e6);
     else if (result == FABTUNE_OTHER_CORE)
         fprintf(stderr, "self-test: this is not the bitstream of 0x%08" PRIx32 "\n", test->signature);
+    else if (result == FABTUNE_NOT_RESET)
+        fprintf(stderr, "self-test: the core cannot be reset, as memory does not answer: load the bitstream again\n");
     else if (result == FABTUNE_DIFFERENT)
         fprintf(stderr, "self-test: stage %zu, %s: %s is 0x%08" PRIx32 ", golden says 0x%08" PRIx32 "\n",
                 report.stage + 1, test->stages[report.stage].name, report.what, report.found, report.expected);

@@ -72,6 +72,10 @@ int main(int count, char **arguments) {
             std::cerr << "this is not the bitstream of " << test.signature << "\n";
             return 1;
         }
+        if (result == FABTUNE_NOT_RESET) {
+            std::cerr << "the core cannot be reset, as memory does not answer: load the bitstream again\n";
+            return 1;
+        }
         std::cerr << "stage " << std::dec << report.stage + 1 << std::hex << ", " << test.stages[report.stage].name << ": ";
         if (result == FABTUNE_DIFFERENT)
             std::cerr << report.what << " is " << report.found << ", golden says " << report.expected << "\n";

@@ -133,6 +133,7 @@ class SelfTest:
             Naming the first stage that is not right, and what is different: all before it is.
         """
         core.check_signature(self.spec.signature)
+        core.reset()
         buffer = core.allocate(self.size)
         buffer.array[:] = 0
         buffer.array[: self.image.size] = self.image

@@ -19,6 +19,8 @@ from pynq import DefaultIP, allocate
 CORE = json.loads(Path(__file__).with_name("fabtune_core.json").read_text())
 POLLS = 10_000_000
 """Reads of the status after which a command counts as hung."""
+RESET_POLLS = 10_000
+"""Reads of the register after which a soft reset counts as hung: 10 ms and more."""
 
 
 class CoreError(Exception):
@@ -34,6 +36,18 @@ class FabtuneCore(DefaultIP):
         super().__init__(description)
         if self.get("signature") != CORE["signature"]:
             raise CoreError("the overlay's core has another configuration than fabtune_core.json: generate both anew")
+        self.reset()
+
+    def reset(self):
+        """Reset the core, at any time, and wait until all is as after power-up: registers, and memories, too."""
+        self.write(CORE["registers"]["soft_reset"], 1)
+        for _ in range(RESET_POLLS):
+            if not self.get("soft_reset"):
+                return
+        raise CoreError(
+            f"the core's soft reset is pending after {RESET_POLLS} reads: memory has not answered a burst: "
+            "load the bitstream again, which resets the bus, too"
+        )
 
     def get(self, name):
         """Read a register."""
@@ -61,7 +75,7 @@ class FabtuneCore(DefaultIP):
             if status & CORE["done"]:
                 break
         else:
-            raise CoreError(f"{command} has not ended after {POLLS} polls: reset the core")
+            raise CoreError(f"{command} has not ended after {POLLS} polls: reset() ends it")
         if code := (status & CORE["error_code"]) >> 8:
             address = self.get("error_address") | self.get("error_address_high") << 32
             raise CoreError(f"{command} ended with {CORE['errors'].get(str(code), code)} at {address:#010x}")
