@@ -17,6 +17,7 @@ from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
 from .board import DEFAULT_MHZ, Board
 from .example.package import example_files, example_of, example_page
+from .host import clock
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
 from .memories import Memory, memories_of, refuse_lack
@@ -53,7 +54,7 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     Raises
     ------
     UserError
-        For an unknown target, a clock that the board does not have, or memories that need more blocks than the board has.
+        For an unknown target, a clock that the board does not have, or memories that need more blocks than there are.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
@@ -119,7 +120,10 @@ def _driver(spec: CoreSpec, mhz: float, *names: str) -> Files:
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
     for registers in (RegisterMap("fabtune_shell", SHELL), spec.registers.map):
         files[f"driver/{registers.name}.h"] = c_header(registers)
-    return files | {"selftest/selftest.c": c_source(test, round(mhz * 1e6)), "selftest/selftest.bin": test.image.tobytes()}
+    return files | {
+        "selftest/selftest.c": c_source(test, round(mhz * 1e6)),
+        "selftest/selftest.bin": test.image.tobytes(),
+    }
 
 
 def _example(spec: CoreSpec, system: str) -> Files:
@@ -161,7 +165,8 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     test = selftest_of(spec)
     return _vivado(spec, emitted, board, mhz) | {
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
-        "pynq/fabtune_core.json": description(test),
+        "pynq/fabtune_clock.py": Path(clock.__file__).read_text(encoding="utf-8"),
+        "pynq/fabtune_core.json": description(test, round(mhz * 1e6), f"{emitted.top}.clock"),
         "pynq/selftest.bin": test.image.tobytes(),
         f"pynq/{spec.name}.ipynb": notebook(test),
     }
