@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+import numpy as np
+
 from ...golden.axi.regions import Bytes, JobMemory, Region
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
@@ -25,12 +27,15 @@ class Expectation:
         Place in the job's memory.
     crc32 : int
         CRC-32 of the bytes.
+    image : array of uint8, (size,)
+        The bytes.
     """
 
     what: str
     offset: int
     size: int
     crc32: int
+    image: Bytes = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class SelfTest:
             By contents, where they are afterwards, and all bytes.
         """
         expected = tuple(
-            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
+            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
             for what, (offset, image) in (memory or {}).items()
         )
         self.stages.append(SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected))
@@ -153,7 +158,13 @@ class SelfTest:
                 if finished.counts[name] != value:
                     raise UserError(f"{where}: {name} is {finished.counts[name]}, golden says {value}")
             for one in stage.memory:
-                found = zlib.crc32(buffer.array[one.offset : one.offset + one.size].tobytes())
+                written = buffer.array[one.offset : one.offset + one.size]
+                found = zlib.crc32(written.tobytes())
                 if found != one.crc32:
-                    raise UserError(f"{where}: {one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}")
+                    first = int(np.flatnonzero(written != one.image)[0])
+                    raise UserError(
+                        f"{where}: {one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}; "
+                        f"byte {first} of {one.size} is the first wrong one: {written[first]:#04x}, "
+                        f"golden says {one.image[first]:#04x}"
+                    )
         return [stage.name for stage in self.stages]
