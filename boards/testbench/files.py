@@ -8,6 +8,7 @@ from pathlib import Path
 from ...golden.axi.bus import BEAT
 from ...golden.cores.core import CoreSpec
 from ...hw.axi.bus import TopPin
+from ...hw.power_up import PLUSARG
 from ...hw.verilog import Emitted
 from ..selftest.job import SelfTest
 from .job_data import JobData, job_data
@@ -37,10 +38,9 @@ def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest) -> dict[st
         The job that the benches run.
     """
     data = job_data(test)
-    names = {"TOP": emitted.top, "CORE": spec.name}
-    files = {
-        f"tb/{name}": _filled(name, names) for name in ("Makefile", "cocotb.mk", "test_selftest.py", "fabtune.yml")
-    }
+    names = {"TOP": emitted.top, "CORE": spec.name, "POWER_UP": PLUSARG}
+    files = {f"tb/{name}": _filled(name, names) for name in ("Makefile", "cocotb.mk", "fabtune.yml")}
+    files["tb/test_selftest.py"] = _filled("test_selftest.in", names)
     files["tb/fabtune_axi_memory.sv"] = _filled("fabtune_axi_memory.sv", {})
     files["tb/tb.sv"] = _filled("tb.sv", names | _bench(spec, emitted, test, data))
     files["tb/ports.vlt"] = ports_vlt(emitted)

@@ -10,7 +10,7 @@ import numpy as np
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Bytes
 from ...golden.axi.register_map import SIGNATURE
-from ...golden.cores.shell import Setting
+from ...golden.cores.shell import RESET, Setting
 from ..selftest.job import SelfTest, SelfTestStage
 
 
@@ -40,9 +40,11 @@ def job_data(test: SelfTest) -> JobData:
     """Write the self-test of a core as data."""
     memory = _beats(test.image)
     expected = [_beats(one.image) for stage in test.stages for one in stage.memory]
+    pending = RESET.field("pending").mask
     lines = [
         f"# Self-test of {test.spec.name}, generated. tb.sv says what the steps are; all numbers are hexadecimal.",
         f"stage signature\n{_read(test, SIGNATURE, 0xFFFFFFFF, test.spec.signature)}",
+        f"stage reset\n{_write(test, RESET.name, pending)}\n{_read(test, RESET.name, pending, 0, 'poll')}",
         *(line for stage in test.stages for line in _steps(test, stage)),
     ]
     beats = np.concatenate(expected)
@@ -86,8 +88,8 @@ def _write(test: SelfTest, name: str, value: int) -> str:
     return f"write {_number(test.spec.registers.map[name].offset)} {_number(value)} # {name}"
 
 
-def _read(test: SelfTest, name: str, mask: int, value: int) -> str:
-    return f"read {_number(test.spec.registers.map[name].offset)} {_number(mask)} {_number(value)} # {name}"
+def _read(test: SelfTest, name: str, mask: int, value: int, step: str = "read") -> str:
+    return f"{step} {_number(test.spec.registers.map[name].offset)} {_number(mask)} {_number(value)} # {name}"
 
 
 def _number(value: int) -> str:

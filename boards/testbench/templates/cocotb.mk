@@ -8,6 +8,7 @@ COCOTB_TOPLEVEL := @TOP@
 VERILOG_SOURCES := $(wildcard ../ip/src/*.v)
 COCOTB_TEST_MODULES ?= $(subst $(empty) $(empty),$(comma),$(basename $(wildcard test_*.py)))
 SIM_BUILD := $(BUILD)/cocotb-$(SIM)$(WITH)
+COCOTB_PLUSARGS += +@POWER_UP@=$(POWER_UP)
 COCOTB_RESULTS_FILE := results-$(SIM).xml
 
 ifeq ($(SIM),verilator)

@@ -8,6 +8,7 @@
 //   address LOW HIGH VALUE         two registers: byte VALUE of the job's memory, as the core sees it
 //   wait                           until the interrupt is high
 //   read OFFSET MASK VALUE         a register, whose bits in MASK are those of VALUE
+//   poll OFFSET MASK VALUE         the same, read until it is so
 //   memory PLACE BYTES WHAT        so many bytes of the job's memory are the next words of data/expected.hex
 //
 // All numbers are hexadecimal. data/memory.hex is the job's memory before the first stage. Arguments of the simulation:
@@ -70,7 +71,7 @@ module tb;
   reg [DATA-1:0] expected[0:EXPECTED-1];
   reg [DATA-1:0] golden, here;
   integer file, stages, next, read, byte_at, word_at;
-  reg [63:0] cycles, started, number, at;
+  reg [63:0] cycles, started, begun, number, at;
   reg [31:0] noise;
 
   initial cycles = 0;
@@ -220,6 +221,15 @@ module tb;
         write_register(high, place[63:32]);
       end else if (word == "wait") begin
         wait_for_interrupt;
+      end else if (word == "poll") begin
+        read = $fscanf(file, "%h %h %h", low, high, value);
+        begun = cycles;
+        read_register(low, word_read);
+        while ((word_read & high) !== value) begin
+          read_register(low, word_read);
+          if (cycles - begun > limit)
+            $fatal(1, "FAIL: stage %0d, %0s: register %h is %h after %0d cycles", stages, stage, low, word_read, limit);
+        end
       end else if (word == "read") begin
         read = $fscanf(file, "%h %h %h", low, high, value);
         read_register(low, word_read);
