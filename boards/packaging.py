@@ -295,7 +295,7 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
     lines += ["| memory | number | words | bits | ports to read | mode | asked for | open synthesis takes for each |"]
     lines += ["|---|---:|---:|---:|---:|---|---|---|"]
     for alike in _alike(memories):
-        names = " to ".join(f"`{one.name.partition('.block.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
+        names = " to ".join(f"`{one.name.partition('.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
         one = alike[0]
         shape = f"{names} | {len(alike)} | {one.depth} | {one.width} | {one.reads} | {one.mode}"
         lines.append(f"| {shape} | {one.style} | {one.maps_to} |")
@@ -305,7 +305,8 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
         *lines,
         "",
         f"Together {total}. Open synthesis is that of Yosys, as in `fabtune estimate`; Vivado may place what asks for",
-        "nothing elsewhere. In the Verilog a memory's name begins with `block_` and has `_` where it has a dot here.",
+        "nothing elsewhere. A name begins with the instances around the memory. In Vivado a dot is `/`, and `_reg`",
+        "follows: `get_cells -hierarchical -filter {NAME =~ */trainer/engine/*/rows_reg*}`.",
         "",
         "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before.",
         "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's latch.",

@@ -174,7 +174,9 @@ class TopWrapper(wiring.Component):
         return found
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        # the block's own module and none around it: what is inside has the path that it has in the block
+        vars(self._block)["_MustUse__used"] = True  # as `Fragment.get` notes it
+        m: Module = self._block.elaborate(platform)
         m.domains.sync = ClockDomain("sync", local=True)
         wire = {name: getattr(self, name) for name in self.signature.members}
         reset = wire[self.reset]
@@ -182,7 +184,6 @@ class TopWrapper(wiring.Component):
             ClockSignal().eq(wire[self.clock]),
             ResetSignal().eq(reset if self.reset_level else ~reset),
         ]
-        m.submodules.block = self._block
         for bus in self.buses.values():
             axi.wire_up(m, bus, wire)
         m.d.comb += [wire[name].eq(getattr(self._block, name)) for name in self._spec.wires]

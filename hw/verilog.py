@@ -24,9 +24,10 @@ from .. import __version__
 from ..golden.block import Spec
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
-from . import yosys
+from . import hierarchy_passes, naming, yosys
 from .axi.bus import TopPin
 from .device import Device
+from .source_names import names_from_source
 from .top import Port, TopWrapper
 
 
@@ -182,9 +183,9 @@ def generate(
         If `top` is no name for a module.
     """
     top = _module_name(spec, top)
-    with without_garbage_collection(), _short_zero_contents():
+    with without_garbage_collection(), _short_zero_contents(), names_from_source():
         wrapper = TopWrapper(block or component(spec), spec)
-        text = rtlil.convert(wrapper, name=top, platform=device or Device(), emit_src=False)
+        text = naming.convert(wrapper, top, device or Device())
     return Emitted(
         top,
         _verilog(text, wrapper, spec, top),
@@ -215,7 +216,6 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "read_rtlil design.il",
                 f"hierarchy -top {top}",
                 "proc",
-                "flatten -separator _",
                 # by itself a choice of several becomes a casez whose cases overlap
                 "pmuxtree",
                 yosys.NO_ZERO_CONTENTS,
@@ -230,14 +230,16 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 # bits without a driver, of unnamed wires: the named ones of `WIDEN` stay whole
                 "splitnets -driver w:$*",
                 "opt_clean -purge",
+                hierarchy_passes.UNUSED_PORTS,
                 yosys.SIGN_PRODUCTS,
+                hierarchy_passes.PLAIN_NAMES,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
-                yosys.UNUSED_BITS,
+                hierarchy_passes.UNUSED_BITS,
                 # the generator's own attributes; those of memories and of the interface remain
                 "setattr -unset hdlname",
                 "setattr -mod -unset top -unset generator",
                 *(
-                    f'setattr -set {attribute} "{value}" w:{wire}'
+                    f'setattr -set {attribute} "{value}" {top}/w:{wire}'
                     for wire, attributes in wrapper.attributes.items()
                     for attribute, value in attributes.items()
                 ),
@@ -246,13 +248,30 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
             folder,
         )
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
-    body = _zero_rams(_initial_statements(body))
+    modules = re.split(r"(?<=^endmodule\n)", body, flags=re.MULTILINE)
+    body = "".join(_zero_rams(_initial_statements(_name_memories(module))) for module in modules)
+    if len(modules) > 2:  # the last part is empty
+        body = f"// all modules of {top} are in this file\n// verilator lint_off DECLFILENAME\n{body}"
+        body += "// verilator lint_on DECLFILENAME\n"
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"
 
 
+def _name_memories(body: str) -> str:
+    """Name what Yosys gives a number: tables of a switch, and the register into which a module's memory is read."""
+    assigned = set(re.findall(r"[A-Za-z]\w*", body))
+    for table in dict.fromkeys(re.findall(r"\\\$auto\$proc_rom\S+ ", body)):
+        body = body.replace(table, f"{naming.add_name(assigned, 'lookup')} ")
+    memories = set(re.findall(r"^  reg (?:\[\d+:0\] )?(\S+) +\[\d+:0\];$", body, flags=re.MULTILINE))
+    names: dict[str, str] = {}
+    for register, memory in re.findall(r"^ +(_\d+_) <= (\w+) *\[", body, flags=re.MULTILINE):
+        if memory in memories and register not in names:
+            names[register] = naming.add_name(assigned, f"{memory}_read")
+    return re.sub(r"\b_\d+_\b", lambda found: names.get(found[0], found[0]), body) if names else body
+
+
 def _initial_statements(body: str) -> str:
-    """Move the initial value of each register from its declaration into one ``initial`` statement of all.
+    """Move the initial value of each register of a module from its declaration into one ``initial`` statement of all.
 
     Verilator warns of a value in a declaration where a process changes it, and Yosys takes long to read a statement for
     each.
@@ -285,8 +304,8 @@ def _zero_rams(body: str) -> str:
             return found[0]
         words, zero = int(last) + 1, f"{int(width or 0) + 1}'h0"
         return (
-            f"{found[0]}\n`ifndef SYNTHESIS\n  initial begin : ram_{next(numbers)}_is_zero\n    integer word;\n"
-            f"    for (word = 0; word < {words}; word = word + 1) {name} [word] = {zero};\n  end\n`endif"
+            f"{found[0]}\n`ifndef SYNTHESIS\n  initial begin : ram_{next(numbers)}_is_zero\n    integer zeroed;\n"
+            f"    for (zeroed = 0; zeroed < {words}; zeroed = zeroed + 1) {name} [zeroed] = {zero};\n  end\n`endif"
         )
 
     ram = r'^(  \(\* ram_style = "ultra" \*\)\n)?  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$'
