@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_SIMULATION = re.compile(r"^`ifndef SYNTHESIS$.*?^`endif$", re.MULTILINE | re.DOTALL)
 _MODULE = re.compile(r"^module (\w+)\(.*?^endmodule$", re.MULTILINE | re.DOTALL)
 _INSTANCE = re.compile(r"^  (\w+) (\w+) \($", re.MULTILINE)
 _REGISTER = re.compile(r"^  reg (?:\[\d+:0\] )?(\w+) *;$", re.MULTILINE)
@@ -49,7 +50,7 @@ def registers_of(verilog: str) -> list[str]:
     Those of the top module have their name alone.
     """
     found = {}
-    for name, text in modules_of(verilog).items():
+    for name, text in modules_of(_SIMULATION.sub("", verilog)).items():
         memories = set(_MEMORY.findall(text))
         outputs = {register for register, memory in _READ.findall(text) if memory in memories}
         found[name] = [register for register in _REGISTER.findall(text) if register not in outputs]
