@@ -30,6 +30,8 @@ from .power_up import with_power_up
 from .source_names import names_from_source
 from .top import Port, TopWrapper
 
+_ALL_MODULES = "// all modules are in this file, that of the top first:"
+
 
 @dataclass(frozen=True)
 class Emitted:
@@ -169,7 +171,8 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
     key = digest_of(type(spec), spec, top, device or Device(), sources, *tools)
 
     def make(entry: Path) -> None:
-        entry.write_bytes(pickle.dumps(generate(spec, top, device=device)))
+        whole = generate(spec, device=device) if top == spec.name else _renamed(emit(spec, device=device), top)
+        entry.write_bytes(pickle.dumps(whole))
 
     # as trustworthy as its neighbours: the cache holds programs that are run
     found: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
@@ -221,6 +224,17 @@ def generate(
         wrapper.reset,
         wrapper.reset_level,
     )
+
+
+def _renamed(found: Emitted, top: str) -> Emitted:
+    """Give a design another name, with which all names of its modules begin."""
+    old = re.escape(found.top)
+    verilog = re.sub(
+        rf"^(module |  ){old}(?=(?:_\w+)?(?:\(| \w+ \($))", rf"\g<1>{top}", found.verilog, flags=re.MULTILINE
+    )
+    verilog = verilog.replace(f"{_ALL_MODULES} {found.top}\n", f"{_ALL_MODULES} {top}\n", 1)
+    text = re.sub(rf"^(module |  cell )\\{old}(?=[.\s])", rf"\g<1>\\{top}", found.rtlil, flags=re.MULTILINE)
+    return dataclasses.replace(found, top=top, verilog=verilog, rtlil=text)
 
 
 def _module_name(spec: Spec, top: str | None) -> str:
@@ -276,7 +290,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
     modules = re.split(r"(?<=^endmodule\n)", body, flags=re.MULTILINE)
     body = with_power_up("".join(_initial_statements(_name_memories(module)) for module in modules))
     if len(modules) > 2:  # the last part is empty
-        body = f"// all modules of {top} are in this file\n// verilator lint_off DECLFILENAME\n{body}"
+        body = f"{_ALL_MODULES} {top}\n// verilator lint_off DECLFILENAME\n{body}"
         body += "// verilator lint_on DECLFILENAME\n"
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"

@@ -60,7 +60,8 @@ def text(name, settings=SETTINGS):
 
 
 def plain_text(verilog):
-    """The Verilog without comments and texts."""
+    """The Verilog without comments, texts, and what simulations alone see."""
+    verilog = re.sub(r"^`ifndef SYNTHESIS$.*?^`endif$", "", verilog, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r'//.*|"[^"]*"', "", verilog)
 
 
