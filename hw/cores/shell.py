@@ -53,7 +53,7 @@ class Control(wiring.Signature):
     fault : In, `CommandFault`
         The command cannot go on.
     abort : Out(1)
-        Stop all traffic to the memory; high until the trainer is reset.
+        Stop all traffic to the memory; it ends while the trainer is in reset.
     quiet : In(1)
         No burst is outstanding.
     settings : Out
