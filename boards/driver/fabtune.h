@@ -22,6 +22,8 @@ struct fabtune_core {
     void *context;
     /* Reads of the status, or waits, after which a command counts as hung; 0: never. */
     uint32_t polls;
+    /* Nanoseconds of the host's clock, from any start on; NULL: the core's clock is not measured. */
+    uint64_t (*now)(void *context);
 };
 
 enum fabtune_result {
@@ -32,7 +34,8 @@ enum fabtune_result {
     FABTUNE_NO_INTERRUPT, /* `wait` has failed */
     FABTUNE_OTHER_CORE,   /* the core was generated with another configuration */
     FABTUNE_DIFFERENT,    /* a self-test: what the core wrote is not what was expected */
-    FABTUNE_NOT_RESET     /* a soft reset is pending: see fabtune_reset */
+    FABTUNE_NOT_RESET,    /* a soft reset is pending: see fabtune_reset */
+    FABTUNE_OTHER_CLOCK   /* a self-test: all is right, but the core's clock is not the expected one */
 };
 
 /* How a command ended. */
@@ -64,6 +67,24 @@ enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t comm
 enum fabtune_result fabtune_finish(const struct fabtune_core *core, uint32_t cycles_low, struct fabtune_end *end);
 enum fabtune_result fabtune_run(const struct fabtune_core *core, uint32_t command, uint32_t cycles_low,
                                 struct fabtune_end *end);
+
+/* Cycles of the core's clock, and nanoseconds of the host's in which they passed. */
+struct fabtune_rate {
+    uint64_t cycles, nanoseconds;
+};
+
+/* Watch the running command to its end, for at most `limit` nanoseconds, and add what passes meanwhile to `rate`.
+ *
+ * The core's cycle counter is read again and again, between two looks at the host's clock; reads that took much longer
+ * than others are left out. Nothing is added where fewer than three reads fall into the command, or without `now`. The
+ * command may be one that hangs, as its counter runs. */
+void fabtune_watch(const struct fabtune_core *core, uint32_t cycles_low, uint64_t limit, struct fabtune_rate *rate);
+
+/* Hertz of what was watched, 0 where that is nothing; whether they differ from those that are expected by more than
+ * 2 %, which is more than the error of the measurement, and less than half the step to the next rate of the processor
+ * from 60 MHz on. */
+uint32_t fabtune_hertz(const struct fabtune_rate *rate);
+int fabtune_clock_differs(uint32_t hertz, uint32_t expected);
 
 #ifdef __cplusplus
 }

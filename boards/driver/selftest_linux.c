@@ -36,8 +36,12 @@ int main(int count, char **arguments) {
     fclose(image);
     const enum fabtune_result result =
         fabtune_selftest_run(&uio.core, test, buffer.bytes, buffer.address, NULL, &report);
+    if (report.hertz) printf("clock: %.3f MHz\n", report.hertz / 1e6);
     if (result == FABTUNE_DONE)
         printf("self-test: all %zu stages are right\n", test->stage_count);
+    else if (result == FABTUNE_OTHER_CLOCK)
+        fprintf(stderr, "self-test: all %zu stages are right, but the clock has %.3f MHz and not %.3f MHz\n",
+                test->stage_count, report.hertz / 1e6, test->clock_hz / 1e6);
     else if (result == FABTUNE_OTHER_CORE)
         fprintf(stderr, "self-test: this is not the bitstream of 0x%08" PRIx32 "\n", test->signature);
     else if (result == FABTUNE_NOT_RESET)

@@ -19,6 +19,7 @@ from ...golden.axi.regions import Region
 from ...golden.axi.register_map import Register
 from ...golden.cores.shell import HIGH, RESET, CoreRegisters
 from ...golden.errors import UserError
+from .clock import ClockWatch
 
 POLLS = 10_000_000
 """Number of times that `Core.run` polls for the end of a command before it raises an error."""
@@ -250,7 +251,7 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(self, command: int, /, *, polls: int = POLLS, **values: int) -> Finished:
+    def run(self, command: int, /, *, polls: int = POLLS, watch: ClockWatch | None = None, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
@@ -259,6 +260,8 @@ class Core:
             One of the core's commands, of their `IntEnum`.
         polls : int
             Number of times to read the status, or to wait for the interrupt, before an error.
+        watch : ClockWatch, optional
+            Measures the core's clock while the command runs.
         values : int
             Settings by name of the register; the others stay as they are.
 
@@ -286,6 +289,8 @@ class Core:
         enabled = self.core.map["interrupt_enable"].field("finished").mask
         self.write("interrupt_enable", enabled if self._interrupt else 0)
         self.write("command", command)
+        if watch:
+            watch.watch(lambda: self.read("cycles_low"))
         self._wait(command, polls)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):

@@ -24,7 +24,7 @@ RESET_CYCLES = 16
 RESET_DELAY = 4
 """Cycles for which the shell waits behind `RESET_CYCLES`: for a reset that goes through registers."""
 CYCLE_BITS = 48
-"""Bits of the cycle counter: 16 days at 200 MHz."""
+"""Bits of the cycle counter: 17 days at 187.5 MHz."""
 
 
 class Control(wiring.Signature):
