@@ -130,6 +130,8 @@ class Spec(ABC):
     """Names of a core's other outputs."""
     input_wires: ClassVar[tuple[str, ...]] = ()
     """Names of a core's other inputs."""
+    reset_cycles: ClassVar[int] = 1
+    """Cycles for which its reset is to be active, at least."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
     """Settings for ``--preset``: by name, the values of (dotted) fields."""
 

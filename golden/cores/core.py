@@ -32,7 +32,7 @@ from ..axi.register_map import c_header, markdown
 from ..axi.systemrdl import systemrdl
 from ..block import BusSpec
 from ..errors import UserError
-from .shell import CoreRegisters, signature_of
+from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
 if TYPE_CHECKING:
     from ..models.network import Network
@@ -74,6 +74,7 @@ class CoreSpec(BusSpec):
 
     registers: ClassVar[CoreRegisters]
     """Registers, commands and errors."""
+    reset_cycles: ClassVar[int] = RESET_LATENCY + 1
 
     address: int = ADDRESS_BITS
     monitor: bool = False
