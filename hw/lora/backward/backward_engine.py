@@ -16,6 +16,7 @@ from ...nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ...nn.mac import MacArray
 from ...nn.memories.weight_memory import WeightMemory
 from ...primitives.pipeline import Pipeline, delayed
+from ...primitives.registers import data_register
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
 from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
@@ -152,10 +153,10 @@ class BackwardEngine(wiring.Component):
             sequencer.b.value.eq(head.b_read.value),
             sequencer.b.gradient.eq(head.b_read.gradient),
         ]
-        part = delayed(m, saved.address[:row_bits], 1, "part")
+        part = delayed(m, saved.address[:row_bits], 1, "part", reset_less=True)
         whole = delayed(m, saved.address < mapping.a_beats, 1, "whole")
         beat = a.word.as_value().word_select(part, BEAT_BITS)
-        m.d.sync += saved.beat.eq(Mux(whole, beat, head.b_read.value.as_value()))
+        m.d.sync += data_register(m, saved.beat, "saved_beat").eq(Mux(whole, beat, head.b_read.value.as_value()))
         return a
 
     def _operands(self, m: Module, pipeline: Pipeline, a: WeightMemory, row: list[Value]) -> None:

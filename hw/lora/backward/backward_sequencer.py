@@ -13,6 +13,7 @@ from ....golden.rng.urng import UrngSpec
 from ...nn.interfaces import PARAMETER
 from ...ports import elements
 from ...primitives.pipeline import Pipeline
+from ...primitives.registers import data_register
 from ...rng.urng import Urng
 from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
 from .update import Updater
@@ -268,7 +269,7 @@ class BackwardSequencer(wiring.Component):
             m.submodules[f"updater{number}"] = updater
             m.d.comb += updater.rate.eq(self.batch.rate)
             clipped.append(updater.clipped)
-        held = Signal(self.sums.shape())
+        held = Signal(self.sums.shape(), reset_less=True)
         row, part, busy = Signal(range(mapping.adapter_rows + 1)), Signal(range(slices)), Signal()
         number = Signal(range(mapping.adapter_rows * slices + 1))
         with m.If(self.batch.start):
@@ -281,26 +282,30 @@ class BackwardSequencer(wiring.Component):
                 m.d.sync += [busy.eq(0), row.eq(row + 1)]
         pipeline = Pipeline(m, {"entry": 0, "gradients": FETCH, "updaters": OPERANDS, "updates": Updater.LATENCY})
         of_b = pipeline.place("entry", column, "of_b").at("gradients")
-        entry = pipeline.place("entry", entry, "entry").at("gradients")
-        address = Signal.like(self.updates.address)
+        entry = pipeline.place("entry", entry, "entry", reset_less=True).at("gradients")
+        address = Signal.like(self.updates.address, reset_less=True)
         m.d.sync += address.eq(Mux(of_b, mapping.a_beats + entry, number << exact_log2(words)))
         m.d.comb += [
-            self.updates.address.eq(pipeline.place("updaters", address, "address").at("updates")),
+            self.updates.address.eq(pipeline.place("updaters", address, "address", reset_less=True).at("updates")),
             self.updates.write.eq(Cat(updater.done for updater in self.updaters)),
             self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
             self.clipped.eq(sum(clipped[1:], clipped[0])),
         ]
         if self.urng:
             self._draw(m, self.urng)
+        inputs = [
+            (data_register(m, updater.sums, "sums_data"), data_register(m, updater.parameters, "parameters_data"))
+            for updater in self.updaters
+        ]
         for lane in range(VALUES * words):
-            updater, into = self.updaters[lane // VALUES], lane % VALUES
+            (sums, parameters), into = inputs[lane // VALUES], lane % VALUES
             starts = range(lane, mapping.lanes * mapping.columns, VALUES * words)
             total = Array(held[start] for start in starts)[part]
             value = Array(self.parameters[start] for start in starts)[part]
             if lane < VALUES:
                 b_value, b_total = (self.b.value[lane], self.b.gradient[lane]) if lane < mapping.ranks else (0, 0)
                 total, value = Mux(of_b, b_total, total), Mux(of_b, b_value, value)
-            m.d.sync += [updater.sums[into].eq(total), updater.parameters[into].eq(value)]
+            m.d.sync += [sums[into].eq(total), parameters[into].eq(value)]
         for lane, updater in enumerate(self.updaters):
             m.d.sync += updater.valid.eq(busy if lane else busy | of_b)
         return row

@@ -86,7 +86,7 @@ class WeightMemory(wiring.Component):
             shape=unsigned(BEAT_BITS * self.slices), depth=self.depth, init=[], attrs={"ram_style": style}
         )
         into, port = words.write_port(), words.read_port()
-        waiting = Signal(BEAT_BITS * (self.slices - 1))
+        waiting = Signal(BEAT_BITS * (self.slices - 1), reset_less=True)
         with m.If(self.write):
             m.d.sync += waiting.eq(Cat(waiting, self.beats)[BEAT_BITS:])
         m.d.comb += [
