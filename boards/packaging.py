@@ -13,9 +13,11 @@ from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
 from ..golden.cores.shell import SHELL
 from ..golden.errors import UserError
+from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
-from .board import Board
+from .board import DEFAULT_MHZ, Board
 from .example.package import example_files, example_of, example_page
+from .host import clock
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
 from .memories import Memory, memories_of, refuse_lack
@@ -25,7 +27,6 @@ from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
 from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
 from .vivado.ipxact import vlnv
-from .vivado.project import period_ns
 
 Files = dict[str, str | bytes]
 """Contents by file name, with folders."""
@@ -33,7 +34,7 @@ DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
 """Sources of the drivers that a package has in it."""
 
 
-def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = 200.0) -> Files:
+def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ) -> Files:
     """Make all files of a core for a board.
 
     Parameters
@@ -43,7 +44,7 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     targets : sequence of str
         Which of `TARGETS`; none: all.
     mhz : float
-        Clock that the scripts ask for.
+        Clock of the core, one of the board's processor.
 
     Returns
     -------
@@ -53,11 +54,11 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     Raises
     ------
     UserError
-        For an unknown target, a frequency that is none, or memories that need more blocks than the board has.
+        For an unknown target, a clock that the board does not have, or memories that need more blocks than there are.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
-    period_ns(mhz)  # refuses a clock that is none
+    mhz = board.processor_clock.rate(mhz)
     emitted = emit(spec, device=board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
@@ -73,7 +74,8 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
 def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name, "mhz": mhz}
+    settings = {"block": spec.name, "signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
+    settings |= {"board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
 
@@ -112,13 +114,16 @@ def _vivado(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files
     return {**vivado_files(spec, emitted, board, mhz)}
 
 
-def _driver(spec: CoreSpec, *names: str) -> Files:
-    """Sources of the driver, its headers, and the self-test."""
+def _driver(spec: CoreSpec, mhz: float, *names: str) -> Files:
+    """Make the sources of the driver, its headers, and the self-test, which expects a clock or, with 0, any."""
     test = selftest_of(spec)
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
     for registers in (RegisterMap("fabtune_shell", SHELL), spec.registers.map):
         files[f"driver/{registers.name}.h"] = c_header(registers)
-    return files | {"selftest/selftest.c": c_source(test), "selftest/selftest.bin": test.image.tobytes()}
+    return files | {
+        "selftest/selftest.c": c_source(test, round(mhz * 1e6)),
+        "selftest/selftest.bin": test.image.tobytes(),
+    }
 
 
 def _example(spec: CoreSpec, system: str) -> Files:
@@ -131,7 +136,9 @@ _SOURCES = ("fabtune.h", "fabtune.c", "fabtune_selftest.h", "fabtune_selftest.c"
 
 
 def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _vivado(spec, emitted, board, mhz) | _driver(spec, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c")
+    files = _vivado(spec, emitted, board, mhz) | _driver(
+        spec, mhz, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
+    )
     files |= _example(spec, "linux")
     files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
     files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, _shared_memory(spec))
@@ -148,7 +155,7 @@ def _shared_memory(spec: CoreSpec) -> int:
 
 
 def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _driver(spec, "selftest_xrt.cpp")
+    files = _driver(spec, mhz, "selftest_xrt.cpp")
     files["vitis/package_xo.tcl"] = kernel_script(spec, emitted, board)
     files["vitis/link.cfg"] = link_configuration(spec, emitted)
     return files
@@ -158,7 +165,8 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     test = selftest_of(spec)
     return _vivado(spec, emitted, board, mhz) | {
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
-        "pynq/fabtune_core.json": description(test),
+        "pynq/fabtune_clock.py": Path(clock.__file__).read_text(encoding="utf-8"),
+        "pynq/fabtune_core.json": description(test, round(mhz * 1e6), f"{emitted.top}.clock"),
         "pynq/selftest.bin": test.image.tobytes(),
         f"pynq/{spec.name}.ipynb": notebook(test),
     }
@@ -166,7 +174,7 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
 
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
+        spec, mhz, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
     )
     files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
     return files | _example(spec, "baremetal")

@@ -31,6 +31,11 @@ enum fabtune_result example_run(const struct fabtune_core *core, const volatile 
         snprintf(line, EXAMPLE_LINE, "this is not the bitstream of 0x%08x", DIGITS_SIGNATURE);
         return result;
     }
+    result = fabtune_reset(core);
+    if (result) {
+        snprintf(line, EXAMPLE_LINE, "the core cannot be reset, as memory does not answer: load the bitstream again");
+        return result;
+    }
     if (sync) sync(core->context, 1);
     result = example_load(core, address, &end);
     if (!result) result = example_infer(core, address, &end);

@@ -41,6 +41,7 @@ struct fabtune_selftest {
     size_t image_size;  /* bytes of selftest.bin, which go to its beginning; the rest is 0 */
     const struct fabtune_stage *stages;
     size_t stage_count;
+    uint32_t clock_hz; /* rate that the core's clock has to have; 0: whichever */
 };
 
 extern const struct fabtune_selftest fabtune_selftest;
@@ -51,12 +52,16 @@ struct fabtune_report {
     const char *what; /* what was different; NULL otherwise */
     uint32_t expected, found;
     struct fabtune_end end;
+    uint32_t hertz; /* rate of the core's clock, 0 where it was not measured */
 };
 
 /* Run a self-test.
  *
  * memory, address: the job's memory for the program and for the core, with the image at its beginning.
- * sync: NULL, or what makes memory the same for both: called with 1 before a command and with 0 behind it. */
+ * sync: NULL, or what makes memory the same for both: called with 1 before a command and with 0 behind it.
+ *
+ * Where the core has `now`, its clock is measured behind the stages, also behind one that is wrong: the longest command
+ * is repeated until it was watched for 20 ms. */
 enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const struct fabtune_selftest *test,
                                          const volatile unsigned char *memory, uint64_t address,
                                          void (*sync)(void *context, int for_core), struct fabtune_report *report);

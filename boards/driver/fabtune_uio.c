@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REGISTERS 4096u
@@ -42,8 +43,15 @@ static int uio_wait(void *context) {
     return read(uio->device, &count, sizeof count) == (ssize_t)sizeof count ? 0 : -1;
 }
 
+static uint64_t uio_now(void *context) {
+    struct timespec time;
+    (void)context;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
-    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0};
+    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0, uio_now};
     uio->device = open(path, O_RDWR | O_CLOEXEC);
     if (uio->device < 0) return -1;
     uio->size = REGISTERS;

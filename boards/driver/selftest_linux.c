@@ -36,10 +36,16 @@ int main(int count, char **arguments) {
     fclose(image);
     const enum fabtune_result result =
         fabtune_selftest_run(&uio.core, test, buffer.bytes, buffer.address, NULL, &report);
+    if (report.hertz) printf("clock: %.3f MHz\n", report.hertz / 1e6);
     if (result == FABTUNE_DONE)
         printf("self-test: all %zu stages are right\n", test->stage_count);
+    else if (result == FABTUNE_OTHER_CLOCK)
+        fprintf(stderr, "self-test: all %zu stages are right, but the clock has %.3f MHz and not %.3f MHz\n",
+                test->stage_count, report.hertz / 1e6, test->clock_hz / 1e6);
     else if (result == FABTUNE_OTHER_CORE)
         fprintf(stderr, "self-test: this is not the bitstream of 0x%08" PRIx32 "\n", test->signature);
+    else if (result == FABTUNE_NOT_RESET)
+        fprintf(stderr, "self-test: the core cannot be reset, as memory does not answer: load the bitstream again\n");
     else if (result == FABTUNE_DIFFERENT)
         fprintf(stderr, "self-test: stage %zu, %s: %s is 0x%08" PRIx32 ", golden says 0x%08" PRIx32 "\n",
                 report.stage + 1, test->stages[report.stage].name, report.what, report.found, report.expected);

@@ -1,10 +1,16 @@
 // Self-test with XRT's native API:  selftest CORE.xclbin CORE selftest.bin  (status 0: all bits are golden's).
 #include "fabtune_selftest.h"
 
+// XRT of 2025 and later has it beside its other headers; until then the folder stood beside theirs.
+#if __has_include(<xrt/experimental/xrt_ip.h>)
+#include <xrt/experimental/xrt_ip.h>
+#else
 #include <experimental/xrt_ip.h>
+#endif
 #include <xrt/xrt_bo.h>
 #include <xrt/xrt_device.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -27,6 +33,11 @@ void sync(void *context, int for_core) {
     static_cast<Board *>(context)->memory.sync(for_core ? XCL_BO_SYNC_BO_TO_DEVICE : XCL_BO_SYNC_BO_FROM_DEVICE);
 }
 
+uint64_t now(void *) {
+    const auto time = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
 }  // namespace
 
 int main(int count, char **arguments) {
@@ -34,7 +45,8 @@ int main(int count, char **arguments) {
         std::cerr << "usage: " << arguments[0] << " CORE.xclbin CORE selftest.bin\n";
         return 2;
     }
-    const struct fabtune_selftest &test = ::fabtune_selftest;
+    struct fabtune_selftest test = ::fabtune_selftest;
+    test.clock_hz = 0;  // the linker of Vitis chooses the clock
     try {
         xrt::device device(0);
         const auto uuid = device.load_xclbin(arguments[1]);
@@ -47,9 +59,10 @@ int main(int count, char **arguments) {
             std::cerr << arguments[3] << " is not there, or not the file that belongs to this program\n";
             return 2;
         }
-        const fabtune_core core{read_register, write_register, nullptr, &board, 0};
+        const fabtune_core core{read_register, write_register, nullptr, &board, 0, now};
         fabtune_report report;
         const auto result = fabtune_selftest_run(&core, &test, bytes, board.memory.address(), sync, &report);
+        if (report.hertz) std::cout << "clock: " << report.hertz / 1e6 << " MHz\n";
         if (result == FABTUNE_DONE) {
             std::cout << "self-test: all " << test.stage_count << " stages are right\n";
             return 0;
@@ -57,6 +70,10 @@ int main(int count, char **arguments) {
         std::cerr << std::hex << std::showbase << "self-test: ";
         if (result == FABTUNE_OTHER_CORE) {
             std::cerr << "this is not the bitstream of " << test.signature << "\n";
+            return 1;
+        }
+        if (result == FABTUNE_NOT_RESET) {
+            std::cerr << "the core cannot be reset, as memory does not answer: load the bitstream again\n";
             return 1;
         }
         std::cerr << "stage " << std::dec << report.stage + 1 << std::hex << ", " << test.stages[report.stage].name << ": ";

@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.axi.regions import Region
 from ...golden.axi.register_map import Register
-from ...golden.cores.shell import HIGH, CoreRegisters
+from ...golden.cores.shell import HIGH, RESET, CoreRegisters
 from ...golden.errors import UserError
+from .clock import ClockWatch
 
 POLLS = 10_000_000
 """Number of times that `Core.run` polls for the end of a command before it raises an error."""
+RESET_POLLS = 10_000
+"""Number of times that `Core.reset` reads the register before it raises an error: 10 ms and more on a board."""
 
 
 class RegisterAccess(Protocol):
@@ -191,6 +194,31 @@ class Core:
             raise UserError(f"{name} = {value} is not in 0 to 2**32 - 1")
         self._registers.write(register.offset, int(value))
 
+    def reset(self, polls: int = RESET_POLLS) -> None:
+        """Reset the core, at any time, and wait until it is as after power-up, so that memories are to be loaded.
+
+        To be called first, once the clock has its rate, and to end a command that hangs.
+
+        Parameters
+        ----------
+        polls : int
+            Number of reads of the register before an error.
+
+        Raises
+        ------
+        UserError
+            If the reset does not end, because the memory has not answered a burst.
+        """
+        pending = self.core.map[RESET.name].field("pending")
+        self.write(RESET.name, pending.mask)
+        for _ in range(polls):
+            if not pending.of(self.read(RESET.name)):
+                return
+        raise UserError(
+            f"the core's soft reset is pending after {polls} reads: memory has not answered a burst: "
+            "load the bitstream again, which resets the bus, too"
+        )
+
     def allocate(self, size: int) -> Buffer:
         """Get a buffer of so many bytes that the core can work on.
 
@@ -223,7 +251,7 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(self, command: int, /, *, polls: int = POLLS, **values: int) -> Finished:
+    def run(self, command: int, /, *, polls: int = POLLS, watch: ClockWatch | None = None, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
@@ -232,6 +260,8 @@ class Core:
             One of the core's commands, of their `IntEnum`.
         polls : int
             Number of times to read the status, or to wait for the interrupt, before an error.
+        watch : ClockWatch, optional
+            Measures the core's clock while the command runs.
         values : int
             Settings by name of the register; the others stay as they are.
 
@@ -259,6 +289,8 @@ class Core:
         enabled = self.core.map["interrupt_enable"].field("finished").mask
         self.write("interrupt_enable", enabled if self._interrupt else 0)
         self.write("command", command)
+        if watch:
+            watch.watch(lambda: self.read("cycles_low"))
         self._wait(command, polls)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):
@@ -272,7 +304,7 @@ class Core:
                 self._interrupt()
             if self._status("done"):
                 return
-        raise UserError(f"{_name_of(command)} has not ended after {polls} polls: reset the core")
+        raise UserError(f"{_name_of(command)} has not ended after {polls} polls: Core.reset ends it")
 
     def _status(self, field: str) -> int:
         return self.core.map["status"].field(field).of(self.read("status"))

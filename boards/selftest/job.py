@@ -10,6 +10,7 @@ from enum import IntEnum
 from ...golden.axi.regions import Bytes, JobMemory, Region
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
+from ..host.clock import WATCHED, ClockWatch, clock_differs
 from ..host.driver import Core, CoreError
 
 
@@ -114,13 +115,17 @@ class SelfTest:
         """Memory before the first stage, without the zeros at its end."""
         return self.memory.image
 
-    def run(self, core: Core) -> list[str]:
-        """Run all stages on a core.
+    def run(self, core: Core, clock_hz: int = 0, watch: ClockWatch | None = None) -> list[str]:
+        """Run all stages on a core, and measure its clock if a rate is expected.
 
         Parameters
         ----------
         core : Core
             Driver of the core on a board, or of a simulated one.
+        clock_hz : int
+            Rate that the core's clock has to have; 0: it is not measured.
+        watch : ClockWatch, optional
+            Host's clock, if it is not that of the machine.
 
         Returns
         -------
@@ -130,13 +135,15 @@ class SelfTest:
         Raises
         ------
         UserError
-            Naming the first stage that is not right, and what is different: all before it is.
+            Naming the first stage that is not right, and what is different: all before it is; or the clock.
         """
         core.check_signature(self.spec.signature)
+        core.reset()
         buffer = core.allocate(self.size)
         buffer.array[:] = 0
         buffer.array[: self.image.size] = self.image
         addresses = {address.name for address in self.spec.registers.addresses}
+        longest: tuple[int, IntEnum, dict[str, int]] | None = None
         for number, stage in enumerate(self.stages):
             where = f"self-test, stage {number + 1} of {len(self.stages)}, {stage.name}"
             buffer.flush()
@@ -148,6 +155,8 @@ class SelfTest:
                 finished = core.run(stage.command, **values)
             except CoreError as error:
                 raise UserError(f"{where}: {error}") from error
+            if longest is None or finished.cycles > longest[0]:
+                longest = finished.cycles, stage.command, values
             buffer.invalidate()
             for name, value in stage.counters.items():
                 if finished.counts[name] != value:
@@ -156,4 +165,18 @@ class SelfTest:
                 found = zlib.crc32(buffer.array[one.offset : one.offset + one.size].tobytes())
                 if found != one.crc32:
                     raise UserError(f"{where}: {one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}")
+        if clock_hz and longest:
+            _check_clock(core, longest[1], longest[2], clock_hz, watch or ClockWatch())
         return [stage.name for stage in self.stages]
+
+
+def _check_clock(core: Core, command: IntEnum, values: Mapping[str, int], expected: int, watch: ClockWatch) -> None:
+    """Repeat a command until it was watched for long enough, and refuse another clock than the expected one."""
+    begun = watch.now()
+    while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
+        core.run(command, watch=watch, **values)
+    if watch.hertz and clock_differs(watch.hertz, expected):
+        raise UserError(
+            f"self-test: all stages are right, but the clock has {watch.hertz / 1e6:.3f} MHz and not "
+            f"{expected / 1e6:.3f} MHz"
+        )

@@ -52,6 +52,7 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
                 "board_part": board.board_part,
                 "board_connections": board.board_connections,
                 "vlnv": vlnv(spec),
+                "pll": board.processor_clock.pll,
                 "mhz": _decimal(mhz),
                 "managers": str(len(managers)),
                 "registers_at": f"0x{REGISTERS_AT:X}",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ....boards.board import DEFAULT_MHZ
 from ....golden.errors import UserError
 from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
@@ -16,7 +17,9 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 @section(
     "Board",
     option("--board", required=True, metavar="zcu102|kv260", help="The board that the package is for."),
-    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency of the core."),
+    option(
+        "--mhz", type=float, default=DEFAULT_MHZ, show_default=True, help="Clock of the core: 1500 divided by integers."
+    ),
     option(
         "--for",
         "targets",
@@ -52,6 +55,7 @@ def command(
     target, spec = board_of(board), spec_of(block, settings, preset)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
+    mhz = target.processor_clock.rate(mhz)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
     earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets))

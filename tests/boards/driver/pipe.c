@@ -67,7 +67,7 @@ int main(int count, char **arguments) {
     const size_t size = fabtune_selftest.memory_size;
     unsigned char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (file < 0 || memory == MAP_FAILED) return 3;
-    struct fabtune_core core = {pipe_read, pipe_write, NULL, NULL, (uint32_t)strtoul(arguments[4], NULL, 0)};
+    struct fabtune_core core = {pipe_read, pipe_write, NULL, NULL, (uint32_t)strtoul(arguments[4], NULL, 0), pipe_now};
     if (!strcmp(arguments[3], "interrupt")) core.wait = pipe_wait;
     struct fabtune_uio uio;
     const int through_uio = !strcmp(arguments[3], "uio");
@@ -75,8 +75,8 @@ int main(int count, char **arguments) {
     struct fabtune_report report;
     const enum fabtune_result result = fabtune_selftest_run(&core, &fabtune_selftest, memory,
                                                             strtoull(arguments[2], NULL, 0), pipe_sync, &report);
-    printf("result %d %zu %" PRIu32 " %" PRIu64 " %" PRIu64 " %s\n", (int)result, report.stage, report.end.error,
-           report.end.address, report.end.cycles, report.what ? report.what : "-");
+    printf("result %d %zu %" PRIu32 " %" PRIu64 " %" PRIu64 " %s %" PRIu32 "\n", (int)result, report.stage, report.end.error,
+           report.end.address, report.end.cycles, report.what ? report.what : "-", report.hertz);
     if (through_uio) fabtune_uio_close(&uio);
     munmap(memory, size);
     return 0;

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
+from fabtune.boards.host.clock import ClockWatch
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.golden.errors import UserError
@@ -29,6 +30,8 @@ BLOCKS = ("instantft", "zotrain")
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
+OTHER_CLOCK = "8"
+"""Code of `FABTUNE_OTHER_CLOCK`."""
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
 
 
@@ -36,6 +39,11 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 def program(name):
     """The compiled core, which other tests compile too."""
     return compiled_core(CORES[name])
+
+
+def nanoseconds(device, mhz=187.5):
+    """Time of a simulated device whose clock has a rate."""
+    return round(1000 * device.simulated / mhz)
 
 
 def simulated(name, **more):
@@ -99,13 +107,14 @@ def compiled(name, folder, flags=SANITIZED):
     names = ("driver/fabtune.c", "driver/fabtune_uio.c", "driver/fabtune_selftest.c", "selftest/selftest.c")
     sources = [folder / one for one in names]
     main = Path(__file__).with_name("pipe.c")
-    command = [COMPILER, *WARNINGS, *flags, f"-I{folder / 'driver'}", *sources, main, "-o", folder / "selftest.program"]
+    flags = [*WARNINGS, *flags, "-DFABTUNE_WATCHED_NS=5000u", f"-I{folder / 'driver'}"]
+    command = [COMPILER, *flags, *sources, main, "-o", folder / "selftest.program"]
     subprocess.run(command, check=True)
     return folder / "selftest.program"
 
 
-def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None):
-    """Run the program with a device at its other end; the words of its last line."""
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5):
+    """Run the program with a device of a clock at its other end; the words of its last line."""
     test = selftest_of(CORES[name])
     buffer = device.allocate(test.size)
     memory = executable.parent / "memory"
@@ -132,6 +141,8 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
                 continue
             if kind == "read":
                 value = device.read(int(words[0]))
+            elif kind == "now":
+                value = nanoseconds(device, mhz)
             elif kind == "interrupt":
                 device.interrupt()
             elif words == ["1"]:
@@ -161,7 +172,7 @@ class Array(np.ndarray):
 def overlay_core(name, folder, monkeypatch):
     """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
     files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
-    for path in ("fabtune_core.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
+    for path in ("fabtune_core.py", "fabtune_clock.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
         content = files[f"pynq/{path}"]
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
     device, _ = simulated(name)
@@ -187,7 +198,11 @@ def overlay_core(name, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynq", pynq)
     found = importlib.util.spec_from_file_location("fabtune_core", folder / "fabtune_core.py")
     module = importlib.util.module_from_spec(found)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "fabtune_clock", raising=False)
     found.loader.exec_module(module)
+    module.WATCHED = 5_000
+    module.FabtuneCore.now = staticmethod(lambda: nanoseconds(device))
     return module, module.FabtuneCore("hwh")
 
 
@@ -198,6 +213,34 @@ def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
     assert core.selftest(tmp_path / "selftest.bin") == stages
     assert core.selftest(tmp_path / "selftest.bin") == stages
+
+
+def test_the_driver_for_pynq_measures_the_clock(tmp_path, monkeypatch):
+    module, core = overlay_core("zotrain", tmp_path, monkeypatch)
+    assert core.expected_hz == 187_500_000
+    (tmp_path / "zotrain.clock").write_text("214283569\n")  # as Vivado's project leaves it
+    with pytest.raises(
+        module.CoreError, match=r"but the clock has 187\.[45]\d* MHz and not 214.284 MHz"
+    ):
+        core.selftest(tmp_path / "selftest.bin")
+
+
+def test_the_host_driver_measures_the_clock(monkeypatch):
+    device, core = simulated("instantft")
+    test = selftest_of(CORES["instantft"])
+    monkeypatch.setattr("fabtune.boards.selftest.job.WATCHED", 5_000)
+
+    def run(mhz, expected):
+        watch = ClockWatch(lambda: nanoseconds(device, mhz))
+        try:
+            return test.run(core, expected, watch)
+        finally:
+            assert watch.nanoseconds > 5_000
+            assert watch.hertz == pytest.approx(1e6 * mhz, rel=2e-3)
+
+    assert len(run(187.5, 187_498_123)) == len(test.stages)
+    with pytest.raises(UserError, match=r"but the clock has 214.\d* MHz and not 187.500 MHz"):
+        run(1500 / 7, 187_500_000)
 
 
 def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
@@ -257,10 +300,25 @@ def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
 
 
 @needs_compiler
+def test_the_driver_in_c_measures_the_clock(tmp_path):
+    """That of the device, from what its cycle counter and its time say; 14 % more is what Linux makes of 200 MHz."""
+    executable, (device, _) = compiled("zotrain", tmp_path), simulated("zotrain")
+    stages = str(len(selftest_of(CORES["zotrain"]).stages))
+    for mhz, status in ((187.5, "0"), (1500 / 7, OTHER_CLOCK), (150, OTHER_CLOCK)):
+        *found, hertz = play(executable, device, "zotrain", mode="polling", mhz=mhz)
+        assert found[:2] == [status, stages]
+        assert int(hertz) == pytest.approx(1e6 * mhz, rel=2e-3)
+    # also behind a stage that is wrong
+    *found, hertz = play(executable, device, "zotrain", changed="deltas", mhz=150)
+    assert found[0] == "6"
+    assert int(hertz) == pytest.approx(150e6, rel=2e-3)
+
+
+@needs_compiler
 def test_the_driver_in_c_says_what_is_wrong(tmp_path):
     executable = compiled("zotrain", tmp_path)
     device, _ = simulated("zotrain")
-    different, stage, error, *_, what = play(executable, device, "zotrain", changed="deltas")
+    different, stage, error, *_, what, _ = play(executable, device, "zotrain", changed="deltas")
     assert (different, stage, error, what) == ("6", "2", "0", "deltas")
     # an address between beats is refused by the core: its code and the value
     buffer = device.buffers[-1].device_address
@@ -306,10 +364,15 @@ def test_a_command_that_does_not_end_is_given_up(tmp_path):
             signature = CORES["zotrain"].registers.map["signature"].offset
             return CORES["zotrain"].signature if offset == signature else int(self.started)
 
+        @property
+        def simulated(self):
+            return 0
+
     assert play(executable, Dead(), "zotrain", mode="polling", polls=50)[:2] == ["3", "0"]
+    # its soft reset reads as pending, too
     busy = Dead()
     busy.started = True
-    assert play(executable, busy, "zotrain", mode="polling", polls=50)[:2] == ["2", "0"]
+    assert play(executable, busy, "zotrain", mode="polling", polls=50)[:2] == ["7", "0"]
 
 
 @needs_compiler
