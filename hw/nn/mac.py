@@ -97,13 +97,16 @@ class MacArray(wiring.Component):
         )
         restart = pipeline.place("operands", ~within | first, "restart").at("products")
         move = pipeline.place("operands", enable, "move").at("products")
-        complete = pipeline.place("operands", enable & within & last, "complete").at("accumulators")
-        rounds = (
-            pipeline.place("inputs", self.parts.rounds, "rounds").at("accumulators")
-            if self.lane_parts > 1
-            else Const(0)
-        )
-        m.d.comb += port.complete.eq(complete & ~rounds if self.lane_parts > 1 else complete)
+        completes = pipeline.place("operands", enable & within & last, "complete")
+        complete, rounds = completes.at("accumulators"), Value.cast(Const(0))
+        m.d.comb += [port.completing.eq(completes.at("products")), port.complete.eq(complete)]
+        if self.lane_parts > 1:
+            rounded = pipeline.place("inputs", self.parts.rounds, "rounds")
+            rounds = rounded.at("accumulators")
+            m.d.comb += [
+                port.completing.eq(completes.at("products") & ~rounded.at("products")),
+                port.complete.eq(complete & ~rounds),
+            ]
         products: list[Value] = []
         for number in range(self.lanes * self.columns):
             lane, column = divmod(number, self.columns)

@@ -219,9 +219,7 @@ def test_the_driver_for_pynq_measures_the_clock(tmp_path, monkeypatch):
     module, core = overlay_core("zotrain", tmp_path, monkeypatch)
     assert core.expected_hz == 187_500_000
     (tmp_path / "zotrain.clock").write_text("214283569\n")  # as Vivado's project leaves it
-    with pytest.raises(
-        module.CoreError, match=r"but the clock has 187\.[45]\d* MHz and not 214.284 MHz"
-    ):
+    with pytest.raises(module.CoreError, match=r"but the clock has 187\.[45]\d* MHz and not 214.284 MHz"):
         core.selftest(tmp_path / "selftest.bin")
 
 
