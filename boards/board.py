@@ -192,8 +192,8 @@ MEANT = 0.05
 IOPLL = ProcessorClock("IOPLL", 1500.0, (63, 63), slowest=20.0, fastest=300.0)
 """The source in the presets of both boards; dividers of 6 bits (UG1085, PL0_REF_CTRL).
 
-Below 20 MHz rates are too near to each other to be written with a decimal; above 300 MHz the next, 375 MHz, is too fast for the
-processor's AXI ports.
+Below 20 MHz rates are too near to each other to be written with a decimal. Above 300 MHz the next is 375 MHz, too fast
+for the processor's AXI ports.
 """
 
 BOARDS: dict[str, Board] = {

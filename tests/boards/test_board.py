@@ -59,9 +59,9 @@ def linux_rate(asked, pll):
 def test_linux_makes_of_a_rate_what_vivado_makes_of_it(pll):
     """Of a reference of 33.333 or 33.33 MHz too; of 200 MHz it makes 214.3 where the reference is a bit slower."""
     for rate in board("kv260").processor_clock.rates:
-        assert linux_rate(round(rate * 1e6), pll) == pytest.approx(rate * 1e6 * pll / 1.5e9, rel=1e-8)
+        assert linux_rate(round(rate * 1e6), pll) == pytest.approx(rate * 1e6 * pll / 1.5e9, abs=2)
     if pll < 1_500_000_000:
-        assert linux_rate(200_000_000, pll) == pytest.approx(pll / 7, rel=1e-8)
+        assert linux_rate(200_000_000, pll) == pytest.approx(pll / 7, abs=2)
 
 
 @pytest.mark.parametrize(
