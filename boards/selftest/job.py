@@ -26,12 +26,15 @@ class Expectation:
         Place in the job's memory.
     crc32 : int
         CRC-32 of the bytes.
+    image : array of uint8, (size,)
+        The bytes.
     """
 
     what: str
     offset: int
     size: int
     crc32: int
+    image: Bytes = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class SelfTest:
             By contents, where they are afterwards, and all bytes.
         """
         expected = tuple(
-            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
+            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
             for what, (offset, image) in (memory or {}).items()
         )
         self.stages.append(SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected))

@@ -19,6 +19,10 @@ from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_addre
 
 DRAIN_CYCLES = 16
 """Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
+RESET_CYCLES = 16
+"""Cycles of the trainer's reset, as many as AXI's guides ask of `aresetn`."""
+RESET_DELAY = 4
+"""Cycles for which the shell waits behind `RESET_CYCLES`: for a reset that goes through registers."""
 CYCLE_BITS = 48
 """Bits of the cycle counter: 17 days at 187.5 MHz."""
 
@@ -136,7 +140,7 @@ class Shell(wiring.Component):
     control : Out, `Control`
         The trainer.
     clear : Out(1)
-        Synchronous reset of all but the shell, one cycle, for a `ResetInserter`.
+        Synchronous reset of all but the shell, `RESET_CYCLES` cycles. It may come late, by `RESET_DELAY` at most.
     """
 
     def __init__(
@@ -171,7 +175,11 @@ class Shell(wiring.Component):
             Cat(registers.error_address, registers.error_address_high).eq(error_address),
         ]
         checks = self._all_checks()
-        number, wrong, code = Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1))), Signal(), Signal.like(error)
+        number, wrong, code = (
+            Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1, RESET_CYCLES + RESET_DELAY))),
+            Signal(),
+            Signal.like(error),
+        )
         wrong_checks, offending = Signal(len(checks)), Signal(64)
         m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
         with m.Switch(number):
@@ -216,10 +224,16 @@ class Shell(wiring.Component):
                 waited = number == DRAIN_CYCLES
                 m.d.sync += number.eq(number + ~waited)
                 with m.If(waited & control.quiet):
+                    m.d.sync += number.eq(0)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += self.clear.eq(1)
-                m.d.sync += control.abort.eq(0)
+                m.d.comb += self.clear.eq(number < RESET_CYCLES)
+                m.d.sync += number.eq(number + 1)
+                with m.If(number == RESET_CYCLES - 1):  # while the trainer is in reset, however late that comes
+                    m.d.sync += control.abort.eq(0)
+                with m.If(number == RESET_CYCLES + RESET_DELAY - 1):
+                    m.next = "READY"
+            with m.State("READY"):
                 with m.If(reset):
                     m.d.comb += registers.clear.eq(1)
                     m.d.sync += [busy.eq(0), done.eq(0), error.eq(0), error_address.eq(0)]
