@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
@@ -75,7 +76,11 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
 def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings = {"block": spec.name, "signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
+    settings: dict[str, Any] = {
+        "block": spec.name,
+        "signature": signature_text(spec),
+        "parameters": dataclasses.asdict(spec),
+    }
     settings |= {"board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
