@@ -27,6 +27,11 @@ NO_ZERO_CONTENTS = "no_zero_contents"
 They are a line for each word: thousands, which take Yosys longer to read than the rest of a core. An UltraRAM can have
 no other contents.
 """
+KEEP_REGISTERS = "setattr -set keep 1 a:keep w:* %i %ci1 t:$*dff* %i"
+"""Command: keep the registers that the source asks to keep, as Vivado does where a register's wire has ``keep``.
+
+Yosys would merge those of one value: it looks at the attributes of cells alone. Before other cells drive the wires.
+"""
 CALL = "call"
 """Command: call a function of a module of Python, with the design and the rest of the words.
 

@@ -13,6 +13,7 @@ import numpy as np
 from ...golden.block import Spec
 from ...golden.errors import UserError
 from ...hw import naming, yosys
+from ...hw.power_up import with_power_up
 from ...hw.source_names import names_from_source
 from ...hw.top import TopWrapper
 from ...hw.verilog import Emitted, component, emit
@@ -282,9 +283,10 @@ def _with(made: CellNetlist, commands: list[str]) -> Emitted:
                 "setattr -unset src",
                 "opt_clean",
                 "write_rtlil mutant.il",
+                yosys.NO_ZERO_CONTENTS,
                 "write_verilog -noattr mutant.v",
             ],
             folder,
         )
         verilog, text = ((folder / f"mutant.{kind}").read_text(encoding="utf-8") for kind in ("v", "il"))
-    return replace(made.emitted, verilog=verilog, rtlil=text)
+    return replace(made.emitted, verilog=with_power_up(verilog), rtlil=text)

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.lora.mapping import AdapterMapping
 from ...axi.memory_port import ReadPort, WritePort
+from ...primitives.registers import data_register
 from ..job_interfaces import AdapterRead, ParameterKind, ParameterWrite, parameter_beats
 
 WEIGHT, BIAS, A, B = ParameterKind
@@ -27,6 +28,8 @@ class ParameterTransfer(wiring.Component):
         Begin; one cycle, while nothing else runs.
     address : In, `address` bits
         Byte address of the image; stable until `done`.
+    clearing : In(1)
+        The engine clears its activations: frozen parameters are loaded once it has.
     done : Out(1)
         All beats have been written to the engine, or given to the memory; one cycle.
     read : Out, `ReadPort`
@@ -45,6 +48,7 @@ class ParameterTransfer(wiring.Component):
             {
                 **dict.fromkeys(("load_frozen", "load_adapters", "save_adapters"), In(1)),
                 "address": In(address),
+                "clearing": In(1),
                 "done": Out(1),
                 "read": Out(ReadPort(address)),
                 "write": Out(WritePort(address)),
@@ -101,7 +105,7 @@ class ParameterTransfer(wiring.Component):
                     m.next = "FETCH"
                     with m.If(left == 1):
                         m.next = "SETTLE"
-            with m.State("SETTLE"):
+            with m.State("SETTLE"), m.If(~self.clearing):
                 m.d.comb += self.done.eq(1)
                 m.next = "IDLE"
         self._load(m, begin_load, address)
@@ -122,6 +126,6 @@ class ParameterTransfer(wiring.Component):
         first, last = (Mux(frozen, *pair) for pair in ((WEIGHT, A), (BIAS, B)))
         m.d.sync += [
             self.parameters.kind.eq(Mux(beats.valid, Mux(second, last, first), 0)),
-            self.parameters.address.eq(address),
-            self.parameters.beat.eq(beats.payload),
+            data_register(m, self.parameters.address, "parameter_address").eq(address),
+            data_register(m, self.parameters.beat, "parameter_beat").eq(beats.payload),
         ]

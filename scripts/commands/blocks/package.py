@@ -25,7 +25,7 @@ from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option
         "targets",
         multiple=True,
         metavar="TARGET",
-        help="vivado, vitis, pynq, linux, baremetal; default: all.",
+        help="vivado, vitis, pynq, linux, baremetal, simulation; default: all.",
     ),
 )
 @section(
