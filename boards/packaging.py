@@ -76,10 +76,15 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
 def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings: dict[str, Any] = {"block": spec.name}
-    settings |= {"signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
-    settings |= {"board": board.name, "mhz": mhz}
-    return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
+    settings: dict[str, Any] = {
+        "block": spec.name,
+        "signature": signature_text(spec),
+        "parameters": dataclasses.asdict(spec),
+        "board": board.name,
+        "mhz": mhz,
+        "targets": targets,
+    }
+    return json.dumps(settings, indent=2) + "\n"
 
 
 @cache
