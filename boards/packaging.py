@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
@@ -75,7 +76,11 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
 def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings = {"block": spec.name, "signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
+    settings: dict[str, Any] = {
+        "block": spec.name,
+        "signature": signature_text(spec),
+        "parameters": dataclasses.asdict(spec),
+    }
     settings |= {"board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
@@ -192,6 +197,9 @@ On the computer with Vivado, with a C compiler for the board and dtc:
     bootgen -image linux/CORE.bif -arch zynqmp -process_bitstream bin -w   # out/CORE.bit.bin
     make -C linux CC=aarch64-linux-gnu-gcc                           # linux/selftest, linux/CORE.dtbo
 
+The overlay has the label of the board's interrupt controller. `ls /proc/device-tree/__symbols__` on the board shows
+it: where there is no `gic`, make it with `INTERRUPT_PARENT=imux` behind that line.
+
 Copy this folder to the board. There, after each start of Linux:
 
     grep uio_pdrv_genirq.of_id=generic-uio /proc/cmdline             # shows the line: otherwise no /dev/uioN appears
@@ -251,8 +259,8 @@ The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/
         """\
     vivado -mode batch -source vivado/system.tcl -tclargs build pynq # its interrupt is where PYNQ finds it
 
-Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone, run
-the notebook `CORE.ipynb`, or:
+Put `out/CORE.bit`, `out/CORE.hwh`, `out/CORE.clock` and the files of `pynq/` into a folder of the board. There, with
+PYNQ 3 alone, run the notebook `CORE.ipynb`, or:
 
     import fabtune_core                                              # binds the driver to the core
     from pynq import Overlay

@@ -141,6 +141,11 @@ class Spec(ABC):
             if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
                 raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
 
+    @property
+    def bus_parameters(self) -> Mapping[str, Mapping[str, int]]:
+        """Facts of a core's AXI buses that Vivado cannot see in the pins, by prefix, with Vivado's names for them."""
+        return {}
+
     @classmethod
     def area(cls) -> str:
         """Name the area of the spec's module, by which pages are found: ``rng`` of `golden.rng.urng`, ``cores``."""

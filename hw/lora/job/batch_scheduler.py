@@ -143,7 +143,7 @@ class BatchScheduler(wiring.Component):
             scales.eq(address.address + mapping.code_beats),
             values.eq(address.address + Mux(job.raw, skipped_raw, skipped)),
         ]
-        record, read = Signal(24), self.record_command
+        record, read = Signal(24, reset_less=True), self.record_command
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):
