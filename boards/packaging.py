@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
@@ -25,6 +26,7 @@ from .pynq.description import description
 from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
+from .testbench.files import testbench_files
 from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
 from .vivado.ipxact import vlnv
 
@@ -74,7 +76,11 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
 def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings = {"block": spec.name, "signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
+    settings: dict[str, Any] = {
+        "block": spec.name,
+        "signature": signature_text(spec),
+        "parameters": dataclasses.asdict(spec),
+    }
     settings |= {"board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
@@ -172,6 +178,10 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     }
 
 
+def _simulation(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    return {**testbench_files(spec, emitted, selftest_of(spec))}
+
+
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
         spec, mhz, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
@@ -186,6 +196,9 @@ On the computer with Vivado, with a C compiler for the board and dtc:
     vivado -mode batch -source vivado/system.tcl -tclargs build      # out/CORE.bit
     bootgen -image linux/CORE.bif -arch zynqmp -process_bitstream bin -w   # out/CORE.bit.bin
     make -C linux CC=aarch64-linux-gnu-gcc                           # linux/selftest, linux/CORE.dtbo
+
+The overlay has the label of the board's interrupt controller. `ls /proc/device-tree/__symbols__` on the board shows
+it: where there is no `gic`, make it with `INTERRUPT_PARENT=imux` behind that line.
 
 Copy this folder to the board. There, after each start of Linux:
 
@@ -246,8 +259,8 @@ The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/
         """\
     vivado -mode batch -source vivado/system.tcl -tclargs build pynq # its interrupt is where PYNQ finds it
 
-Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone, run
-the notebook `CORE.ipynb`, or:
+Put `out/CORE.bit`, `out/CORE.hwh`, `out/CORE.clock` and the files of `pynq/` into a folder of the board. There, with
+PYNQ 3 alone, run the notebook `CORE.ipynb`, or:
 
     import fabtune_core                                              # binds the driver to the core
     from pynq import Overlay
@@ -265,6 +278,23 @@ Add `fabtune.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.
 `selftest/`, to a Vitis application of the standalone domain of `out/CORE.xsa`, with these as include folders: it
 prints the first stage of the self-test whose bits are not golden's. A program of your own needs the first two.""",
     ),
+    "simulation": Target(
+        _simulation,
+        """\
+The core in a simulation of your own, with `pip install fabtune`, make and g++; Icarus Verilog is a second simulator:
+
+    cd tb
+    make                                                             # the tests in cocotb, test_*.py
+    make sv                                                          # the bench without Python
+    make SIM=icarus                                                  # also: make sv SIM=icarus
+
+Both run the self-test, at full speed and with random stalls, and compare every byte that the core writes with golden's.
+The exit status is 0 where all are the same; otherwise the stage and the first wrong byte are named.
+
+Add your tests to `tb/test_selftest.py`, or to a file `tb/test_*.py` of your own. `tb/tb.sv` needs nothing but a
+simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitHub Actions copy `tb/fabtune.yml` to
+`.github/workflows/` of your repository, and name this folder in its `PACKAGE`.""",
+    ),
 }
 """Targets of a package, by name."""
 
@@ -281,6 +311,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "example": "a program that tunes digits on the core, and prints accuracies and golden's",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
         "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
+        "tb": "benches for Verilator and Icarus: cocotb, plain SystemVerilog, the self-test as data",
         "linux": "device-tree overlay, input of bootgen, Makefile of the programs",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]

@@ -81,6 +81,7 @@ ONLY_HERE = {
         "docs/blocks/index",
         "docs/memory-images",
         "docs/boards",
+        "docs/own-test-bench",
         "docs/estimate",
         "docs/activity",
         "docs/sweep",

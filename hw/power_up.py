@@ -6,7 +6,7 @@ import re
 
 PLUSARG = "fabtune_power_up"
 """Argument of a simulation: ``+fabtune_power_up=N`` is the seed of what power-up leaves; 0 leaves zeros."""
-DEFAULT_SEED = 0
+DEFAULT_SEED = 1
 """Seed without the argument."""
 _HEADER = f"""\
 // In simulation, RAMs and registers without reset begin with random contents, as no result may depend on them.
@@ -28,30 +28,29 @@ _BLOCK = """\
   reg [31:0] power_up_state;
   reg [{last}:0] power_up_unused;
   function [31:0] power_up_step;
-    input [31:0] state;
-    reg [31:0] left, right;
+    input [31:0] power_up_before;
     begin
-      left = state ^ (state << 13);
-      right = left ^ (left >> 17);
-      power_up_step = right ^ (right << 5);
+      power_up_step = power_up_before ^ (power_up_before << 13);
+      power_up_step = power_up_step ^ (power_up_step >> 17);
+      power_up_step = power_up_step ^ (power_up_step << 5);
     end
   endfunction
   task power_up_draw;
-    input integer parts;
-    integer part;
-    for (part = 0; part < parts; part = part + 1) begin
+    input integer power_up_parts;
+    integer power_up_at;
+    for (power_up_at = 0; power_up_at < power_up_parts; power_up_at = power_up_at + 1) begin
       power_up_state = power_up_step(power_up_state);
-      power_up_unused[32 * part +: 32] = power_up_state;
+      power_up_unused[32 * power_up_at +: 32] = power_up_state;
     end
   endtask
   initial begin : power_up
     integer {integers};
-    reg [1023:0] path;
+    reg [1023:0] power_up_path;
     if ($value$plusargs("{plusarg}=%d", power_up_state) == 0) power_up_state = {seed};
-    $sformat(path, "%m");
+    $sformat(power_up_path, "%m");
     if (power_up_state != 0)
-      for (part = 0; part < 32; part = part + 1)
-        power_up_state = power_up_step(power_up_state ^ path[32 * part +: 32]);
+      for (power_up_part = 0; power_up_part < 32; power_up_part = power_up_part + 1)
+        power_up_state = power_up_step(power_up_state ^ power_up_path[32 * power_up_part +: 32]);
 {statements}  end
   // synthesis translate_on
 `endif
@@ -90,11 +89,11 @@ def _module(text: str) -> str:
     """Add what power-up leaves to one module, which lacks its last line."""
     clocked, words, values = (set(known.findall(text)) for known in (_CLOCKED, _WORD, _VALUE))
     statements, widths = [], [0]
-    for high, name, last in _RAM.findall(text):
-        if name not in words:
-            widths.append(int(high or 0) + 1)
-            words_of = f"for (word = 0; word < {int(last) + 1}; word = word + 1)"
-            statements.append(f"    {words_of} begin {_draw(f'{name} [word]', widths[-1])} end\n")
+    rams = [(high, name, last) for high, name, last in _RAM.findall(text) if name not in words]
+    for high, name, last in rams:
+        widths.append(int(high or 0) + 1)
+        words_of = f"for (power_up_word = 0; power_up_word < {int(last) + 1}; power_up_word = power_up_word + 1)"
+        statements.append(f"    {words_of} begin {_draw(f'{name} [power_up_word]', widths[-1])} end\n")
     for high, name in _REGISTER.findall(text):
         if name in clocked and name not in values:
             widths.append(int(high or 0) + 1)
@@ -105,7 +104,7 @@ def _module(text: str) -> str:
         last=_parts(max(widths)) * _DRAWN - 1,
         plusarg=PLUSARG,
         seed=DEFAULT_SEED,
-        integers="part, word" if "(word = 0" in "".join(statements) else "part",
+        integers="power_up_part, power_up_word" if rams else "power_up_part",
         statements="".join(statements),
     )
 

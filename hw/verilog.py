@@ -256,6 +256,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 # the generator's own attributes; those of memories and of the interface remain
                 "setattr -unset hdlname",
                 "setattr -mod -unset top -unset generator",
+                yosys.KEEP_REGISTERS,
                 *(
                     f'setattr -set {attribute} "{value}" w:{wire}'
                     for wire, attributes in wrapper.attributes.items()

@@ -33,6 +33,11 @@ UNUSED_BITS = "unused_bits"
 Such bits of inputs pad a lane, or are an address within a word or an identifier; others are bits of a result that is
 read in part. Verilator does not warn of a wire of that name.
 """
+KEEP_REGISTERS = "setattr -set keep 1 a:keep w:* %i %ci1 t:$*dff* %i"
+"""Command: keep the registers that the source asks to keep, as Vivado does where a register's wire has ``keep``.
+
+Yosys would merge those of one value: it looks at the attributes of cells alone. Before other cells drive the wires.
+"""
 CALL = "call"
 """Command: call a function of a module of Python, with the design and the rest of the words.
 

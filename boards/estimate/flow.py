@@ -142,6 +142,7 @@ def _prepare() -> list[str]:
         synthesis_passes.LAST_INITIAL,
         "proc",
         "flatten",
+        yosys.KEEP_REGISTERS,
         # Simulation-only cells have no hardware.
         "delete */t:$print */t:$check */t:$assert */t:$assume */t:$cover */t:$live */t:$fair",
         "tribuf -logic",

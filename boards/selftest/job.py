@@ -26,12 +26,15 @@ class Expectation:
         Place in the job's memory.
     crc32 : int
         CRC-32 of the bytes.
+    image : array of uint8, (size,)
+        The bytes.
     """
 
     what: str
     offset: int
     size: int
     crc32: int
+    image: Bytes = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class SelfTest:
             By contents, where they are afterwards, and all bytes.
         """
         expected = tuple(
-            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
+            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
             for what, (offset, image) in (memory or {}).items()
         )
         self.stages.append(SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected))
@@ -172,9 +175,10 @@ class SelfTest:
 
 def _check_clock(core: Core, command: IntEnum, values: Mapping[str, int], expected: int, watch: ClockWatch) -> None:
     """Repeat a command until it was watched for long enough, and refuse another clock than the expected one."""
-    begun = watch.now()
+    begun, core.watch = watch.now(), watch
     while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
-        core.run(command, watch=watch, **values)
+        core.run(command, **values)
+    core.watch = None
     if watch.hertz and clock_differs(watch.hertz, expected):
         raise UserError(
             f"self-test: all stages are right, but the clock has {watch.hertz / 1e6:.3f} MHz and not "

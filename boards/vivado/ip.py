@@ -10,7 +10,7 @@ from ...golden.settings import settings_of
 from ...hw.verilog import Emitted
 from ..board import Board
 from . import tcl
-from .ipxact import ACCESS, component_xml, interface_name, interfaces, vlnv
+from .ipxact import ACCESS, component_xml, interfaces, vlnv
 from .project import board_xdc, ooc_xdc
 
 REGISTERS_AT = 0xA000_0000
@@ -77,14 +77,14 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
 def kernel_script(spec: CoreSpec, emitted: Emitted, board: Board) -> str:
     """Make the script that packages the IP as a kernel of Vitis, which has a file ``.xo``."""
     addresses = [(*item.registers, spec.address_buses.get(item.name)) for item in spec.registers.addresses]
-    rows = [f"    {low} {high} {interface_name(bus)}" for low, high, bus in addresses if bus]
+    rows = [f"    {low} {high} {bus}" for low, high, bus in addresses if bus]
     listed = "\n".join(["", *rows, ""])
     return tcl.script("package_xo", {"top": emitted.top, "part": board.part, "addresses": listed})
 
 
 def link_configuration(spec: CoreSpec, emitted: Emitted) -> str:
     """Make the configuration for the linker of Vitis."""
-    first = interface_name(interfaces(spec)[1])
+    first = interfaces(spec)[1]
     return (
         f"[connectivity]\nnk={emitted.top}:1:core\n"
         "# The linker chooses the memories; to choose one yourself, name it as the platform does, for example:\n"

@@ -54,7 +54,10 @@ class _Core:
 
 
 def interfaces(spec: CoreSpec) -> list[str]:
-    """Prefixes of the pins of a core's AXI interfaces: that of the registers, then those towards memory."""
+    """Names of a core's AXI interfaces, which are the prefixes of their pins: that of the registers, then the others.
+
+    Vitis asks for `s_axi_control` in lower case.
+    """
     return sorted(dict.fromkeys(spec.buses.values()), key=lambda prefix: (prefix.startswith("m_axi"), prefix))
 
 
@@ -83,9 +86,9 @@ def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> s
     spaces = _child(root, "addressSpaces")
     for prefix in managers:
         space = _child(spaces, "addressSpace")
-        _texts(space, name=interface_name(prefix), range=1 << ADDRESS_PINS, width=ADDRESS_PINS)
+        _texts(space, name=prefix, range=1 << ADDRESS_PINS, width=ADDRESS_PINS)
     memory_map = _child(_child(root, "memoryMaps"), "memoryMap")
-    _texts(memory_map, name=interface_name(control))
+    _texts(memory_map, name=control)
     _registers(_child(memory_map, "addressBlock"), core)
     _model(_child(root, "model"), core)
     _file_sets(_child(root, "fileSets"), core)
@@ -98,22 +101,19 @@ def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> s
     return f"<?xml version='1.0' encoding='UTF-8'?>\n{ET.tostring(root, encoding='unicode')}\n"
 
 
-def interface_name(prefix: str) -> str:
-    """Name of the interface of a prefix of pins: ``S_AXI_CONTROL``, as Vitis asks for it."""
-    return prefix.upper()
-
-
 def _interfaces(parent: ET.Element, core: _Core) -> None:
     control, *managers = interfaces(core.spec)
     for prefix in (control, *managers):
-        found = _interface(parent, interface_name(prefix), "interface", "aximm")
+        found = _interface(parent, prefix, "interface", "aximm")
         if prefix == control:
-            _child(_child(found, "slave"), "memoryMapRef", memoryMapRef=interface_name(prefix))
+            _child(_child(found, "slave"), "memoryMapRef", memoryMapRef=prefix)
         else:
-            _child(_child(found, "master"), "addressSpaceRef", addressSpaceRef=interface_name(prefix))
+            _child(_child(found, "master"), "addressSpaceRef", addressSpaceRef=prefix)
         own = [pin.name for pin in core.emitted.pins if pin.name.startswith(f"{prefix}_")]
         _port_maps(found, {name.removeprefix(f"{prefix}_").upper(): name for name in own})
-    buses = ":".join(interface_name(prefix) for prefix in (control, *managers))
+        if parameters := core.spec.bus_parameters.get(prefix):
+            _parameters(found, prefix, parameters)
+    buses = ":".join((control, *managers))
     _signal(
         parent, core.emitted.clock, "clock", "CLK", "slave", ASSOCIATED_BUSIF=buses, ASSOCIATED_RESET=core.emitted.reset
     )
@@ -134,11 +134,17 @@ def _signal(parent: ET.Element, pin: str, kind: str, logical: str, mode: str, **
     found = _interface(parent, pin, "signal", kind)
     _child(found, mode)
     _port_maps(found, {logical: pin})
-    written = _child(found, "parameters")
-    for name, value in parameters.items():
+    _parameters(found, pin, parameters)
+
+
+def _parameters(interface: ET.Element, name: str, parameters: Mapping[str, object]) -> None:
+    """Write the parameters of an interface: numbers as what Vivado calls long."""
+    written = _child(interface, "parameters")
+    for key, value in parameters.items():
         parameter = _child(written, "parameter")
-        _texts(parameter, name=name)
-        _child(parameter, "value", id=f"BUSIFPARAM_VALUE.{pin.upper()}.{name}").text = value
+        _texts(parameter, name=key)
+        kind = {"format": "long"} if isinstance(value, int) else {}
+        _child(parameter, "value", id=f"BUSIFPARAM_VALUE.{name.upper()}.{key}", **kind).text = str(value)
 
 
 def _port_maps(interface: ET.Element, ports: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
         "targets",
         multiple=True,
         metavar="TARGET",
-        help="vivado, vitis, pynq, linux, baremetal; default: all.",
+        help="vivado, vitis, pynq, linux, baremetal, simulation; default: all.",
     ),
 )
 @section(

@@ -3,13 +3,13 @@
 
 import pytest
 
-from fabtune.hw.cores.shell import DRAIN_CYCLES
+from fabtune.hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY
 
 from .test_shell import BUSY, CORE, DONE, IDLE, LONGEST, Command, Error, end, play, settle
 
 AFTER = {item.name: item.reset for item in CORE.map if item.name != "signature"}
 """All registers after a reset."""
-RESET = DRAIN_CYCLES + 40
+RESET = DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 24
 """Cycles in which a reset is complete where nothing is outstanding, with a margin."""
 
 

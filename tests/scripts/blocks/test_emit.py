@@ -109,6 +109,7 @@ MISTAKES = {
     "emit urng --board zedboard": "zedboard",
     "emit urng --top 9x": "'9x' is not a module name",
     "emit urng --board zcu102 --mhz 5000": "5000",
+    "emit pezo --board kv260 --mhz 200": "take 187.5 or 214.3",
     "emit urng --output /dev/null": "is a file, not a folder",
     "emit urng --output /proc/nowhere": "/proc/nowhere",
     "emit tile --set pezo.replay=false": "pezo.replay must be true",

@@ -121,7 +121,11 @@ def test_a_folder_that_does_not_say_what_is_of_a_package_is_refused(fabtune, tmp
         ),
         (("toaster", "--board", "kv260"), "there is no block 'toaster'"),
         (("zotrain", "--board", "kv260", "--for", "toaster"), "no 'toaster' to package for"),
-        (("zotrain", "--board", "kv260", "--mhz", "2000"), "2000.0 MHz is not a clock for this fabric"),
+        (
+            ("zotrain", "--board", "kv260", "--mhz", "200"),
+            "200 MHz is no clock of this board: pl_clk0 is 1500 MHz divided by integers; take 187.5 or 214.3",
+        ),
+        (("zotrain", "--board", "kv260", "--mhz", "2000"), "divided by integers; take 20 to 300"),
         (("zotrain", "--board", "kv260", "--set", "address=70"), "address = 70 is not in 33 to 62"),
         (("zotrain", "--board", "kv260", "-o", "mine"), "mine/README.md exists"),
         (("zotrain", "--board", "kv260", "-o", "file"), "file is a file, not a folder"),
