@@ -126,11 +126,18 @@ class Core:
     address : int
         Bits of a byte address that the core was generated with.
 
+    Attributes
+    ----------
+    watch : ClockWatch or None
+        Measures the core's clock while commands run.
+
     Raises
     ------
     UserError
         If the core has another signature.
     """
+
+    watch: ClockWatch | None = None
 
     def __init__(
         self,
@@ -251,7 +258,7 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(self, command: int, /, *, polls: int = POLLS, watch: ClockWatch | None = None, **values: int) -> Finished:
+    def run(self, command: int, /, *, polls: int = POLLS, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
@@ -260,8 +267,6 @@ class Core:
             One of the core's commands, of their `IntEnum`.
         polls : int
             Number of times to read the status, or to wait for the interrupt, before an error.
-        watch : ClockWatch, optional
-            Measures the core's clock while the command runs.
         values : int
             Settings by name of the register; the others stay as they are.
 
@@ -289,8 +294,8 @@ class Core:
         enabled = self.core.map["interrupt_enable"].field("finished").mask
         self.write("interrupt_enable", enabled if self._interrupt else 0)
         self.write("command", command)
-        if watch:
-            watch.watch(lambda: self.read("cycles_low"))
+        if self.watch:
+            self.watch.watch(lambda: self.read("cycles_low"))
         self._wait(command, polls)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):

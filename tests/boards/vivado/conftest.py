@@ -24,7 +24,13 @@ def _run_script(tmp_path):
             (home / file).write_bytes(text if isinstance(text, bytes) else text.encode())
         log = tmp_path / "log"
         driver = [f"set stand_in(log) [open {{{log}}} w]"]
-        settings = {"slack": "0.5", "hold": "0.05", "progress": "100%", "associated": ""} | changes
+        settings = {
+            "slack": "0.5",
+            "hold": "0.05",
+            "progress": "100%",
+            "associated": "",
+            "hertz": "187498123",
+        } | changes
         settings |= {"installed": " ".join(installed), "runs": str(tmp_path / "runs of it")}
         driver += [f"set stand_in({key}) {{{value}}}" for key, value in settings.items()]
         driver += [f"set step {step}"] if step else []
