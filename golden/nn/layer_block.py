@@ -116,6 +116,11 @@ class LayerBlockSpec(Spec):
             "o": Stream("out", (Field("activation", Q8_16),)),
         }
 
+    @property
+    def load_cycles(self) -> int:
+        """Cycles of an image on `load`, where no side waits: its last word is taken once activations are cleared."""
+        return max(self.mapping.frozen_beats, self.mapping.clear_cycles + 2)
+
     def load_words(self, own: StageIntegers) -> dict[str, Words]:
         """Words of `load` for parameters."""
         image = frozen_image(self.mapping, [own]).view("<i2").astype(np.int64)

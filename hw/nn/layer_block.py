@@ -23,7 +23,8 @@ class LayerBlock(wiring.Component):
     Attributes
     ----------
     load : In stream of eight Q4.12
-        The image of the parameters, `golden.nn.array.images.frozen_image`, a beat a word. Ready between samples.
+        The image of the parameters, `golden.nn.array.images.frozen_image`, a beat a word. Ready between samples; the
+        last beat waits until activations are cleared.
     i : In stream of Q8.16
         Samples, channel by channel, row by row; ready once the parameters are there and while a buffer is free.
     o : Out stream of Q8.16
@@ -47,9 +48,9 @@ class LayerBlock(wiring.Component):
         inside, idle, loaded = Signal(2), Signal(init=1), Signal()
         beat = Cat(elements(self.load.payload.parameter, self.spec.streams()["load"].fields[0]))
         m.d.comb += [
-            engine.load.valid.eq(self.load.valid & idle),
+            engine.load.valid.eq(self.load.valid & self.load.ready),
             engine.load.payload.eq(beat),
-            self.load.ready.eq(idle),
+            self.load.ready.eq(idle & engine.load.ready),
             begin.eq(~coming & self.i.valid & sample.room & loaded & ~self.load.valid),
             packer.start.eq(begin),
             packer.i.valid.eq(self.i.valid),
@@ -67,10 +68,8 @@ class LayerBlock(wiring.Component):
             inside.eq(inside + begin - engine.done),
             idle.eq((inside == 0) & ~begin),
         ]
-        with m.If(engine.loaded):
-            m.d.sync += loaded.eq(1)
-        with m.Elif(engine.load.valid):
-            m.d.sync += loaded.eq(0)
+        with m.If(engine.load.valid):
+            m.d.sync += loaded.eq(engine.loaded)
         return m
 
 

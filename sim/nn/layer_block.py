@@ -56,7 +56,7 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
     for number, (bound, draw, counts) in enumerate(jobs):
         own = random_parameters(spec, rng, bound)
         load = spec.load_words(own)
-        phases.append(Phase(load, reset=number == 0, cycles=spec.mapping.frozen_beats, quiet=True))
+        phases.append(Phase(load, reset=number == 0, cycles=spec.load_cycles, quiet=True))
         for count in counts:
             samples = draw(spec, rng, count)
             expected = spec.results(own, samples)
@@ -123,4 +123,5 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     checker.passes("o_comes", full & o.ready & ~o.valid, _SOON)
     within = value != 0
     checker.passes("i_taken", loaded & i.valid & ~i.ready & Mux(within, 1, ~load.valid & (samples <= 1)), _SOON)
-    checker.passes("load_taken", load.valid & ~load.ready & ~within & (samples == 0), _SOON)
+    cleared = _SOON + spec.mapping.clear_cycles
+    checker.passes("load_taken", load.valid & ~load.ready & ~within & (samples == 0), cleared)

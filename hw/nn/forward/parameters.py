@@ -94,7 +94,10 @@ class FrozenParameters:
         return Mux(residual, identity, word)
 
     def _load(self, m: Module, engine: wiring.Component, weights: WeightMemory, store: memory.WritePort) -> None:
-        """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile."""
+        """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile.
+
+        A beat is taken also where `load.ready` is low, for a source that does not wait.
+        """
         mapping, load, clear = self.mapping, engine.load, engine.clear
         beats = mapping.weight_words * mapping.word_beats
         index, of_biases, end = Signal(range(max(beats, mapping.groups))), Signal(), Signal()
@@ -103,7 +106,7 @@ class FrozenParameters:
         m.d.comb += [
             end.eq(index == Mux(of_biases, mapping.groups - 1, beats - 1)),
             complete.eq(load.valid & of_biases & end),
-            load.ready.eq(1),
+            load.ready.eq(~(of_biases & end & clear.active)),
             clear.start.eq(load.valid & ~of_biases & (index == 0)),
             engine.loaded.eq(Mux(load.valid, complete, waiting) & ~clear.active),
             weights.write.eq(load.valid & ~of_biases),
