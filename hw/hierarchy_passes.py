@@ -16,6 +16,11 @@ PLAIN_NAMES = "plain_names"
 A module is called by its path, with ``_`` between the levels, which begins with the top's name. Of a wire of which one
 part is left, that part has the wire's name; of several, each has its place behind the name.
 """
+SPLIT_COPIES = "split_copies"
+"""Pass: split unnamed wires of which some bits are copies of others, such as the upper ones of a narrowed difference.
+
+The copies go; a simulator could take the wire as a whole for a loop.
+"""
 UNUSED_BITS = "unused_bits"
 """Pass: connect the bits of each module's wires that nothing reads to a wire called ``unused``.
 
@@ -55,6 +60,21 @@ def _used_bits(module: Any) -> tuple[dict[str, int], dict[str, int]]:
             for name, ones in _chunks(signal):
                 bits[name] |= ones
     return read, driven
+
+
+def _split_copies(design: Any, _: list[str]) -> None:
+    from pyosys import libyosys as ys
+
+    found = {
+        f"{module.name.str()}/{name}"
+        for module in design.modules_.values()
+        for left, right in module.connections_
+        for name, _ in _chunks(left)
+        if name.startswith("$") and name in dict(_chunks(right))
+    }
+    if found:
+        ys.run_pass(f"splitnets {' '.join(sorted(found))}", design)
+        ys.run_pass("opt_clean -purge", design)
 
 
 def _unused_bits(design: Any, _: list[str]) -> None:
@@ -195,6 +215,7 @@ def _plain(name: str) -> str:
 
 PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     PLAIN_NAMES: _plain_names,
+    SPLIT_COPIES: _split_copies,
     UNUSED_BITS: _unused_bits,
     UNUSED_PORTS: _unused_ports,
 }

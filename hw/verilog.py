@@ -269,6 +269,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 # bits without a driver, of unnamed wires: the named ones of `WIDEN` stay whole
                 "splitnets -driver w:$*",
                 "opt_clean -purge",
+                hierarchy_passes.SPLIT_COPIES,
                 hierarchy_passes.UNUSED_PORTS,
                 yosys.SIGN_PRODUCTS,
                 hierarchy_passes.PLAIN_NAMES,
