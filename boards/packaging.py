@@ -36,7 +36,9 @@ DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
 """Sources of the drivers that a package has in it."""
 
 
-def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ) -> Files:
+def core_package(
+    spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ, name: str | None = None
+) -> Files:
     """Make all files of a core for a board.
 
     Parameters
@@ -47,6 +49,9 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
         Which of `TARGETS`; none: all.
     mhz : float
         Clock of the core, one of the board's processor.
+    name : str, optional
+        What the top module, the IP, the kernel and the core's files are called, see `identity.design_name`; by default
+        as the core. Two cores of one name cannot be in one design.
 
     Returns
     -------
@@ -61,27 +66,27 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
     mhz = board.processor_clock.rate(mhz)
-    emitted = emit(spec, device=board.fabric)
+    emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
-    files[SETTINGS] = settings_file(spec, board, mhz, chosen)
+    files[SETTINGS] = settings_file(spec, board, mhz, chosen, emitted.top)
     for name in chosen:
         files |= TARGETS[name].files(spec, emitted, board, mhz)
-    whole = {"README.md": _readme(spec, board, chosen, files, memories), **files}
+    whole = {"README.md": _readme(spec, emitted.top, board, chosen, files, memories), **files}
     return {**whole, MANIFEST: manifest(whole)}
 
 
-def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
+def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
     settings: dict[str, Any] = {
         "block": spec.name,
         "signature": signature_text(spec),
         "parameters": dataclasses.asdict(spec),
     }
-    settings |= {"board": board.name, "mhz": mhz}
+    settings |= {"name": name, "board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
 
@@ -146,9 +151,10 @@ def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
         spec, mhz, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
     )
     files |= _example(spec, "linux")
-    files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
-    files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, _shared_memory(spec))
-    files[f"linux/{spec.name}.bif"] = bif(spec.name)
+    name, makefile = emitted.top, (DRIVER / "linux.mk").read_text(encoding="utf-8")
+    files["linux/Makefile"] = makefile.replace("example_CORE", f"example_{spec.name}").replace("CORE", name)
+    files[f"linux/{name}.dts"] = overlay(name, mhz, _shared_memory(spec))
+    files[f"linux/{name}.bif"] = bif(name)
     if board.board_connections:  # a Kria, whose xmutil reads it
         files["linux/shell.json"] = shell_json()
     return files
@@ -172,9 +178,9 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     return _vivado(spec, emitted, board, mhz) | {
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
         "pynq/fabtune_clock.py": Path(clock.__file__).read_text(encoding="utf-8"),
-        "pynq/fabtune_core.json": description(test, round(mhz * 1e6), f"{emitted.top}.clock"),
+        "pynq/fabtune_core.json": description(test, emitted.top, round(mhz * 1e6)),
         "pynq/selftest.bin": test.image.tobytes(),
-        f"pynq/{spec.name}.ipynb": notebook(test),
+        f"pynq/{emitted.top}.ipynb": notebook(test, emitted.top),
     }
 
 
@@ -299,11 +305,13 @@ simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitH
 """Targets of a package, by name."""
 
 
-def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]) -> str:
+def _readme(
+    spec: CoreSpec, core: str, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]
+) -> str:
     """Write the page of the folder."""
     folders = {name.partition("/")[0] for name in files if "/" in name}
     meanings = {
-        "ip": f"the IP `{vlnv(spec)}`: IP-XACT description, Verilog, its page in Vivado",
+        "ip": f"the IP `{vlnv(core)}`: IP-XACT description, Verilog, its page in Vivado",
         "registers": "the registers as a table, as SystemRDL and as a C header",
         "vivado": "scripts and constraints for Vivado",
         "driver": "driver in C11 for bare metal and Linux",
@@ -314,7 +322,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "tb": "benches for Verilator and Icarus: cocotb, plain SystemVerilog, the self-test as data",
         "linux": "device-tree overlay, input of bootgen, Makefile of the programs",
     }
-    lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
+    lines = [f"# {core} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
     lines += [f"`sha256sum --check {MANIFEST}` tells which files are no longer as fabtune wrote them.", ""]
     lines += ["| folder | |", "|---|---|"]
@@ -322,7 +330,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
     for name in targets:
         steps = TARGETS[name].steps
         text = steps if isinstance(steps, str) else steps[board.name]
-        lines += ["", f"## {name}", "", text.replace("CORE", spec.name)]
+        lines += ["", f"## {name}", "", text.replace("CORE", core)]
     if "example" in folders and (example := example_of(spec)):
         lines += ["", "## The example", "", example_page(example, targets)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])
@@ -334,7 +342,7 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
     lines += ["| memory | number | words | bits | ports to read | mode | asked for | open synthesis takes for each |"]
     lines += ["|---|---:|---:|---:|---:|---|---|---|"]
     for alike in _alike(memories):
-        names = " to ".join(f"`{one.name.partition('.block.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
+        names = " to ".join(f"`{one.name.partition('.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
         one = alike[0]
         shape = f"{names} | {len(alike)} | {one.depth} | {one.width} | {one.reads} | {one.mode}"
         lines.append(f"| {shape} | {one.style} | {one.maps_to} |")
@@ -344,7 +352,8 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
         *lines,
         "",
         f"Together {total}. Open synthesis is that of Yosys, as in `fabtune estimate`; Vivado may place what asks for",
-        "nothing elsewhere. In the Verilog a memory's name begins with `block_` and has `_` where it has a dot here.",
+        "nothing elsewhere. A name begins with the instances around the memory. In Vivado a dot is `/`, and `_reg`",
+        "follows: `get_cells -hierarchical -filter {NAME =~ */trainer/engine/*/rows_reg*}`.",
         "",
         "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before.",
         "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's latch.",

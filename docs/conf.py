@@ -80,6 +80,7 @@ ONLY_HERE = {
         "Hardware",
         "docs/blocks/index",
         "docs/memory-images",
+        "docs/verilog",
         "docs/boards",
         "docs/own-test-bench",
         "docs/estimate",

@@ -181,7 +181,9 @@ class TopWrapper(wiring.Component):
         return found
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        # the block's own module and none around it: what is inside has the path that it has in the block
+        vars(self._block)["_MustUse__used"] = True  # as `Fragment.get` notes it
+        m: Module = self._block.elaborate(platform)
         # a block with a port for it shares the reset out itself
         shares = "reset" in self._block.signature.members
         m.domains.sync = ClockDomain("sync", local=True, reset_less=shares)
@@ -191,7 +193,6 @@ class TopWrapper(wiring.Component):
             ClockSignal().eq(wire[self.clock]),
             (self._block.reset if shares else ResetSignal()).eq(reset),
         ]
-        m.submodules.block = self._block
         for bus in self.buses.values():
             axi.wire_up(m, bus, wire)
         m.d.comb += [wire[name].eq(getattr(self._block, name)) for name in self._spec.wires]

@@ -18,7 +18,7 @@ def fabtune_core() -> Callable[..., PackagedCore]:
     For example::
 
         def test_the_core_trains(fabtune_core):
-            core = fabtune_core("build/packages/zotrain-kv260")
+            core = fabtune_core("build/packages/core-kv260")
             assert core.selftest()[-1] == "infer"
     """
     # of a session without such a test nothing is loaded

@@ -9,6 +9,7 @@ from ...golden.cores.core import CoreSpec
 from ...golden.settings import settings_of
 from ...hw.verilog import Emitted
 from ..board import Board
+from ..identity import revision
 from . import tcl
 from .ipxact import ACCESS, component_xml, interfaces, vlnv
 from .project import board_xdc, ooc_xdc
@@ -19,11 +20,11 @@ REGISTERS_AT = 0xA000_0000
 
 def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
     """Make the IP: ``component.xml``, the Verilog and the page that Vivado shows; text by file name below ``ip``."""
-    verilog, gui = f"src/{emitted.top}.v", f"xgui/{spec.name}_v1_0.tcl"
+    verilog, gui = f"src/{emitted.top}.v", f"xgui/{emitted.top}_v1_0.tcl"
     return {
         "ip/component.xml": component_xml(spec, emitted, verilog, gui),
         f"ip/{verilog}": emitted.verilog,
-        f"ip/{gui}": _page(spec),
+        f"ip/{gui}": _page(spec, emitted.top),
     }
 
 
@@ -41,7 +42,7 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
     """
     timing, (_, *managers) = f"{emitted.top}_ooc.xdc", interfaces(spec)
     common = {"top": emitted.top, "part": board.part}
-    ip = common | {"vlnv": vlnv(spec), "verilog": f"src/{emitted.top}.v"}
+    ip = common | {"vlnv": vlnv(emitted.top), "verilog": f"src/{emitted.top}.v"}
     synthesis = {"clock": emitted.clock, "constraints": timing, "sources": f"../ip/src/{emitted.top}.v"}
     return {
         "vivado/system.tcl": tcl.script(
@@ -51,7 +52,7 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
                 "board": board.name,
                 "board_part": board.board_part,
                 "board_connections": board.board_connections,
-                "vlnv": vlnv(spec),
+                "vlnv": vlnv(emitted.top),
                 "pll": board.processor_clock.pll,
                 "mhz": _decimal(mhz),
                 "managers": str(len(managers)),
@@ -63,6 +64,7 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
             "package_ip",
             ip
             | {
+                "revision": str(revision(spec)),
                 "summary": spec.summary,
                 "manager_names": " ".join(managers),
                 "registers": _registers(spec.registers.map, spec.signature),
@@ -97,10 +99,10 @@ def _decimal(mhz: float) -> str:
     return f"{float(Fraction(str(mhz))):.6f}".rstrip("0").rstrip(".")
 
 
-def _page(spec: CoreSpec) -> str:
+def _page(spec: CoreSpec, name: str) -> str:
     """Write the page: the configuration, which is fixed."""
     lines = [
-        f"# The page of {spec.name} in Vivado: its configuration, which was fixed when it was generated.",
+        f"# The page of {name} in Vivado: its configuration, which was fixed when it was generated.",
         "",
         "proc init_gui { IPINST } {",
         '    ipgui::add_param $IPINST -name "Component_Name"',

@@ -15,13 +15,14 @@ from ...golden.axi.register_map import SIGNATURE, WORD, Access, Register
 from ...golden.cores.core import CoreSpec
 from ...hw.axi.bus import ADDRESS_PINS
 from ...hw.verilog import Emitted
+from ..identity import revision
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 """Namespace of the standard."""
 XILINX = "http://www.xilinx.com"
 """Namespace of Vivado's extensions."""
 VENDOR, LIBRARY, VERSION = "fabtune", "cores", "1.0"
-"""With the core's name, what Vivado and PYNQ know an IP by: ``fabtune:cores:CORE:1.0``."""
+"""With the name of its top module, what Vivado and PYNQ know an IP by: ``fabtune:cores:CORE:1.0``."""
 FAMILIES = ("zynquplus",)
 """Device families that the IP is offered for: that of both boards."""
 SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"
@@ -38,9 +39,9 @@ MODIFIED = {"W1C": "oneToClear", "W1S": "oneToSet"}
 """Words of the standard for a register's access."""
 
 
-def vlnv(spec: CoreSpec) -> str:
-    """Vendor, library, name and version of a core's IP."""
-    return f"{VENDOR}:{LIBRARY}:{spec.name}:{VERSION}"
+def vlnv(name: str) -> str:
+    """Vendor, library, name and version of the IP of a core of a name, which is that of its top module."""
+    return f"{VENDOR}:{LIBRARY}:{name}:{VERSION}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> s
         ET.register_namespace(short, namespace)
     core, (control, *managers) = _Core(spec, emitted, verilog, gui), interfaces(spec)
     root = ET.Element(_spirit("component"))
-    _texts(root, vendor=VENDOR, library=LIBRARY, name=spec.name, version=VERSION)
+    _texts(root, vendor=VENDOR, library=LIBRARY, name=emitted.top, version=VERSION)
     _interfaces(_child(root, "busInterfaces"), core)
     spaces = _child(root, "addressSpaces")
     for prefix in managers:
@@ -95,7 +96,7 @@ def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> s
     _texts(root, description=spec.summary)
     name = _child(_child(root, "parameters"), "parameter")
     _texts(name, name="Component_Name")
-    _child(name, "value", resolve="user", id="PARAM_VALUE.Component_Name", order="1").text = f"{spec.name}_v1_0"
+    _child(name, "value", resolve="user", id="PARAM_VALUE.Component_Name", order="1").text = f"{emitted.top}_v1_0"
     _extensions(_child(root, "vendorExtensions"), core)
     ET.indent(root)
     return f"<?xml version='1.0' encoding='UTF-8'?>\n{ET.tostring(root, encoding='unicode')}\n"
@@ -227,8 +228,8 @@ def _extensions(parent: ET.Element, core: _Core) -> None:
         one.set(f"{{{XILINX}}}lifeCycle", "Production")
         one.text = family
     _child(_child(extensions, "taxonomies", XILINX), "taxonomy", XILINX).text = "/Machine_Learning"
-    _child(extensions, "displayName", XILINX).text = f"fabtune {core.spec.name}"
-    _child(extensions, "coreRevision", XILINX).text = "1"
+    _child(extensions, "displayName", XILINX).text = f"fabtune {core.emitted.top}"
+    _child(extensions, "coreRevision", XILINX).text = str(revision(core.spec))
 
 
 def _spirit(tag: str) -> str:

@@ -107,7 +107,8 @@ class SampleWriter(wiring.Component):
         channels, height, width = mapping.input_shape
         replicas, (rows, pitch, column, origin) = mapping.row_replicas, mapping.layout(-1)
         top = origin // pitch
-        x, y, channel = (Signal(range(size + 1), reset_less=True) for size in (width, height, channels))
+        sizes = {"x": width, "y": height, "channel": channels}
+        x, y, channel = (Signal(range(size + 1), name=name, reset_less=True) for name, size in sizes.items())
         # whether this is the last column, row, channel: registers, as much depends on them
         row_end, map_end, image_end = Signal(), Signal(), Signal()
         m.d.comb += ended.eq(row_end & map_end & image_end)

@@ -21,6 +21,7 @@ ipx::package_project -root_dir $folder -vendor $vendor -library $library -taxono
 set packaged [ipx::current_core]
 set_property name $name $packaged
 set_property version $version $packaged
+set_property core_revision $revision $packaged
 set_property display_name "fabtune $name" $packaged
 set_property description $summary $packaged
 set_property supported_families {zynquplus Production} $packaged

@@ -123,7 +123,7 @@ class SampleScheduler(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.address = self._address
+        m.submodules.address_generator = self._address
         # two batches: one is looked through while the other is loaded
         m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * self._half_rows, init=[])
         m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=self._mark_rows, init=[])

@@ -13,7 +13,7 @@ from fabtune.boards.packaging import core_package
 
 from ...small_cores import instantft, zotrain
 
-SPECS = {"zotrain": zotrain(), "instantft": instantft()}
+SPECS = {"zotrain": zotrain(), "instantft": instantft(ports=2)}
 
 
 def written(spec, folder):

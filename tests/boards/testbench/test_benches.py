@@ -109,8 +109,8 @@ def test_a_wrong_expected_word_is_named(packages, changed):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("memory.hex", "\n", f"\n{'7f' * 16}\n", "infer_with_one_order"),
-        ("program.txt", "ffffffff ", "ffffffff 1", "stage 1, signature: register 00000018 is"),
+        ("memory.hex", "\n", f"\n{'7f' * 16}\n", "save_the_same_deltas: byte 0 of"),
+        ("program.txt", "ffffffff ", "fffffffe 1 # ", "stage 1, signature: register 00000018 is"),
         ("program.txt", "wait\n", "wait\nwait\nwrite 0000000c 00000001\nwait\n", "no answer in 20000 cycles"),
         ("program.txt", "wait\n", "weight\n", "there is no step weight in changed/program.txt"),
         ("program.txt", "address 0000001c 00000020 0", "address 0000001c 00000020 8", "AXI4, see above"),

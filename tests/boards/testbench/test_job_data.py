@@ -44,4 +44,4 @@ def test_steps_are_those_of_the_driver(spec):
     assert commands == [stage.command for stage in test.stages]
     assert lines.count("wait") == len(commands)
     assert sum(line.startswith("memory ") for line in lines) == sum(len(stage.memory) for stage in test.stages)
-    assert all(re.fullmatch(r"#.*|\w+( [\w_]+){0,3}( # \w+)?", line) for line in lines)
+    assert all(re.fullmatch(r"#.*|\w+( [^\s#]+){0,3}( # \w+)?", line) for line in lines)

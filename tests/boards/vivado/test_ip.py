@@ -180,7 +180,7 @@ def test_the_system_connects_every_interface(name, board, run_script):
     status, said, commands = run_script("vivado/system.tcl", package(name, board), installed=INSTALLED)
     assert (status, said) == (0, "")
     managers = range(getattr(CORES[name], "ports", 1))
-    assert f"create_bd_cell -type ip -vlnv {vlnv(CORES[name])} core" in commands
+    assert f"create_bd_cell -type ip -vlnv {vlnv(CORES[name].name)} core" in commands
     assert any(
         "PL0_REF_CTRL__SRCSEL IOPLL CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 187.5 " in one for one in commands
     )
