@@ -112,8 +112,12 @@ def compiled(name, folder, flags=SANITIZED):
     return folder / "selftest.program"
 
 
-def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5):
-    """Run the program with a device of a clock at its other end; the words of its last line."""
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5, paused=0):
+    """Run the program with a device of a clock at its other end; the words of its last line.
+
+    At every seventh look at the time the program is paused for so many reads of a register.
+    """
+    looks = 0
     test = selftest_of(CORES[name])
     buffer = device.allocate(test.size)
     memory = executable.parent / "memory"
@@ -141,6 +145,9 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
             if kind == "read":
                 value = device.read(int(words[0]))
             elif kind == "now":
+                looks += 1
+                for _ in range(paused if looks % 7 == 0 else 0):
+                    device.read(0)
                 value = nanoseconds(device, mhz)
             elif kind == "interrupt":
                 device.interrupt()
@@ -305,6 +312,8 @@ def test_the_driver_in_c_measures_the_clock(tmp_path):
         *found, hertz = play(executable, device, "zotrain", mode="polling", mhz=mhz)
         assert found[:2] == [status, stages]
         assert int(hertz) == pytest.approx(1e6 * mhz, rel=2e-3)
+    *_, hertz = play(executable, device, "zotrain", paused=20)
+    assert int(hertz) == pytest.approx(187.5e6, rel=1e-2)
     # also behind a stage that is wrong
     *found, hertz = play(executable, device, "zotrain", changed="deltas", mhz=150)
     assert found[0] == "6"
