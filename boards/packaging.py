@@ -127,11 +127,14 @@ def _example(spec: CoreSpec, system: str) -> Files:
     return example_files(example, system) if example else {}
 
 
-_SOURCES = ("fabtune.h", "fabtune.c", "fabtune_selftest.h", "fabtune_selftest.c")
+_SOURCES = tuple(f"{name}.{kind}" for name in ("fabtune", "fabtune_text", "fabtune_selftest") for kind in "hc")
+_OPTIONS = ("fabtune_options.h", "fabtune_options.c")
 
 
 def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _vivado(spec, emitted, board, mhz) | _driver(spec, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c")
+    files = _vivado(spec, emitted, board, mhz) | _driver(
+        spec, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
+    )
     files |= _example(spec, "linux")
     files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
     files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, _shared_memory(spec))
@@ -148,7 +151,7 @@ def _shared_memory(spec: CoreSpec) -> int:
 
 
 def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _driver(spec, "selftest_xrt.cpp")
+    files = _driver(spec, *_OPTIONS, "selftest_xrt.cpp")
     files["vitis/package_xo.tcl"] = kernel_script(spec, emitted, board)
     files["vitis/link.cfg"] = link_configuration(spec, emitted)
     return files
@@ -166,7 +169,7 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
 
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
+        spec, "fabtune_mmio.h", "fabtune_mmio.c", "fabtune_standalone.h", "selftest_baremetal.c"
     )
     files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
     return files | _example(spec, "baremetal")
@@ -193,7 +196,10 @@ Now there are a UIO device and a buffer:
     cat /sys/class/u-dma-buf/udmabuf0/sync_mode                      # 2
     sudo linux/selftest /dev/uioN udmabuf0 selftest/selftest.bin     # self-test: all N stages are right
 
-Otherwise the self-test tells the first stage whose bits are not golden's. A program of your own needs
+Otherwise the self-test says which is the first part that is not right: the registers, the memory, or a stage of its
+job. `--poll` works without the interrupt, and `--seconds N` is the time that a command may take, 10 by default. Exit
+status: 0 all is right, 1 other bits, 2 arguments, files or devices, 3 no answer or another bitstream, 4 memory, 5 an
+error of the core, 6 a command does not end, 7 its interrupt does not come. A program of your own needs
 `driver/fabtune.h`."""
 _LINUX_BOARDS = {
     "kv260": """\
@@ -230,8 +236,8 @@ For a design of your own add `ip/` to the IP repositories. `vivado/synth_ooc.tcl
     vivado -mode batch -source vitis/package_xo.tcl                  # the kernel CORE.xo, driven through its registers
     v++ --link --target hw --platform PLATFORM --config vitis/link.cfg vitis/CORE.xo --output CORE.xclbin
 
-The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/fabtune_selftest.c`,
-`selftest/selftest.c` and XRT's `xrt_coreutil` it is `selftest CORE.xclbin CORE selftest/selftest.bin`.""",
+The host program is `driver/selftest_xrt.cpp`; with the C files of `driver/`, `selftest/selftest.c` and XRT's
+`xrt_coreutil` it is `selftest [--seconds N] CORE.xclbin CORE selftest/selftest.bin`.""",
     ),
     "pynq": Target(
         _pynq,
@@ -244,7 +250,9 @@ the notebook `CORE.ipynb`, or:
     import fabtune_core                                              # binds the driver to the core
     from pynq import Overlay
     core = Overlay("CORE.bit").core
-    print(core.selftest("selftest.bin"))                             # all stages, or the first that is not golden's""",
+    core.selftest("selftest.bin")                                    # the first part that is not golden's, or all
+
+In a terminal the same is `sudo python3 fabtune_core.py [--poll] [--seconds N] CORE.bit selftest.bin`.""",
     ),
     "linux": Target(
         _linux,
@@ -253,9 +261,11 @@ the notebook `CORE.ipynb`, or:
     "baremetal": Target(
         _baremetal,
         """\
-Add `fabtune.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.c` of `driver/`, and both sources of
-`selftest/`, to a Vitis application of the standalone domain of `out/CORE.xsa`, with these as include folders: it
-prints the first stage of the self-test whose bits are not golden's. A program of your own needs the first two.""",
+Add `fabtune.c`, `fabtune_text.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.c` of `driver/`, and
+both sources of `selftest/`, to a Vitis application of the standalone domain of `out/CORE.xsa`, with these as include
+folders: it prints whether the bitstream answers, then the first part of the self-test that is not golden's. Define
+`FABTUNE_SECONDS` for another time limit than 10 s, `FABTUNE_REGISTERS` for another address of the core. A program of
+your own needs `fabtune.c` and `fabtune_mmio.c`.""",
     ),
 }
 """Targets of a package, by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ..selftest.job import SelfTest
+from ..selftest.job import SelfTest, SelfTestStage
 from ..vivado.ipxact import vlnv
 
 
@@ -14,6 +14,7 @@ def description(test: SelfTest) -> str:
     status = core.map["status"]
     found = {
         "bindto": [vlnv(test.spec), f"xilinx.com:module_ref:{test.spec.name}:1.0"],
+        "name": test.spec.name,
         "signature": test.spec.signature,
         "registers": {register.name: register.offset for register in core.map},
         "settings": core.setting_names,
@@ -24,16 +25,18 @@ def description(test: SelfTest) -> str:
         **{name: status.field(name).mask for name in ("busy", "done", "error_code")},
         "selftest": {
             "size": test.size,
-            "stages": [
-                {
-                    "name": stage.name,
-                    "command": stage.command.name.lower(),
-                    "settings": stage.settings,
-                    "counters": stage.counters,
-                    "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
-                }
-                for stage in test.stages
-            ],
+            "copy": [_stage(stage) for stage in test.copy],
+            "stages": [_stage(stage) for stage in test.stages],
         },
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def _stage(stage: SelfTestStage) -> dict[str, object]:
+    return {
+        "name": stage.name,
+        "command": stage.command.name.lower(),
+        "settings": stage.settings,
+        "counters": stage.counters,
+        "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
+    }

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ...golden.axi.regions import Bytes, JobMemory, Region
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
-from ..host.driver import Core, CoreError
+from ..host.driver import Buffer, Core, HungError
+
+SECONDS = 10.0
+"""Time that a command of a self-test may take."""
+_NO_MEMORY = "memory: the core does not read or write this buffer as the program does: its address, or a cache"
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +80,14 @@ class SelfTest:
     memory : JobMemory
         Regions, from offset 0 on.
     stages : list of SelfTestStage
+    copy : list of SelfTestStage
+        Commands by which the core copies a part of the memory: they are tried before the stages.
     """
 
     spec: CoreSpec
     memory: JobMemory = field(default_factory=JobMemory)
     stages: list[SelfTestStage] = field(default_factory=list)
+    copy: list[SelfTestStage] = field(default_factory=list)
 
     def place(self, region: Region, name: str = "") -> int:
         """Give a region a place; return its offset."""
@@ -104,6 +116,10 @@ class SelfTest:
         )
         self.stages.append(SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected))
 
+    def copies(self, *names: str) -> None:
+        """Make the memory's check of stages that there are: the first of these names each."""
+        self.copy += [next(stage for stage in self.stages if stage.name == name) for name in names]
+
     @property
     def size(self) -> int:
         """Bytes of the job's memory."""
@@ -114,13 +130,17 @@ class SelfTest:
         """Memory before the first stage, without the zeros at its end."""
         return self.memory.image
 
-    def run(self, core: Core) -> list[str]:
-        """Run all stages on a core.
+    def run(self, core: Core, say: Callable[[str], object] = _silent, seconds: float = SECONDS) -> list[str]:
+        """Try the registers, then the memory, then all stages on a core.
 
         Parameters
         ----------
         core : Core
             Driver of the core on a board, or of a simulated one.
+        say : callable
+            Called with a line as each part begins and ends, such as `print`: the words of the programs in C.
+        seconds : float
+            Time that a command may take.
 
         Returns
         -------
@@ -130,30 +150,60 @@ class SelfTest:
         Raises
         ------
         UserError
-            Naming the first stage that is not right, and what is different: all before it is.
+            Naming the first part that is not right, and what is different: all before it is.
         """
-        core.check_signature(self.spec.signature)
+        spec = self.spec
+        say(f"self-test: {spec.name}, signature {spec.signature:#010x}, {core.waiting(seconds)}")
+        say("registers: begin")
+        with _named("registers", say):
+            core.try_registers(spec.signature)
+        say(f"registers: right, signature {spec.signature:#010x}")
         buffer = core.allocate(self.size)
         buffer.array[:] = 0
         buffer.array[: self.image.size] = self.image
-        addresses = {address.name for address in self.spec.registers.addresses}
-        for number, stage in enumerate(self.stages):
-            where = f"self-test, stage {number + 1} of {len(self.stages)}, {stage.name}"
-            buffer.flush()
-            values = {
-                name: buffer.device_address + value if name in addresses else value
-                for name, value in stage.settings.items()
-            }
-            try:
-                finished = core.run(stage.command, **values)
-            except CoreError as error:
-                raise UserError(f"{where}: {error}") from error
-            buffer.invalidate()
-            for name, value in stage.counters.items():
-                if finished.counts[name] != value:
-                    raise UserError(f"{where}: {name} is {finished.counts[name]}, golden says {value}")
-            for one in stage.memory:
-                found = zlib.crc32(buffer.array[one.offset : one.offset + one.size].tobytes())
-                if found != one.crc32:
-                    raise UserError(f"{where}: {one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}")
+        say(f"memory: begins, {self.size} bytes at {buffer.device_address:#x}")
+        for stage in self.copy:
+            with _named(where := f"memory, {stage.name}", say, _NO_MEMORY):
+                say(f"{where}: right, {self._run(stage, core, buffer, seconds)} cycles")
+        for number, stage in enumerate(self.stages, 1):
+            where = f"stage {number} of {len(self.stages)}, {stage.name}"
+            say(f"{where}: begins")
+            with _named(where, say):
+                say(f"{where}: right, {self._run(stage, core, buffer, seconds)} cycles")
+        say(f"self-test: all {len(self.stages)} stages are right")
         return [stage.name for stage in self.stages]
+
+    def _run(self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float) -> int:
+        """Run the command of a stage and compare what it left; its cycles."""
+        addresses = {address.name for address in self.spec.registers.addresses}
+        values = {
+            name: buffer.device_address + value if name in addresses else value
+            for name, value in stage.settings.items()
+        }
+        buffer.flush()
+        try:
+            finished = core.run(stage.command, seconds=seconds, **values)
+        finally:
+            buffer.invalidate()
+        for name, expected in stage.counters.items():
+            if finished.counts[name] != expected:
+                raise UserError(f"{name} is {finished.counts[name]}, golden says {expected}")
+        for one in stage.memory:
+            written = buffer.array[one.offset : one.offset + one.size]
+            found = zlib.crc32(written.tobytes())
+            if found != one.crc32:
+                nothing = "" if written.any() else ": all bytes are 0"
+                raise UserError(f"{one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}{nothing}")
+        return finished.cycles
+
+
+@contextlib.contextmanager
+def _named(where: str, say: Callable[[str], object], more: str = "") -> Iterator[None]:
+    """Say what is wrong in a part, and `more` of a command that has ended; name the part in the error."""
+    try:
+        yield
+    except UserError as error:
+        say(f"{where}: wrong, {error}")
+        if more and not isinstance(error, HungError):
+            say(more)
+        raise UserError(f"self-test, {where}: {error}") from error

@@ -99,4 +99,5 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     logits = logits_image(mapping, job.logits(x))
     infer = {"cache": scratch, "samples_per_epoch": samples, "epochs": 1, "batch": batch, "mode": 0}
     test.stage("infer", Command.INFER, infer, memory={"logits": (at["logits"], logits)})
+    test.copies("load adapters", "save the same adapters")
     return test

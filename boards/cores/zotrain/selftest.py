@@ -84,4 +84,5 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
     train("train more steps", "rest", rest)
     save("save the last deltas")
     infer("infer", "rest", rest)
+    test.copies("load deltas", "save the same deltas")
     return test

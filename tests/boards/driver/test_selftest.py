@@ -9,6 +9,7 @@ import sys
 import types
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import numpy as np
@@ -66,15 +67,18 @@ def test_every_stage_that_writes_memory_compares_it(name):
 def test_another_core_is_refused():
     _, core = simulated("zotrain")
     other = zotrain(cut_rows=0)
-    with pytest.raises(UserError, match="the core's signature is"):
+    with pytest.raises(
+        UserError,
+        match=f"signature {CORES['zotrain'].signature:#010x} instead of {other.signature:#010x}: the bitstream is",
+    ):
         selftest_of(other).run(core)
 
 
 @pytest.mark.parametrize(
     ("name", "region", "stage"),
     [
-        ("instantft", "adapters", "stage 4 of 11, save the same adapters: adapters have CRC-32"),
-        ("instantft", "samples", "record one sample: "),
+        ("instantft", "adapters", "self-test, memory, save the same adapters: adapters have CRC-32"),
+        ("instantft", "samples", "stage 5 of 11, record one sample: "),
         ("zotrain", "parameters", "infer with one order: logits have CRC-32"),
         ("zotrain", "first_state", "train one step: "),
     ],
@@ -86,8 +90,12 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
     image[offset] ^= 64
     monkeypatch.setattr(type(test), "image", property(lambda _: image))
     _, core = simulated(name)
+    said = []
     with pytest.raises(UserError, match=stage):
-        test.run(core)
+        test.run(core, said.append)
+    copied = stage.startswith("self-test, memory")
+    assert said[-1].startswith("memory: the core does not read or write this buffer") == copied
+    assert ": wrong, " in said[-2 if copied else -1]
 
 
 def compiled(name, folder, flags=SANITIZED):
@@ -96,16 +104,29 @@ def compiled(name, folder, flags=SANITIZED):
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    names = ("driver/fabtune.c", "driver/fabtune_uio.c", "driver/fabtune_selftest.c", "selftest/selftest.c")
-    sources = [folder / one for one in names]
+    names = ("fabtune.c", "fabtune_text.c", "fabtune_uio.c", "fabtune_selftest.c")
+    sources = [*(folder / "driver" / one for one in names), folder / "selftest/selftest.c"]
     main = Path(__file__).with_name("pipe.c")
     command = [COMPILER, *WARNINGS, *flags, f"-I{folder / 'driver'}", *sources, main, "-o", folder / "selftest.program"]
     subprocess.run(command, check=True)
     return folder / "selftest.program"
 
 
+class Ended(NamedTuple):
+    """How the self-test in C ended: its result and report, its exit status, and what it printed."""
+
+    result: str
+    stage: int
+    error: int
+    address: int
+    cycles: int
+    what: str
+    status: int
+    said: list
+
+
 def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None):
-    """Run the program with a device at its other end; the words of its last line."""
+    """Run the program with a device at its other end; the words of its last line, its status and what it printed."""
     test = selftest_of(CORES[name])
     buffer = device.allocate(test.size)
     memory = executable.parent / "memory"
@@ -120,12 +141,16 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
     )
     assert process.stdin
     assert process.stdout
+    said = []
     with process:
         for line in process.stdout:
             kind, *words = line.split()
             value = 0
             if kind == "result":
                 result = words
+                continue
+            if kind == "say":
+                said.append(line.removeprefix("say ").rstrip("\n"))
                 continue
             if kind == "write":
                 device.write(int(words[0]), int(words[1]))
@@ -142,8 +167,7 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
                 memory.write_bytes(buffer.array.tobytes())
             process.stdin.write(f"{value}\n")
             process.stdin.flush()
-    assert process.returncode == 0
-    return result
+    return Ended(*result[:1], *map(int, result[1:5]), " ".join(result[5:]), process.returncode, said)
 
 
 class Array(np.ndarray):
@@ -183,7 +207,7 @@ def overlay_core(name, folder, monkeypatch):
         return found
 
     pynq = types.ModuleType("pynq")
-    pynq.DefaultIP, pynq.allocate = DefaultIP, allocate
+    pynq.DefaultIP, pynq.Overlay, pynq.allocate = DefaultIP, None, allocate
     monkeypatch.setitem(sys.modules, "pynq", pynq)
     found = importlib.util.spec_from_file_location("fabtune_core", folder / "fabtune_core.py")
     module = importlib.util.module_from_spec(found)
@@ -202,17 +226,19 @@ def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
 
 def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
     module, core = overlay_core("zotrain", tmp_path, monkeypatch)
-    with pytest.raises(module.CoreError, match="load ended with bad_address at 0x00000008"):
+    with pytest.raises(
+        module.CoreError, match=r"reports an error: status 0x00000306, error 3 \(bad_address\) at 0x8, "
+    ):
         core.run("load", parameters=8)
     with pytest.raises(ValueError, match="'rate' is not a setting: parameters, deltas, "):
         core.run("load", rate=8)
     image = bytearray((tmp_path / "selftest.bin").read_bytes())
     image[selftest_of(CORES["zotrain"]).memory.addresses["deltas"]] ^= 1
     (tmp_path / "other.bin").write_bytes(image)
-    with pytest.raises(module.CoreError, match="stage 3 of 9, save the same deltas: deltas have CRC-32"):
+    with pytest.raises(module.CoreError, match="memory, save the same deltas: deltas have CRC-32"):
         core.selftest(tmp_path / "other.bin")
     monkeypatch.setitem(module.CORE, "signature", 1)
-    with pytest.raises(module.CoreError, match="another configuration"):
+    with pytest.raises(module.CoreError, match="instead of 0x00000001: the bitstream is of other settings"):
         module.FabtuneCore("hwh")
 
 
@@ -241,75 +267,102 @@ def test_the_notebook_for_pynq_runs(name, tmp_path, monkeypatch, capsys):
     assert registers["signature"] == hex(CORES[name].signature)
     assert stages == [stage.name for stage in selftest_of(CORES[name]).stages]
     assert counted["cycles"] > 0
-    assert capsys.readouterr().out.startswith("load ended with bad_address at 0x")
+    assert "error 3 (bad_address) at 0x" in capsys.readouterr().out.splitlines()[-1]
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", CORES)
 def test_the_driver_in_c_runs_the_whole_job(name, tmp_path):
     executable, (device, _) = compiled(name, tmp_path), simulated(name)
-    stages = str(len(selftest_of(CORES[name]).stages))
-    assert play(executable, device, name)[:4] == ["0", stages, "0", "0"]
-    assert play(executable, device, name, mode="polling")[:4] == ["0", stages, "0", "0"]
-    assert play(executable, device, name, mode="uio")[:4] == ["0", stages, "0", "0"]
+    stages = len(selftest_of(CORES[name]).stages)
+    for mode in ("interrupt", "polling", "uio"):
+        assert play(executable, device, name, mode)[:4] == ("0", stages, 0, 0)
     device.reset()
-    assert play(executable, device, name)[:4] == ["0", stages, "0", "0"]
+    ended = play(executable, device, name)
+    assert ended[:4] == ("0", stages, 0, 0)
+    assert ended.status == 0
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", BLOCKS)
+def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch):
+    device, core = simulated(name)
+    from_c = play(compiled(name, tmp_path), device, name).said
+    from_python = []
+    selftest_of(CORES[name]).run(core, from_python.append)
+    _, driver = overlay_core(name, tmp_path, monkeypatch)
+    from_pynq = []
+    driver.selftest(tmp_path / "selftest.bin", say=from_pynq.append)
+    where = r"at 0x[0-9a-f]+|\d+ cycles|polled.*|with interrupt.*"  # each has a memory of its own, and waits as it can
+    said = [[re.sub(where, "", line) for line in lines] for lines in (from_c, from_python, from_pynq)]
+    assert said[0] == said[1] == said[2]
+    assert said[0][:3] == [
+        f"self-test: {name}, signature {CORES[name].signature:#010x}, ",
+        "registers: begin",
+        f"registers: right, signature {CORES[name].signature:#010x}",
+    ]
+    copies = ("adapters", "adapters") if name == "instantft" else ("deltas", "deltas")
+    assert said[0][4:6] == [f"memory, load {copies[0]}: right, ", f"memory, save the same {copies[1]}: right, "]
+    stages = [stage.name for stage in selftest_of(CORES[name]).stages]
+    parts = [f"stage {number} of {len(stages)}, {stage}: " for number, stage in enumerate(stages, 1)]
+    assert said[0][6:-1] == [part + end for part in parts for end in ("begins", "right, ")]
+    assert said[0][-1] == f"self-test: all {len(stages)} stages are right"
 
 
 @needs_compiler
 def test_the_driver_in_c_says_what_is_wrong(tmp_path):
     executable = compiled("zotrain", tmp_path)
     device, _ = simulated("zotrain")
-    different, stage, error, *_, what = play(executable, device, "zotrain", changed="deltas")
-    assert (different, stage, error, what) == ("6", "2", "0", "deltas")
+    errors = CORES["zotrain"].registers.errors
+    ended = play(executable, device, "zotrain", changed="parameters")
+    assert (ended.result, ended.stage, ended.error, ended.what, ended.status) == ("6", 3, 0, "logits", 1)
+    assert re.fullmatch(r"stage 4 of 9, .*: wrong, logits have CRC-32 0x\w+, golden says 0x\w+", ended.said[-2])
+    assert ended.said[-1] == "self-test: wrong, exit status 1"
+    # what the core copies is not what the program has
+    ended = play(executable, device, "zotrain", changed="deltas")
+    assert (ended.result, ended.stage, ended.error, ended.what, ended.status) == ("9", 0, 0, "deltas", 4)
+    assert "memory, save the same deltas: wrong, deltas have CRC-32" in ended.said[-3]
+    assert ended.said[-2].startswith("memory: the core does not read or write this buffer")
     # an address between beats is refused by the core: its code and the value
     buffer = device.buffers[-1].device_address
-    failed, stage, error, address, *_ = play(executable, device, "zotrain", at=buffer + 8)
-    assert (failed, stage, error, int(address)) == (
-        "1",
-        "0",
-        str(CORES["zotrain"].registers.errors["BAD_ADDRESS"]),
-        buffer + 8,
-    )
+    ended = play(executable, device, "zotrain", at=buffer + 8)
+    deltas = buffer + 8 + selftest_of(CORES["zotrain"]).memory.addresses["deltas"]
+    assert ended[:4] == ("9", 0, errors["BAD_ADDRESS"], deltas)
+    assert f"error {errors['BAD_ADDRESS'].value} (bad_address) at {deltas:#x}, " in ended.said[-3]
     # a buffer that the core does not reach: the bus's error, and the burst's address
     nowhere = 0xAB_0000_0000
-    failed, stage, error, address, *_ = play(executable, device, "zotrain", at=nowhere)
-    assert (failed, stage, error) == ("1", "0", str(CORES["zotrain"].registers.errors["READ_DECERR"]))
-    assert int(address) == nowhere + selftest_of(CORES["zotrain"]).memory.addresses["parameters"]
+    ended = play(executable, device, "zotrain", at=nowhere)
+    assert ended[:4] == ("9", 0, errors["READ_DECERR"], deltas - buffer - 8 + nowhere)
+    assert "(read_decerr) at 0xab" in ended.said[-3]
     # and then a whole job is right
-    assert play(executable, device, "zotrain")[0] == "0"
+    assert play(executable, device, "zotrain").status == 0
 
 
 @needs_compiler
-def test_the_driver_in_c_knows_its_core(tmp_path):
-    device, _ = simulated("instantft")
-    assert play(compiled("zotrain", tmp_path), device, "zotrain")[:2] == ["5", "0"]
-
-
-@needs_compiler
-def test_a_command_that_does_not_end_is_given_up(tmp_path):
+def test_a_command_that_fails_behind_the_memory_has_a_status_of_its_own(tmp_path):
     executable = compiled("zotrain", tmp_path)
+    device, _ = simulated("zotrain")
+    code = CORES["zotrain"].registers.errors["BAD_ADDRESS"].value
 
-    class Dead:
-        """A core that is busy for ever once a command is written, and a device for its memory."""
+    class Refuses:
+        """A device that ends the sixth command with an error."""
 
         def __init__(self):
-            self.device, self.started = SimulatedDevice(program("zotrain")), False
+            self.commands = 0
 
-        def allocate(self, size):
-            return self.device.allocate(size)
+        def __getattr__(self, name):
+            return getattr(device, name)
 
         def write(self, offset, value):
-            self.started |= offset == 0
+            self.commands += offset == 0
+            device.write(offset, 99 if offset == 0 and self.commands == 6 else value)
 
-        def read(self, offset):
-            signature = CORES["zotrain"].registers.map["signature"].offset
-            return CORES["zotrain"].signature if offset == signature else int(self.started)
-
-    assert play(executable, Dead(), "zotrain", mode="polling", polls=50)[:2] == ["3", "0"]
-    busy = Dead()
-    busy.started = True
-    assert play(executable, busy, "zotrain", mode="polling", polls=50)[:2] == ["2", "0"]
+    ended = play(executable, Refuses(), "zotrain")
+    code = CORES["zotrain"].registers.errors["BAD_COMMAND"].value
+    assert (ended.result, ended.stage, ended.error, ended.address, ended.status) == ("1", 3, code, 99, 5)
+    status = 0x6 | code << 8
+    words = f"wrong, the core reports an error: status {status:#010x}, error {code} (bad_command) at 0x63, "
+    assert words in ended.said[-2]
 
 
 @needs_compiler
@@ -355,14 +408,20 @@ def test_the_bare_metal_program_runs(tmp_path):
     """With the library of the standalone domain as its documentation has it, and registers that read as 0."""
     compiled("zotrain", tmp_path)
     library = Path(__file__).with_name("standalone")
-    names = ("fabtune.c", "fabtune_mmio.c", "fabtune_selftest.c", "selftest_baremetal.c")
+    names = ("fabtune.c", "fabtune_text.c", "fabtune_mmio.c", "fabtune_selftest.c", "selftest_baremetal.c")
     sources = [*(tmp_path / "driver" / name for name in names), library / "standalone.c", "selftest.c"]
     command = [COMPILER, *WARNINGS, f"-I{tmp_path / 'driver'}", f"-I{library}", *sources, "selftest_image.S", "-o", "a"]
     made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "selftest")
     assert (made.returncode, made.stderr) == (0, "")
     done = subprocess.run([tmp_path / "selftest" / "a"], capture_output=True, text=True, check=False)
-    line = f"self-test: this is not the bitstream of 0x{CORES['zotrain'].signature:08x}\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, line, "")
+    signature = f"{CORES['zotrain'].signature:#010x}"
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.splitlines() == [
+        f"self-test: zotrain, signature {signature}, polled, time limit 10 s",
+        "registers: begin",
+        f"registers: wrong, signature 0x00000000 instead of {signature}: the core's clock is off, or it is in reset",
+        "self-test: wrong, exit status 3",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler here")

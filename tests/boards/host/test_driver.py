@@ -132,7 +132,9 @@ def test_wrong_settings_start_nothing(values, message):
 
 def test_the_signature_is_checked():
     assert Core(CORE, FakeCore(), Allocated(allocate), signature=0x1234).signature == 0x1234
-    with pytest.raises(UserError, match=r"0x00001234 and not 0x00001235"):
+    with pytest.raises(
+        UserError, match="signature 0x00001234 instead of 0x00001235: the bitstream is of other settings"
+    ):
         Core(CORE, FakeCore(), Allocated(allocate), signature=0x1235)
 
 
