@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..golden.errors import UserError
+from ..golden.spec_file import SPEC_FILE
 
-MANIFEST, SETTINGS = "files.sha256", "spec.json"
+MANIFEST, SETTINGS = "files.sha256", SPEC_FILE
 """Files of a package that list its files, as ``sha256sum --check`` takes it, and say what it is of."""
 # what Vivado makes in a package
 _BUILDS = ("out", "vivado/vivado")

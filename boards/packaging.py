@@ -13,6 +13,7 @@ from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
 from ..golden.cores.shell import SHELL
 from ..golden.errors import UserError
+from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
 from .board import Board
 from .example.package import example_files, example_of, example_page
@@ -73,7 +74,8 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
 
 def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings = {"block": spec.name, "parameters": dataclasses.asdict(spec), "board": board.name, "mhz": mhz}
+    settings = {"block": spec.name, "signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
+    settings |= {"board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
 

@@ -103,6 +103,52 @@ def _make(kind: type[Spec], values: Mapping[str, Any]) -> Spec:
     return kind(**own, **nested)
 
 
+def restored(kind: type[Spec], parameters: Mapping[str, Any]) -> Spec:
+    """Construct a spec from all of its parameters, as `dataclasses.asdict` and JSON have them.
+
+    Parameters
+    ----------
+    kind : type of Spec
+        The block.
+    parameters : dict
+        A value for each field, nested specs as dictionaries.
+
+    Raises
+    ------
+    UserError
+        If a parameter is missing, unknown, of another type, or refused by the spec.
+    """
+    paths, given = fields_of(kind), _flat(parameters)
+    for path in given:
+        if path not in paths:
+            raise UserError(f"{kind.name} has no parameter {path!r}; it has: {', '.join(paths)}")
+    for path in paths:
+        if path not in given:
+            raise UserError(f"the parameter {path!r} of {kind.name} is missing")
+    return _make(kind, {path: _typed(value, paths[path], path) for path, value in given.items()})
+
+
+def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Name nested values by dotted path."""
+    found: dict[str, Any] = {}
+    for name, value in parameters.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+def _typed(value: Any, hint: Any, path: str) -> Any:
+    """Check a value of JSON; a list is a tuple."""
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple) or any(type(part) is not int for part in value):
+            raise UserError(f"{path} = {value!r} is not a list of integers")
+        return tuple(value)
+    kinds: tuple[type, ...] = {bool: (bool,), int: (int,), float: (int, float)}.get(hint, (str,))
+    if type(value) not in kinds:
+        names = {bool: "true or false", int: "an integer", float: "a number"}
+        raise UserError(f"{path} = {value!r} is not {names.get(hint, 'a text')}")
+    return value
+
+
 def settings_of(spec: Spec) -> tuple[str, ...]:
     """Write all parameters of a spec as settings, from which `build` makes an equal spec."""
     settings = []
