@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -57,6 +57,9 @@ class SelfTestStage:
         Counters after it.
     memory : tuple of Expectation
         Bytes after it.
+    images : tuple of array of uint8
+        What the core updates: its image before the command, then after each batch or step; empty where it updates
+        nothing.
     """
 
     name: str
@@ -64,6 +67,7 @@ class SelfTestStage:
     settings: Mapping[str, int]
     counters: Mapping[str, int]
     memory: tuple[Expectation, ...]
+    images: tuple[Bytes, ...] = ()
 
 
 @dataclass
@@ -100,12 +104,13 @@ class SelfTest:
         settings: Mapping[str, int] | None = None,
         counters: Mapping[str, int] | None = None,
         memory: Mapping[str, tuple[int, Bytes]] | None = None,
+        images: Sequence[Bytes] = (),
     ) -> None:
         """Append a stage.
 
         Parameters
         ----------
-        name, command, settings, counters
+        name, command, settings, counters, images
             See `SelfTestStage`.
         memory : dict of str to (int, array of uint8)
             By contents, where they are afterwards, and all bytes.
@@ -114,7 +119,8 @@ class SelfTest:
             Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
             for what, (offset, image) in (memory or {}).items()
         )
-        self.stages.append(SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected))
+        done = SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected, tuple(images))
+        self.stages.append(done)
 
     def copies(self, *names: str) -> None:
         """Make the memory's check of stages that there are: the first of these names each."""
