@@ -24,6 +24,7 @@ from .pynq.description import description
 from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
+from .vivado.debug import Analyser, analyser_of, refuse_analyser
 from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
 from .vivado.ipxact import vlnv
 from .vivado.project import period_ns
@@ -62,6 +63,8 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     emitted = emit(spec, device=board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
+    if analyser := _analyser(spec, emitted):
+        refuse_analyser(analyser, memories, board)
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
@@ -111,7 +114,11 @@ class Target:
 
 
 def _vivado(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    return {**vivado_files(spec, emitted, board, mhz)}
+    return {**vivado_files(spec, emitted, board, mhz, _analyser(spec, emitted))}
+
+
+def _analyser(spec: CoreSpec, emitted: Emitted) -> Analyser | None:
+    return analyser_of(spec, emitted.pins, selftest_of(spec)) if spec.monitor else None
 
 
 def _driver(spec: CoreSpec, *names: str) -> Files:
@@ -176,6 +183,15 @@ def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Fi
     files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
     return files | _example(spec, "baremetal")
 
+
+_DEBUG = """\
+The monitor's pins show each update of the parameters: `monitor_valid`, `monitor_beat`, `monitor_data`, `monitor_done`.
+In the block design a logic analyser is on them. With the board at the JTAG cable and its bitstream loaded:
+
+    vivado -mode batch -source vivado/capture.tcl                    # says that it waits: run the self-test now
+    fabtune compare CORE vivado/capture.csv                          # with the core's --preset and --set
+
+The second line, where fabtune is, says whether the updates are golden's, and otherwise which 128 bits differ first."""
 
 _LINUX_STEPS = """\
 On the computer with Vivado, with a C compiler for the board and dtc:
@@ -296,6 +312,8 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         steps = TARGETS[name].steps
         text = steps if isinstance(steps, str) else steps[board.name]
         lines += ["", f"## {name}", "", text.replace("CORE", spec.name)]
+    if "vivado/capture.tcl" in files:
+        lines += ["", "## A logic analyser on the core", "", _DEBUG.replace("CORE", spec.name)]
     if "example" in folders and (example := example_of(spec)):
         lines += ["", "## The example", "", example_page(example, targets)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])

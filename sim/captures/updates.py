@@ -160,9 +160,8 @@ def _compared(
             comparison.mismatches += 1
             how = "golden has no such beat" if want is None else f"golden 0x{want:032x}"
             missing = "" if beat in one.beats else " (not written)"
-            comparison.note(
-                f"update {drop + number} of the capture ({expected.name}), beat {beat}: 0x{got or 0:032x}{missing}, {how}"
-            )
+            where = f"update {drop + number} of the capture ({expected.name}), beat {beat}"
+            comparison.note(f"{where}: 0x{got or 0:032x}{missing}, {how}")
     return comparison
 
 

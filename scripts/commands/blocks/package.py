@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -26,6 +27,12 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
     ),
 )
 @section(
+    "Debug",
+    option(
+        "--debug", is_flag=True, help="Pins that show each update, and a logic analyser on them; as --set monitor=true."
+    ),
+)
+@section(
     "Output",
     option("--output", "-o", type=PATH, help="Folder to write, by default build/packages/CORE-BOARD."),
     option("--force", is_flag=True, help="Replace the folder's files, and those of an earlier package."),
@@ -38,6 +45,7 @@ def command(
     board: str,
     mhz: float,
     targets: tuple[str, ...],
+    debug: bool,
     output: Path | None,
     force: bool,
     as_json: bool,
@@ -52,6 +60,7 @@ def command(
     target, spec = board_of(board), spec_of(block, settings, preset)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
+    spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
     earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets))

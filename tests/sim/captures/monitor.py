@@ -46,9 +46,7 @@ def stored(sampled):
 
 def vivado_csv(path, sampled, widths, prefix="system_i/core_", radix=True, gap=False):
     """Write samples as ``write_hw_ila_data -csv_file`` does."""
-    probes = [
-        f"{prefix}monitor_{wire}" + (f"[{widths[wire] - 1}:0]" if widths[wire] > 1 else "") for wire in WIRES
-    ]
+    probes = [f"{prefix}monitor_{wire}" + (f"[{widths[wire] - 1}:0]" if widths[wire] > 1 else "") for wire in WIRES]
     marks = [*MARKS, *["GAP"] * gap]
     rows = [",".join([*marks, *probes])]
     if radix:
