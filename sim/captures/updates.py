@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +87,11 @@ def read_updates(path: Path) -> list[CapturedUpdate]:
         raise UserError(f"{path}: the updates of a core are read from a .csv, as Vivado's logic analyser writes it")
     table = Table(path)
     names = {wire: _column(table, f"monitor_{wire}") for wire in ("valid", "beat", "data", "done")}
-    beats = table.width(names["data"]) // _BITS or 1
+    beats, rest = divmod(table.width(names["data"]), _BITS)
+    if rest or not beats:
+        raise UserError(
+            f"{path}: line 1: {names['data']} has {_BITS * beats + rest} bits, no multiple of {_BITS}: capture all"
+        )
     rows = range(table.samples)
     valid = table.integers(names["valid"], beats, list(rows))
     done = table.integers(names["done"], 1, list(rows))
@@ -152,7 +155,7 @@ def _compared(
     for number, one in enumerate(captured):
         expected = golden[(skip + number) % len(golden)]
         before, after = _beats(expected.before), _beats(expected.after)
-        for beat in sorted(one.beats.keys() | {at for at in after if before[at] != after[at]}):
+        for beat in sorted(one.beats.keys() | _changed(expected)):
             comparison.compared += 1
             got, want = one.beats.get(beat, before.get(beat)), after.get(beat)
             if got == want:
@@ -167,17 +170,24 @@ def _compared(
 
 def _hint(golden: list[GoldenUpdate], complete: list[CapturedUpdate], skip: int, drop: int) -> str:
     """Options with which a capture that begins later, or in the middle of an update, is golden's."""
-    for dropped, skipped in _others(len(golden), len(complete), skip, drop):
+    for dropped, skipped in ((dropped, skipped) for dropped in (0, 1) for skipped in range(len(golden))):
+        if (dropped, skipped) == (drop, skip) or not complete[dropped:]:
+            continue
+        if dropped and _whole(golden[skipped - 1], complete[0]):
+            continue  # it is wrong, and not cut off
         if not _compared(golden, complete[dropped:], skipped).mismatches:
             return f"it agrees with --skip {skipped} --drop {dropped}"
     return ""
 
 
-def _others(updates: int, captured: int, skip: int, drop: int) -> Iterator[tuple[int, int]]:
-    for dropped in range(min(2, captured)):
-        for skipped in range(updates):
-            if (dropped, skipped) != (drop, skip):
-                yield dropped, skipped
+def _whole(golden: GoldenUpdate, captured: CapturedUpdate) -> bool:
+    """Whether all that golden changes is written in a captured update."""
+    return _changed(golden) <= captured.beats.keys()
+
+
+def _changed(golden: GoldenUpdate) -> set[int]:
+    before, after = _beats(golden.before), _beats(golden.after)
+    return {at for at in after if before[at] != after[at]}
 
 
 def _beats(image: Bytes) -> dict[int, int]:
