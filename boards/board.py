@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..golden.errors import UserError
 from ..hw.device import Device
@@ -34,6 +35,54 @@ class Clock:
     p: str
     n: str
     standard: str
+
+
+@dataclass(frozen=True)
+class ProcessorClock:
+    """Clock `pl_clk0`, which the processing system gives the fabric: a PLL divided by two integers.
+
+    Parameters
+    ----------
+    pll : str
+        Name of the PLL in Vivado.
+    mhz : float
+        Its frequency, with a reference clock of exactly 100/3 MHz. The reference clocks of the boards are up to
+        0.01 % slower, and so is every rate.
+    dividers : tuple of int
+        Largest value of each divider.
+    slowest, fastest : float
+        Bounds of the rates that are offered, in MHz.
+    """
+
+    pll: str
+    mhz: float
+    dividers: tuple[int, int]
+    slowest: float
+    fastest: float
+
+    @cached_property
+    def rates(self) -> tuple[float, ...]:
+        """All rates that are offered, in MHz to the hertz, the slowest first."""
+        first, second = (range(1, largest + 1) for largest in self.dividers)
+        rates = {round(self.mhz / (one * two), 6) for one in first for two in second}
+        return tuple(sorted(rate for rate in rates if self.slowest <= rate <= self.fastest))
+
+    def rate(self, mhz: float) -> float:
+        """Find the rate that is meant: one within `MEANT`.
+
+        Raises
+        ------
+        UserError
+            If there is none, with the rates beside it.
+        """
+        if found := [rate for rate in self.rates if abs(rate - mhz) <= MEANT]:
+            return found[0]
+        beside = [rate for rate in self.rates if rate < mhz][-1:] + [rate for rate in self.rates if rate > mhz][:1]
+        between = self.slowest <= mhz <= self.fastest
+        take = " or ".join(f"{rate:.4g}" for rate in beside) if between else f"{self.slowest:g} to {self.fastest:g}"
+        raise UserError(
+            f"{mhz:g} MHz is no clock of this board: pl_clk0 is {self.mhz:g} MHz divided by integers; take {take}"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +121,8 @@ class Board:
         Oscillators; none where the processor gives the clock.
     pins : tuple of Pins
         User I/O.
+    processor_clock : ProcessorClock
+        Clock of a core in a block design.
     board_connections : str
         Vivado's property of a board that is a module on a carrier; else empty.
     """
@@ -82,6 +133,7 @@ class Board:
     resources: Mapping[str, int]
     clocks: tuple[Clock, ...]
     pins: tuple[Pins, ...]
+    processor_clock: ProcessorClock
     board_connections: str = ""
 
     @property
@@ -133,6 +185,17 @@ def _percent(used: float, available: int) -> float | None:
     return 100 * used / available
 
 
+DEFAULT_MHZ = 187.5
+"""Clock of a core where the user names none, and the one for which reports give times."""
+MEANT = 0.05
+"""MHz by which what a user writes may differ from a rate: 214.3 is 1500/7. Less than half of any step between rates."""
+IOPLL = ProcessorClock("IOPLL", 1500.0, (63, 63), slowest=10.0, fastest=300.0)
+"""The source in the presets of both boards; dividers of 6 bits (UG1085, PL0_REF_CTRL).
+
+Below 10 MHz steps become too small to tell rates apart; above 300 MHz the next, 375 MHz, is too fast for the
+processor's AXI ports.
+"""
+
 BOARDS: dict[str, Board] = {
     "zcu102": Board(
         name="zcu102",
@@ -150,6 +213,7 @@ BOARDS: dict[str, Board] = {
             Pins("dip", ("AN14", "AP14", "AM14", "AN13", "AN12", "AP12", "AL13", "AK13")),
             Pins("button", ("AG13", "AF15", "AE15", "AE14", "AG15"), note="centre, west, south, east, north"),
         ),
+        processor_clock=IOPLL,
     ),
     "kv260": Board(
         name="kv260",
@@ -162,6 +226,7 @@ BOARDS: dict[str, Board] = {
             Pins("pmod_bottom", ("B10", "E12", "D11", "B11"), note="J2, pins 2, 4, 6, 8"),
             Pins("fan", ("A12",), note="fan enable"),
         ),
+        processor_clock=IOPLL,
         board_connections="som240_1_connector xilinx.com:kv260_carrier:som240_1_connector:1.3",
     ),
 }

@@ -15,8 +15,9 @@ from ..golden.cores.shell import SHELL
 from ..golden.errors import UserError
 from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
-from .board import Board
+from .board import DEFAULT_MHZ, Board
 from .example.package import example_files, example_of, example_page
+from .host import clock
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
 from .memories import Memory, memories_of, refuse_lack
@@ -24,10 +25,10 @@ from .pynq.description import description
 from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
+from .testbench.files import testbench_files
 from .vivado.debug import Analyser, analyser_of, refuse_analyser
 from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
 from .vivado.ipxact import vlnv
-from .vivado.project import period_ns
 
 Files = dict[str, str | bytes]
 """Contents by file name, with folders."""
@@ -35,7 +36,7 @@ DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
 """Sources of the drivers that a package has in it."""
 
 
-def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = 200.0) -> Files:
+def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ) -> Files:
     """Make all files of a core for a board.
 
     Parameters
@@ -45,7 +46,7 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     targets : sequence of str
         Which of `TARGETS`; none: all.
     mhz : float
-        Clock that the scripts ask for.
+        Clock of the core, one of the board's processor.
 
     Returns
     -------
@@ -55,11 +56,11 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     Raises
     ------
     UserError
-        For an unknown target, a frequency that is none, or memories that need more blocks than the board has.
+        For an unknown target, a clock that the board does not have, or memories that need more blocks than there are.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
-    period_ns(mhz)  # refuses a clock that is none
+    mhz = board.processor_clock.rate(mhz)
     emitted = emit(spec, device=board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
@@ -121,13 +122,16 @@ def _analyser(spec: CoreSpec, emitted: Emitted) -> Analyser | None:
     return analyser_of(spec, emitted.pins, selftest_of(spec)) if spec.monitor else None
 
 
-def _driver(spec: CoreSpec, *names: str) -> Files:
-    """Sources of the driver, its headers, and the self-test."""
+def _driver(spec: CoreSpec, mhz: float, *names: str) -> Files:
+    """Make the sources of the driver, its headers, and the self-test, which expects a clock or, with 0, any."""
     test = selftest_of(spec)
     files: Files = {f"driver/{name}": (DRIVER / name).read_text(encoding="utf-8") for name in (*_SOURCES, *names)}
     for registers in (RegisterMap("fabtune_shell", SHELL), spec.registers.map):
         files[f"driver/{registers.name}.h"] = c_header(registers)
-    return files | {"selftest/selftest.c": c_source(test), "selftest/selftest.bin": test.image.tobytes()}
+    return files | {
+        "selftest/selftest.c": c_source(test, round(mhz * 1e6)),
+        "selftest/selftest.bin": test.image.tobytes(),
+    }
 
 
 def _example(spec: CoreSpec, system: str) -> Files:
@@ -142,7 +146,7 @@ _OPTIONS = ("fabtune_options.h", "fabtune_options.c")
 
 def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
+        spec, mhz, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
     )
     files |= _example(spec, "linux")
     files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
@@ -160,7 +164,7 @@ def _shared_memory(spec: CoreSpec) -> int:
 
 
 def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _driver(spec, *_OPTIONS, "selftest_xrt.cpp")
+    files = _driver(spec, mhz, *_OPTIONS, "selftest_xrt.cpp")
     files["vitis/package_xo.tcl"] = kernel_script(spec, emitted, board)
     files["vitis/link.cfg"] = link_configuration(spec, emitted)
     return files
@@ -170,15 +174,20 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     test = selftest_of(spec)
     return _vivado(spec, emitted, board, mhz) | {
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
-        "pynq/fabtune_core.json": description(test),
+        "pynq/fabtune_clock.py": Path(clock.__file__).read_text(encoding="utf-8"),
+        "pynq/fabtune_core.json": description(test, round(mhz * 1e6), f"{emitted.top}.clock"),
         "pynq/selftest.bin": test.image.tobytes(),
         f"pynq/{spec.name}.ipynb": notebook(test),
     }
 
 
+def _simulation(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
+    return {**testbench_files(spec, emitted, selftest_of(spec))}
+
+
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, "fabtune_mmio.h", "fabtune_mmio.c", "fabtune_standalone.h", "selftest_baremetal.c"
+        spec, mhz, "fabtune_mmio.h", "fabtune_mmio.c", "fabtune_standalone.h", "selftest_baremetal.c"
     )
     files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
     return files | _example(spec, "baremetal")
@@ -285,6 +294,23 @@ folders: it prints whether the bitstream answers, then the first part of the sel
 `FABTUNE_SECONDS` for another time limit than 10 s, `FABTUNE_REGISTERS` for another address of the core. A program of
 your own needs `fabtune.c` and `fabtune_mmio.c`.""",
     ),
+    "simulation": Target(
+        _simulation,
+        """\
+The core in a simulation of your own, with `pip install fabtune`, make and g++; Icarus Verilog is a second simulator:
+
+    cd tb
+    make                                                             # the tests in cocotb, test_*.py
+    make sv                                                          # the bench without Python
+    make SIM=icarus                                                  # also: make sv SIM=icarus
+
+Both run the self-test, at full speed and with random stalls, and compare every byte that the core writes with golden's.
+The exit status is 0 where all are the same; otherwise the stage and the first wrong byte are named.
+
+Add your tests to `tb/test_selftest.py`, or to a file `tb/test_*.py` of your own. `tb/tb.sv` needs nothing but a
+simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitHub Actions copy `tb/fabtune.yml` to
+`.github/workflows/` of your repository, and name this folder in its `PACKAGE`.""",
+    ),
 }
 """Targets of a package, by name."""
 
@@ -301,6 +327,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "example": "a program that tunes digits on the core, and prints accuracies and golden's",
         "vitis": "script for a kernel of Vitis, configuration for its linker",
         "pynq": "driver for PYNQ, which needs nothing of fabtune on the board",
+        "tb": "benches for Verilator and Icarus: cocotb, plain SystemVerilog, the self-test as data",
         "linux": "device-tree overlay, input of bootgen, Makefile of the programs",
     }
     lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]

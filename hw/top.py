@@ -179,12 +179,14 @@ class TopWrapper(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.domains.sync = ClockDomain("sync", local=True)
+        # a block with a port for it shares the reset out itself
+        shares = "reset" in self._block.signature.members
+        m.domains.sync = ClockDomain("sync", local=True, reset_less=shares)
         wire = {name: getattr(self, name) for name in self.signature.members}
-        reset = wire[self.reset]
+        reset = wire[self.reset] if self.reset_level else ~wire[self.reset]
         m.d.comb += [
             ClockSignal().eq(wire[self.clock]),
-            ResetSignal().eq(reset if self.reset_level else ~reset),
+            (self._block.reset if shares else ResetSignal()).eq(reset),
         ]
         m.submodules.block = self._block
         for bus in self.buses.values():

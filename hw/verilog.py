@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import gc
 import inspect
-import itertools
 import json
 import pickle
 import re
@@ -27,6 +26,7 @@ from ..golden.errors import UserError
 from . import yosys
 from .axi.bus import TopPin
 from .device import Device
+from .power_up import with_power_up
 from .top import Port, TopWrapper
 
 
@@ -115,6 +115,26 @@ def _short_zero_contents() -> Iterator[None]:
         rtlil.ModuleEmitter.emit_memory = written
 
 
+@contextlib.contextmanager
+def _registers_without_initial_value() -> Iterator[None]:
+    """Let Amaranth write no initial value of a register without reset: once the core has run, it holds anything."""
+    collected = rtlil.ModuleEmitter.collect_init_attrs
+
+    def collect_init_attrs(self: Any) -> None:
+        collected(self)
+        without_reset = (self.netlist.signals[one] for one in self.module.signal_names if one.reset_less)
+        found = {net.cell for value in without_reset for net in value if net.is_cell}
+        for value, attributes in self.value_attrs.items():
+            if {net.cell for net in value if net.is_cell} & found:
+                attributes.pop("init", None)
+
+    rtlil.ModuleEmitter.collect_init_attrs = collect_init_attrs
+    try:
+        yield
+    finally:
+        rtlil.ModuleEmitter.collect_init_attrs = collected
+
+
 @lru_cache(maxsize=64)
 def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Emitted:
     """Generate one of fabtune's own blocks, or read it from the cache.
@@ -182,7 +202,7 @@ def generate(
         If `top` is no name for a module.
     """
     top = _module_name(spec, top)
-    with without_garbage_collection(), _short_zero_contents():
+    with without_garbage_collection(), _short_zero_contents(), _registers_without_initial_value():
         wrapper = TopWrapper(block or component(spec), spec)
         text = rtlil.convert(wrapper, name=top, platform=device or Device(), emit_src=False)
     return Emitted(
@@ -246,7 +266,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
             folder,
         )
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
-    body = _zero_rams(_initial_statements(body))
+    body = with_power_up(_initial_statements(body))
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"
 
@@ -268,26 +288,3 @@ def _initial_statements(body: str) -> str:
         return body
     module, end = body.rsplit("endmodule", 1)
     return f"{module}  initial begin\n{''.join(values)}  end\nendmodule{end}"
-
-
-def _zero_rams(body: str) -> str:
-    """Tell simulators that a RAM without contents is zero: they would read unknown values from it.
-
-    Synthesis need not know. An UltraRAM is left out, in case a tool does not define the standard's macro: it takes no
-    contents, not even these.
-    """
-    with_contents = set(re.findall(r"^    (\S+?) *\[\d+\] = ", body, flags=re.MULTILINE))
-    numbers = itertools.count()
-
-    def declared(found: re.Match[str]) -> str:
-        ultra, width, name, last = found.groups()
-        if ultra or name in with_contents:
-            return found[0]
-        words, zero = int(last) + 1, f"{int(width or 0) + 1}'h0"
-        return (
-            f"{found[0]}\n`ifndef SYNTHESIS\n  initial begin : ram_{next(numbers)}_is_zero\n    integer word;\n"
-            f"    for (word = 0; word < {words}; word = word + 1) {name} [word] = {zero};\n  end\n`endif"
-        )
-
-    ram = r'^(  \(\* ram_style = "ultra" \*\)\n)?  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$'
-    return re.sub(ram, declared, body, flags=re.MULTILINE)

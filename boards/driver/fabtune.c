@@ -21,9 +21,8 @@ enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t si
     enum fabtune_result result = FABTUNE_DONE;
     if (value != signature) {
         result = value == ALL_ONES || value == 0u ? FABTUNE_NO_ANSWER : FABTUNE_OTHER_CORE;
-    } else if (read_register(core, FABTUNE_SHELL_STATUS) & FABTUNE_SHELL_STATUS_BUSY_MASK) {
-        result = FABTUNE_BUSY; /* settings cannot be written now */
     } else {
+        result = fabtune_reset(core); /* also of a command from before */
         for (size_t at = 0; !result && at < sizeof patterns / sizeof *patterns; ++at) {
             fabtune_set(core, setting, patterns[at]);
             value = read_register(core, setting);
@@ -43,6 +42,14 @@ void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint6
     fabtune_set(core, offset + 4u, (uint32_t)(address >> 32));
 }
 
+enum fabtune_result fabtune_reset(const struct fabtune_core *core) {
+    const uint32_t most = core->polls && core->polls < FABTUNE_RESET_READS ? core->polls : FABTUNE_RESET_READS;
+    fabtune_set(core, FABTUNE_SHELL_SOFT_RESET, FABTUNE_SHELL_SOFT_RESET_PENDING_MASK);
+    for (uint32_t at = 0; at < most; ++at)
+        if (!(read_register(core, FABTUNE_SHELL_SOFT_RESET) & FABTUNE_SHELL_SOFT_RESET_PENDING_MASK)) return FABTUNE_DONE;
+    return FABTUNE_NOT_RESET;
+}
+
 enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t command) {
     if (read_register(core, FABTUNE_SHELL_STATUS) & FABTUNE_SHELL_STATUS_BUSY_MASK) return FABTUNE_BUSY;
     /* an interrupt from before is not this command's */
@@ -57,18 +64,18 @@ static uint64_t read_wide(const struct fabtune_core *core, uint32_t low) {
     return found | (uint64_t)read_register(core, low + 4u) << 32;
 }
 
-static uint64_t now(const struct fabtune_core *core) {
-    return core->milliseconds ? core->milliseconds(core->context) : 0u;
+static uint64_t milliseconds(const struct fabtune_core *core) {
+    return core->now ? core->now(core->context) / 1000000u : 0u;
 }
 
 /* Wait for the end of a command: how it ended, with `status` and `milliseconds` of `end`. */
 static enum fabtune_result wait_for_end(const struct fabtune_core *core, struct fabtune_end *end) {
-    const uint64_t start = now(core);
+    const uint64_t start = milliseconds(core);
     uint32_t polled = 0;
     for (int without = 0;;) {
         const int waited = core->wait ? core->wait(core->context) : 0;
         end->status = read_register(core, FABTUNE_SHELL_STATUS);
-        end->milliseconds = now(core) - start;
+        end->milliseconds = milliseconds(core) - start;
         if (waited < 0) return FABTUNE_NO_INTERRUPT;
         if (end->status == ALL_ONES) return FABTUNE_NO_ANSWER;
         if (end->status & FABTUNE_SHELL_STATUS_DONE_MASK) {
@@ -77,7 +84,7 @@ static enum fabtune_result wait_for_end(const struct fabtune_core *core, struct 
             if (without++) return FABTUNE_NO_INTERRUPT;
         }
         if (core->polls && ++polled >= core->polls) return FABTUNE_HUNG;
-        if (core->milliseconds && core->limit && end->milliseconds >= core->limit) return FABTUNE_HUNG;
+        if (core->now && core->limit && end->milliseconds >= core->limit) return FABTUNE_HUNG;
     }
 }
 
@@ -99,4 +106,47 @@ enum fabtune_result fabtune_run(const struct fabtune_core *core, uint32_t comman
                                 struct fabtune_end *end) {
     enum fabtune_result started = fabtune_start(core, command);
     return started ? started : fabtune_finish(core, cycles_low, end);
+}
+
+void fabtune_watch(const struct fabtune_core *core, uint32_t cycles_low, uint64_t limit, struct fabtune_rate *rate) {
+    struct {
+        uint64_t time;
+        uint32_t cycles;
+        int valid;
+    } first = {0, 0, 0}, running = {0, 0, 0}, pending = {0, 0, 0};
+    if (!core->now) return;
+    uint64_t begun = 0, shortest = UINT64_MAX, after;
+    uint32_t previous = 0;
+    int watching = 0;
+    do {
+        const uint64_t before = core->now(core->context);
+        const uint32_t cycles = read_register(core, cycles_low);
+        after = core->now(core->context);
+        if (!watching) begun = before;
+        /* the counter rests: the command has ended, perhaps before the last read */
+        if (watching && cycles == previous) break;
+        if (pending.valid) running = pending;
+        /* the counter had still the cycles of the command before, or all reads until now were interrupted */
+        if ((watching && (int32_t)(cycles - previous) < 0) || after - before < shortest / 2) {
+            shortest = after - before;
+            first.valid = running.valid = 0;
+        }
+        watching = 1, previous = cycles;
+        pending.time = before + (after - before) / 2, pending.cycles = cycles;
+        pending.valid = after - before <= 2 * shortest;
+        if (!first.valid) first = pending;
+    } while (after - begun < limit);
+    if (!first.valid || !running.valid) return;
+    rate->cycles += (uint32_t)(running.cycles - first.cycles);
+    rate->nanoseconds += running.time - first.time;
+}
+
+uint32_t fabtune_hertz(const struct fabtune_rate *rate) {
+    if (!rate->nanoseconds) return 0;
+    return (uint32_t)((double)rate->cycles * 1e9 / (double)rate->nanoseconds + 0.5);
+}
+
+int fabtune_clock_differs(uint32_t hertz, uint32_t expected) {
+    const uint32_t apart = hertz > expected ? hertz - expected : expected - hertz;
+    return apart > expected / 50u;
 }

@@ -23,8 +23,9 @@ struct fabtune_core {
     void *context;
     /* Reads of the status, or waits, after which a command counts as hung; 0: never. */
     uint32_t polls;
-    /* Milliseconds of a clock that never goes back, and how many a command may take; NULL or 0: any time. */
-    uint64_t (*milliseconds)(void *context);
+    /* Nanoseconds of the host's clock, from any start on; NULL: without it nothing is measured, and no time is up. */
+    uint64_t (*now)(void *context);
+    /* Milliseconds that a command may take; 0: any time. */
     uint32_t limit;
 };
 
@@ -34,13 +35,15 @@ enum fabtune_result {
     FABTUNE_DONE = 0,     /* the command has ended without error */
     FABTUNE_FAILED,       /* the command has ended with an error: see struct fabtune_end */
     FABTUNE_BUSY,         /* a command is running: nothing was started */
-    FABTUNE_HUNG,         /* the command has not ended after `polls`, or `limit` milliseconds */
+    FABTUNE_HUNG,         /* the command has not ended in time: fabtune_reset ends it */
     FABTUNE_NO_INTERRUPT, /* `wait` has failed, or the command has ended without an interrupt */
     FABTUNE_OTHER_CORE,   /* the core was generated with another configuration */
     FABTUNE_DIFFERENT,    /* a self-test: what the core wrote is not what was expected */
     FABTUNE_NO_ANSWER,    /* the registers read as all ones or all zeros */
     FABTUNE_NO_WRITE,     /* a register does not keep what is written */
-    FABTUNE_NO_MEMORY     /* a self-test: the core does not read or write the job's memory */
+    FABTUNE_NO_MEMORY,    /* a self-test: the core does not read or write the job's memory */
+    FABTUNE_NOT_RESET,    /* a soft reset is pending: see fabtune_reset */
+    FABTUNE_OTHER_CLOCK   /* a self-test: all is right, but the core's clock is not the expected one */
 };
 
 /* How a command ended. */
@@ -56,12 +59,11 @@ struct fabtune_end {
 /* Compare the core's signature with that of the configuration that the program was made for. */
 enum fabtune_result fabtune_check(const struct fabtune_core *core, uint32_t signature);
 
-/* Say whether the core answers at all: its signature, then a register that is written and read back.
+/* Say whether the core answers at all: its signature, a soft reset, then a register that is written and read back.
  *
  * setting: byte offset of a setting of 32 bits, which is 0 afterwards. found: NULL, or where to put the signature or, where
  * that is right, what the register was read back as.
- * Returns FABTUNE_NO_ANSWER, FABTUNE_OTHER_CORE, FABTUNE_BUSY where a command is running from before, FABTUNE_NO_WRITE, or
- * FABTUNE_DONE. */
+ * Returns FABTUNE_NO_ANSWER, FABTUNE_OTHER_CORE, FABTUNE_NOT_RESET, FABTUNE_NO_WRITE, or FABTUNE_DONE. */
 enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t signature, uint32_t setting,
                                     uint32_t *found);
 
@@ -69,11 +71,39 @@ enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t si
 void fabtune_set(const struct fabtune_core *core, uint32_t offset, uint32_t value);
 void fabtune_set_address(const struct fabtune_core *core, uint32_t offset, uint64_t address);
 
+/* Reads of the register `soft_reset` after which fabtune_reset gives up: 10 ms and more. */
+#define FABTUNE_RESET_READS 100000u
+
+/* Reset the core, at any time, and wait until all is as after power-up: registers, and memories, which a load fills.
+ *
+ * To be called first, once the clock has its rate, and to end a command that hangs. FABTUNE_NOT_RESET after
+ * FABTUNE_RESET_READS reads, or `polls` if that is less and not 0: the memory has not answered a burst. Only a reset of
+ * the bus helps then: load the bitstream again. */
+enum fabtune_result fabtune_reset(const struct fabtune_core *core);
+
 /* Start a command; wait for its end; both. `cycles_low` is the offset of the register of this name; `end` may be NULL. */
 enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t command);
 enum fabtune_result fabtune_finish(const struct fabtune_core *core, uint32_t cycles_low, struct fabtune_end *end);
 enum fabtune_result fabtune_run(const struct fabtune_core *core, uint32_t command, uint32_t cycles_low,
                                 struct fabtune_end *end);
+
+/* Cycles of the core's clock, and nanoseconds of the host's in which they passed. */
+struct fabtune_rate {
+    uint64_t cycles, nanoseconds;
+};
+
+/* Watch the running command to its end, for at most `limit` nanoseconds, and add what passes meanwhile to `rate`.
+ *
+ * The core's cycle counter is read again and again, between two looks at the host's clock; reads that took much longer
+ * than others are left out. Nothing is added where fewer than three reads fall into the command, or without `now`. The
+ * command may be one that hangs, as its counter runs. */
+void fabtune_watch(const struct fabtune_core *core, uint32_t cycles_low, uint64_t limit, struct fabtune_rate *rate);
+
+/* Hertz of what was watched, 0 where that is nothing; whether they differ from those that are expected by more than
+ * 2 %, which is more than the error of the measurement, and less than half the step to the next rate of the processor
+ * from 60 MHz on. */
+uint32_t fabtune_hertz(const struct fabtune_rate *rate);
+int fabtune_clock_differs(uint32_t hertz, uint32_t expected);
 
 #ifdef __cplusplus
 }

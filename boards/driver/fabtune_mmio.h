@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Make a core whose status is polled, with its registers at `registers` (XPAR_..._BASEADDR of a bare-metal program). */
+/* Make a core whose status is polled, with its registers at `registers` (XPAR_..._BASEADDR of a bare-metal program). Its
+ * `now` is NULL: there is no clock that every program without an operating system has. */
 struct fabtune_core fabtune_mmio(volatile void *registers, uint32_t polls);
 
 #ifdef __cplusplus

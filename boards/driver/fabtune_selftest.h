@@ -41,6 +41,7 @@ struct fabtune_selftest {
     const char *name; /* of the core */
     uint32_t signature, cycles_low;
     uint32_t setting;   /* offset of a register that is tried */
+    uint32_t clock_hz;  /* rate that the core's clock has to have; 0: whichever */
     size_t memory_size; /* bytes that the job needs, at an address that is a multiple of 16 */
     size_t image_size;  /* bytes of selftest.bin, which go to its beginning; the rest is 0 */
     const struct fabtune_stage *copy; /* commands by which the core copies a part of the memory */
@@ -58,12 +59,16 @@ struct fabtune_report {
     const char *what; /* what was different; NULL otherwise */
     uint32_t expected, found;
     struct fabtune_end end;
+    uint32_t hertz; /* rate of the core's clock, 0 where it was not measured */
 };
 
 /* Run a self-test, and print each part of it as it begins and ends.
  *
  * memory, address: the job's memory for the program and for the core, with the image at its beginning.
- * report: NULL, or where to put where it ended. */
+ * report: NULL, or where to put where it ended.
+ *
+ * Where the core has `now`, its clock is measured behind the stages, also behind one that is wrong: the longest command
+ * is repeated until it was watched for 20 ms. */
 enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const struct fabtune_selftest *test,
                                          const volatile unsigned char *memory, uint64_t address,
                                          const struct fabtune_host *host, struct fabtune_report *report);

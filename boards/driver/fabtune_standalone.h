@@ -11,11 +11,11 @@
 #define FABTUNE_REGISTERS 0xA0000000u /* where vivado/system.tcl puts them */
 #endif
 
-static inline uint64_t standalone_milliseconds(void *context) {
-    XTime time;
+static inline uint64_t standalone_now(void *context) {
+    XTime ticks;
     (void)context;
-    XTime_GetTime(&time);
-    return (uint64_t)(time / (COUNTS_PER_SECOND / 1000u));
+    XTime_GetTime(&ticks);
+    return ticks / COUNTS_PER_SECOND * 1000000000u + ticks % COUNTS_PER_SECOND * 1000000000u / COUNTS_PER_SECOND;
 }
 
 static inline void standalone_print(const char *line) { xil_printf("%s\r\n", line); }
@@ -23,7 +23,7 @@ static inline void standalone_print(const char *line) { xil_printf("%s\r\n", lin
 /* Make the core; a command may take so many seconds. */
 static inline struct fabtune_core standalone_core(uint32_t seconds) {
     struct fabtune_core core = fabtune_mmio((volatile void *)(uintptr_t)FABTUNE_REGISTERS, 0);
-    core.milliseconds = standalone_milliseconds;
+    core.now = standalone_now;
     core.limit = 1000u * seconds;
     return core;
 }

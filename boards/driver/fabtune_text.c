@@ -13,7 +13,9 @@ enum fabtune_status fabtune_exit_status(enum fabtune_result result) {
     case FABTUNE_NO_MEMORY: return FABTUNE_STATUS_NO_MEMORY;
     case FABTUNE_FAILED: return FABTUNE_STATUS_FAILED;
     case FABTUNE_BUSY:
+    case FABTUNE_NOT_RESET:
     case FABTUNE_HUNG: return FABTUNE_STATUS_HUNG;
+    case FABTUNE_OTHER_CLOCK: return FABTUNE_STATUS_OTHER_CLOCK;
     case FABTUNE_NO_INTERRUPT: break;
     }
     return FABTUNE_STATUS_NO_INTERRUPT;
@@ -53,7 +55,7 @@ void fabtune_describe(char line[FABTUNE_LINE], enum fabtune_result result, const
     } else if (result == FABTUNE_NO_INTERRUPT) {
         snprintf(line, FABTUNE_LINE, "wrong, no interrupt: %s: --poll works without one", state);
     } else if (result == FABTUNE_BUSY) {
-        snprintf(line, FABTUNE_LINE, "wrong, the core is busy with a command from before: reset it");
+        snprintf(line, FABTUNE_LINE, "wrong, the core is busy with another command");
     } else {
         snprintf(line, FABTUNE_LINE, "wrong, the registers do not answer: status 0x%08" PRIx32, end->status);
     }
@@ -69,8 +71,9 @@ static const char *meaning(uint32_t found) {
 void fabtune_describe_answer(char line[FABTUNE_LINE], enum fabtune_result result, uint32_t found, uint32_t signature) {
     if (result == FABTUNE_DONE)
         snprintf(line, FABTUNE_LINE, "right, signature 0x%08" PRIx32, signature);
-    else if (result == FABTUNE_BUSY)
-        snprintf(line, FABTUNE_LINE, "wrong, the core is busy with a command from before: reset it");
+    else if (result == FABTUNE_NOT_RESET)
+        snprintf(line, FABTUNE_LINE, "wrong, a soft reset does not end: memory does not answer a burst, or the core's clock "
+                                     "has stopped: load the bitstream again");
     else if (result == FABTUNE_NO_WRITE)
         snprintf(line, FABTUNE_LINE, "wrong, a register does not keep what is written: it reads 0x%08" PRIx32, found);
     else
@@ -80,7 +83,7 @@ void fabtune_describe_answer(char line[FABTUNE_LINE], enum fabtune_result result
 
 void fabtune_describe_waiting(char line[FABTUNE_LINE], const struct fabtune_core *core) {
     const char *how = core->wait ? "with interrupt" : "polled";
-    if (core->milliseconds && core->limit)
+    if (core->now && core->limit)
         snprintf(line, FABTUNE_LINE, "%s, time limit %" PRIu32 " s", how, core->limit / 1000u);
     else
         snprintf(line, FABTUNE_LINE, "%s, no time limit", how);

@@ -20,8 +20,9 @@ enum fabtune_status {
     FABTUNE_STATUS_NO_ANSWER = 3,    /* the bitstream does not answer, or is another one */
     FABTUNE_STATUS_NO_MEMORY = 4,    /* the core does not read or write the memory */
     FABTUNE_STATUS_FAILED = 5,       /* the core has ended a command with an error */
-    FABTUNE_STATUS_HUNG = 6,         /* a command has not ended in time, or one from before is running */
+    FABTUNE_STATUS_HUNG = 6,         /* a command, or a soft reset, has not ended in time */
     FABTUNE_STATUS_NO_INTERRUPT = 7, /* a command has ended, its interrupt has not come */
+    FABTUNE_STATUS_OTHER_CLOCK = 8,  /* all is golden's, but the core's clock is not the expected one */
 };
 
 enum fabtune_status fabtune_exit_status(enum fabtune_result result);

@@ -51,11 +51,11 @@ static int uio_wait(void *context) {
     return read(uio->device, &count, sizeof count) == (ssize_t)sizeof count ? 0 : -1;
 }
 
-static uint64_t uio_milliseconds(void *context) {
+static uint64_t uio_now(void *context) {
     struct timespec time;
     (void)context;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return 1000u * (uint64_t)time.tv_sec + (uint64_t)time.tv_nsec / 1000000u;
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static void bus_error(int signal) {
@@ -73,7 +73,7 @@ void fabtune_bus_errors(void) {
 }
 
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
-    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0, uio_milliseconds, 0};
+    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0, uio_now, 0};
     uio->device = open(path, O_RDWR | O_CLOEXEC);
     if (uio->device < 0) return -1;
     uio->size = REGISTERS;

@@ -30,9 +30,9 @@ void sync(void *context, int for_core) {
     static_cast<Board *>(context)->memory.sync(for_core ? XCL_BO_SYNC_BO_TO_DEVICE : XCL_BO_SYNC_BO_FROM_DEVICE);
 }
 
-uint64_t milliseconds(void *) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+uint64_t now(void *) {
+    const auto time = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
 void print(const char *line) { std::cout << line << std::endl; }
@@ -42,7 +42,8 @@ void print(const char *line) { std::cout << line << std::endl; }
 int main(int count, char **arguments) {
     fabtune_options options = {0, 10000u, {nullptr}};
     if (fabtune_options_read(&options, count, arguments, "CORE.xclbin CORE selftest.bin")) return FABTUNE_STATUS_USAGE;
-    const struct fabtune_selftest &test = ::fabtune_selftest;
+    struct fabtune_selftest test = ::fabtune_selftest;
+    test.clock_hz = 0;  // the linker of Vitis chooses the clock
     try {
         xrt::device device(0);
         const auto uuid = device.load_xclbin(options.words[0]);
@@ -55,7 +56,7 @@ int main(int count, char **arguments) {
             std::cerr << options.words[2] << " is not there, or not the file that belongs to this program\n";
             return FABTUNE_STATUS_USAGE;
         }
-        const fabtune_core core{read_register, write_register, nullptr, &board, 0, milliseconds, options.limit};
+        const fabtune_core core{read_register, write_register, nullptr, &board, 0, now, options.limit};
         const fabtune_host host{sync, print};
         return fabtune_exit_status(fabtune_selftest_run(&core, &test, bytes, board.memory.address(), &host, nullptr));
     } catch (const std::exception &problem) {

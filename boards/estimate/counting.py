@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...golden.errors import UserError
-from . import packing, paths
+from . import fanout, packing, paths
+from .fanout import FanOut
 from .netlist import Bit, Cell, Netlist, read_netlist
 from .paths import TimingPath
 from .primitives import (
@@ -39,11 +40,17 @@ ERROR = "error"
 
 
 def write_resources(_: Any, netlist: str, top: str, counts: str) -> None:
-    """Write what `count_resources` finds in a file of Yosys, as attributes of an `Estimate`."""
+    """Write what `count_resources` and `fanout` find in a file of Yosys, as attributes of an `Estimate`."""
 
     def found(design: Netlist) -> dict[str, Any]:
         resources, raw = count_resources(design)
-        return {"resources": resources, "raw": raw}
+        with_reset, fan_outs = fanout.with_reset(design), most_loads(design)
+        return {
+            "resources": resources,
+            "raw": raw,
+            "with_reset": with_reset,
+            "fan_outs": [asdict(one) for one in fan_outs],
+        }
 
     _write(netlist, top, counts, found)
 
@@ -101,6 +108,11 @@ def longest_paths(netlist: Netlist) -> tuple[int, int, TimingPath]:
     """Find most LUTs and most CARRY8 cells on any path, and the slowest path."""
     sinks = _sinks(netlist)
     return paths.longest(netlist, _absorbed(netlist, sinks) | _in_slice_muxes(netlist, sinks)[0])
+
+
+def most_loads(netlist: Netlist) -> list[FanOut]:
+    """List the nets with most loads, see `fanout.most_loads`."""
+    return fanout.most_loads(netlist, _absorbed(netlist, _sinks(netlist)))
 
 
 def _sinks(netlist: Netlist) -> Sinks:

@@ -2,12 +2,16 @@
 
 Those of the cells are typical of speed grade -2 and rounded; those of nets, for which there is no placement here, were
 chosen on designs with a published clock. docs/estimate.md says how far the sum is off.
+
+A net with many readers is long, wherever they are placed. RapidWright publishes the delays of the wires
+(timing/ultrascaleplus/intersite_delay_terms.txt): a long one takes 43 + 3.6 x 12 ps for 12 rows of slices, or
+43 + 3.5 x 14 ps for 12 columns, and the switch in front of it 43 ps; so 11 ps a slice either way.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from math import log2
+from math import log2, sqrt
 
 from .netlist import Cell
 from .primitives import BLOCK_RAMS, DSPS, FLIP_FLOPS, LUT_MEMORIES, SHIFT_REGISTERS, ULTRA_RAMS
@@ -30,6 +34,12 @@ _NET = 150
 """To one reader."""
 _NET_FANOUT = 40
 """More for each doubling of the readers."""
+_NEAR = 256
+"""Readers up to which a net is as long as those that were fitted."""
+_READERS_A_SLICE = 4
+"""Of 8 LUTs and 16 flip-flops: readers share their slices with what does not read the net."""
+_SLICE = 11
+"""From a slice to the next by long wires."""
 _SETUP = 30
 _CLOCK_TO_OUTPUT = 80
 _LUT_MEMORY_TO_OUTPUT = 500
@@ -43,8 +53,13 @@ _CLOCKS = ("CLK", "WCLK", "C", "G")
 
 @cache
 def net(readers: int) -> int:
-    """Delay of a net from a cell to one of its readers: picoseconds."""
-    return round(_NET + _NET_FANOUT * log2(max(readers, 1)))
+    """Delay of a net from a cell to the farthest of its readers: picoseconds.
+
+    The slices of the readers fill a square with the driver at its centre. Its corners are as many slices away as its
+    side is long, half of them up or down and half across.
+    """
+    farther = max(0, sqrt(readers / _READERS_A_SLICE) - sqrt(_NEAR / _READERS_A_SLICE))
+    return round(_NET + _NET_FANOUT * log2(max(readers, 1)) + _SLICE * farther)
 
 
 def dsp_stages(cell: Cell, register: str) -> int:

@@ -16,6 +16,7 @@ from ...golden.cache import cached, digest_of, package_version, source_digest
 from ...hw import arithmetic_passes, synthesis_passes, yosys
 from ...hw.device import Device
 from ...hw.verilog import Emitted, emit
+from .fanout import FanOut
 from .flow import files
 from .paths import TimingPath
 from .synthesis import Counts, from_rtlil, from_text, from_verilog
@@ -37,6 +38,10 @@ class Estimate:
         Most CARRY8 cells on any such path.
     slowest : TimingPath
         The slowest of them by a model of delays.
+    with_reset : int
+        Flip-flops with a set or reset, of ``raw["ff"]``.
+    fan_outs : list of FanOut
+        The nets with most loads, clocks excluded.
     """
 
     resources: dict[str, float]
@@ -44,6 +49,8 @@ class Estimate:
     logic_levels: int
     carry_cells: int
     slowest: TimingPath
+    with_reset: int
+    fan_outs: list[FanOut]
 
 
 def estimate_spec(spec: Spec, device: Device | None = None) -> Estimate:
@@ -94,4 +101,5 @@ def estimate_verilog(sources: Sequence[Path], top: str, parameters: Mapping[str,
 
 
 def _estimate(counts: Counts) -> Estimate:
-    return Estimate(**counts | {"slowest": TimingPath(**counts["slowest"])})
+    fan_outs = [FanOut(**one) for one in counts["fan_outs"]]
+    return Estimate(**counts | {"slowest": TimingPath(**counts["slowest"]), "fan_outs": fan_outs})

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from ...golden.axi.bus import ADDRESS_BITS, BEAT
 from ...golden.axi.regions import Region
 from ...golden.axi.register_map import Register
-from ...golden.cores.shell import HIGH, CoreRegisters
+from ...golden.cores.shell import HIGH, RESET, CoreRegisters
 from ...golden.errors import UserError
+from .clock import ClockWatch
 
 SECONDS = 600.0
 """Time that a command may take before `Core.run` raises an error."""
@@ -27,6 +28,8 @@ ALL_ONES = 0xFFFF_FFFF
 """What a read gives where nothing answers."""
 PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
 """What a register is tried with."""
+RESET_POLLS = 10_000
+"""Number of times that `Core.reset` reads the register before it raises an error: 10 ms and more on a board."""
 
 
 class RegisterAccess(Protocol):
@@ -212,16 +215,15 @@ class Core:
         raise UserError(f"signature {found:#010x} instead of {signature:#010x}: {meaning}")
 
     def try_registers(self, signature: int) -> None:
-        """Check that the core answers: its signature, then its first setting, written and read back; it is 0 then.
+        """Check that the core answers: its signature, a soft reset, then its first setting, written and read back.
 
         Raises
         ------
         UserError
-            If the core has another signature, is busy, or does not keep what is written.
+            If the core has another signature, cannot be reset, or does not keep what is written.
         """
         self.check_signature(signature)
-        if self.busy:
-            raise UserError("the core is busy with a command from before: reset it")
+        self.reset()
         name = self.core.settings[0].registers[0]
         for pattern in PATTERNS:
             self.write(name, pattern)
@@ -261,6 +263,31 @@ class Core:
             raise UserError(f"{name} = {value} is not in 0 to 2**32 - 1")
         self._registers.write(register.offset, int(value))
 
+    def reset(self, polls: int = RESET_POLLS) -> None:
+        """Reset the core, at any time, and wait until it is as after power-up, so that memories are to be loaded.
+
+        To be called first, once the clock has its rate, and to end a command that hangs.
+
+        Parameters
+        ----------
+        polls : int
+            Number of reads of the register before an error.
+
+        Raises
+        ------
+        UserError
+            If the reset does not end, because the memory has not answered a burst.
+        """
+        pending = self.core.map[RESET.name].field("pending")
+        self.write(RESET.name, pending.mask)
+        for _ in range(polls):
+            if not pending.of(self.read(RESET.name)):
+                return
+        raise UserError(
+            "a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load the "
+            "bitstream again"
+        )
+
     def allocate(self, size: int) -> Buffer:
         """Get a buffer of so many bytes that the core can work on.
 
@@ -293,7 +320,16 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(self, command: int, /, *, polls: int | None = None, seconds: float = SECONDS, **values: int) -> Finished:
+    def run(
+        self,
+        command: int,
+        /,
+        *,
+        polls: int | None = None,
+        seconds: float = SECONDS,
+        watch: ClockWatch | None = None,
+        **values: int,
+    ) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
@@ -305,6 +341,8 @@ class Core:
         seconds : float
             Time before an error. It is looked at behind each read of the status, so a function that waits for the
             interrupt has to return at times.
+        watch : ClockWatch, optional
+            Measures the core's clock while the command runs.
         values : int
             Settings by name of the register; the others stay as they are.
 
@@ -334,6 +372,8 @@ class Core:
         enabled = self.core.map["interrupt_enable"].field("finished").mask
         self.write("interrupt_enable", enabled if self._interrupt else 0)
         self.write("command", command)
+        if watch:
+            watch.watch(lambda: self.read("cycles_low"))
         self._wait(command, polls, seconds)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):

@@ -11,6 +11,8 @@ INTERRUPT = 89
 """Shared peripheral interrupt of line 0 of `pl_ps_irq0`."""
 PL0_CLOCK = 71
 """Number of `pl_clk0` among the clocks of the processor's firmware."""
+PL0_RESET = 116
+"""Number of `pl_resetn0` among the resets of the processor's firmware."""
 PORT_BITS = 128
 """Data width of the processor's ports towards the fabric, as ``vivado/system.tcl`` sets it."""
 MEMORY_WIDTHS = {128: 0, 64: 1, 32: 2}
@@ -36,18 +38,22 @@ def overlay(name: str, mhz: float, memory: int) -> str:
     name : str
         The core; its firmware is ``NAME.bit.bin``.
     mhz : float
-        Its clock.
+        Its clock, as it was asked for.
     memory : int
         Bytes of the buffer that it shares with programs, rounded up to pages: a u-dma-buf.
     """
     size = -(-memory // _PAGE) * _PAGE
     return f"""\
-/* {name}: registers and interrupt as a UIO device, a buffer for jobs as a u-dma-buf, its clock. Generated. */
+/* {name}: registers and interrupt as a UIO device, a buffer for jobs as a u-dma-buf, its clock. Generated.
+ * Compile it with linux/Makefile, which puts in the rate that Vivado reached and the label of the interrupt controller:
+ * `gic`, or with INTERRUPT_PARENT=imux the other one that base trees have. */
 /dts-v1/;
 /plugin/;
 
 &fpga_full {{
 	firmware-name = "{name}.bit.bin";
+	/* of the fabric, by pl_resetn0 */
+	resets = <&zynqmp_reset {PL0_RESET}>;
 }};
 
 &amba {{

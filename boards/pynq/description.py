@@ -8,14 +8,25 @@ from ..selftest.job import SelfTest, SelfTestStage
 from ..vivado.ipxact import vlnv
 
 
-def description(test: SelfTest) -> str:
-    """Write registers, codes and the self-test of a core; a block design may have it as an IP or as a module."""
+def description(test: SelfTest, clock_hz: int, clock_file: str) -> str:
+    """Write registers, codes and the self-test of a core; a block design may have it as an IP or as a module.
+
+    Parameters
+    ----------
+    test : SelfTest
+    clock_hz : int
+        Rate of the core's clock that was asked for.
+    clock_file : str
+        Name of the file in which Vivado's project leaves the rate that it reached.
+    """
     core = test.spec.registers
     status = core.map["status"]
     found = {
         "bindto": [vlnv(test.spec), f"xilinx.com:module_ref:{test.spec.name}:1.0"],
         "name": test.spec.name,
         "signature": test.spec.signature,
+        "clock_hz": clock_hz,
+        "clock_file": clock_file,
         "registers": {register.name: register.offset for register in core.map},
         "settings": core.setting_names,
         "addresses": [address.name for address in core.addresses],

@@ -7,13 +7,24 @@ from ...golden.cores.core import CoreSpec
 from .job import SelfTest, SelfTestStage
 
 
-def c_source(test: SelfTest) -> str:
-    """Write the stages of a self-test as C; its memory is a file of its own, `SelfTest.image`."""
+def c_source(test: SelfTest, clock_hz: int = 0) -> str:
+    """Write the stages of a self-test as C; its memory is a file of its own, `SelfTest.image`.
+
+    Parameters
+    ----------
+    test : SelfTest
+    clock_hz : int
+        Rate that the core's clock has to have, 0 for any: for programs that are compiled without `FABTUNE_CLOCK_HZ`.
+    """
     prefix = test.spec.registers.name.upper()
     lines = [
         f"/* Self-test of {test.spec.name}, signature 0x{test.spec.signature:08X}. Generated. */",
         '#include "fabtune_selftest.h"',
         f'#include "{test.spec.registers.name}.h"',
+        "",
+        "#ifndef FABTUNE_CLOCK_HZ /* linux/Makefile has it from Vivado's project */",
+        f"#define FABTUNE_CLOCK_HZ {clock_hz}u",
+        "#endif",
         "",
     ]
     counts = []
@@ -36,6 +47,7 @@ def c_source(test: SelfTest) -> str:
         "",
         "const struct fabtune_selftest fabtune_selftest = {",
         f'    "{test.spec.name}", 0x{test.spec.signature:08X}u, {prefix}_CYCLES_LOW, {setting_offset(test.spec)},',
+        "    FABTUNE_CLOCK_HZ,",
         f"    0x{test.size:X}u, 0x{test.image.size:X}u,",
         f"    {', '.join(counts)}, {{error_names, sizeof error_names / sizeof *error_names}}",
         "};",

@@ -11,7 +11,8 @@ from enum import IntEnum
 from ...golden.axi.regions import Bytes, JobMemory, Region
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
-from ..host.driver import Buffer, Core, HungError
+from ..host.clock import WATCHED, ClockWatch, clock_differs
+from ..host.driver import Buffer, Core, Finished, HungError
 
 SECONDS = 10.0
 """Time that a command of a self-test may take."""
@@ -34,12 +35,15 @@ class Expectation:
         Place in the job's memory.
     crc32 : int
         CRC-32 of the bytes.
+    image : array of uint8, (size,)
+        The bytes.
     """
 
     what: str
     offset: int
     size: int
     crc32: int
+    image: Bytes = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class SelfTest:
             By contents, where they are afterwards, and all bytes.
         """
         expected = tuple(
-            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()))
+            Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
             for what, (offset, image) in (memory or {}).items()
         )
         done = SelfTestStage(name, command, dict(settings or {}), dict(counters or {}), expected, tuple(images))
@@ -136,13 +140,25 @@ class SelfTest:
         """Memory before the first stage, without the zeros at its end."""
         return self.memory.image
 
-    def run(self, core: Core, say: Callable[[str], object] = _silent, seconds: float = SECONDS) -> list[str]:
-        """Try the registers, then the memory, then all stages on a core.
+    def run(
+        self,
+        core: Core,
+        clock_hz: int = 0,
+        watch: ClockWatch | None = None,
+        *,
+        say: Callable[[str], object] = _silent,
+        seconds: float = SECONDS,
+    ) -> list[str]:
+        """Try the registers, then the memory, then all stages on a core, and its clock if a rate is expected.
 
         Parameters
         ----------
         core : Core
             Driver of the core on a board, or of a simulated one.
+        clock_hz : int
+            Rate that the core's clock has to have; 0: it is not measured.
+        watch : ClockWatch, optional
+            Host's clock, if it is not that of the machine.
         say : callable
             Called with a line as each part begins and ends, such as `print`: the words of the programs in C.
         seconds : float
@@ -171,24 +187,25 @@ class SelfTest:
         for stage in self.copy:
             with _named(where := f"memory, {stage.name}", say, _NO_MEMORY):
                 say(f"{where}: right, {self._run(stage, core, buffer, seconds)} cycles")
+        longest = 0
         for number, stage in enumerate(self.stages, 1):
             where = f"stage {number} of {len(self.stages)}, {stage.name}"
             say(f"{where}: begins")
             with _named(where, say):
-                say(f"{where}: right, {self._run(stage, core, buffer, seconds)} cycles")
+                cycles = self._run(stage, core, buffer, seconds)
+                say(f"{where}: right, {cycles} cycles")
+            if cycles > longest:
+                longest, command = cycles, stage
+        if clock_hz:
+            self._try_clock(core, command, buffer, clock_hz, watch or ClockWatch(), say)
         say(f"self-test: all {len(self.stages)} stages are right")
         return [stage.name for stage in self.stages]
 
     def _run(self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float) -> int:
         """Run the command of a stage and compare what it left; its cycles."""
-        addresses = {address.name for address in self.spec.registers.addresses}
-        values = {
-            name: buffer.device_address + value if name in addresses else value
-            for name, value in stage.settings.items()
-        }
         buffer.flush()
         try:
-            finished = core.run(stage.command, seconds=seconds, **values)
+            finished = self._command(stage, core, buffer, seconds)
         finally:
             buffer.invalidate()
         for name, expected in stage.counters.items():
@@ -201,6 +218,37 @@ class SelfTest:
                 nothing = "" if written.any() else ": all bytes are 0"
                 raise UserError(f"{one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}{nothing}")
         return finished.cycles
+
+    def _command(
+        self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float, watch: ClockWatch | None = None
+    ) -> Finished:
+        addresses = {address.name for address in self.spec.registers.addresses}
+        values = {
+            name: buffer.device_address + value if name in addresses else value
+            for name, value in stage.settings.items()
+        }
+        return core.run(stage.command, seconds=seconds, watch=watch, **values)
+
+    def _try_clock(
+        self,
+        core: Core,
+        stage: SelfTestStage,
+        buffer: Buffer,
+        expected: int,
+        watch: ClockWatch,
+        say: Callable[[str], object],
+    ) -> None:
+        """Repeat a command until it was watched for long enough, and refuse another clock than the expected one."""
+        begun = watch.now()
+        while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
+            self._command(stage, core, buffer, SECONDS, watch)
+        if not watch.hertz:
+            return
+        measured = f"{watch.hertz / 1e6:.3f} MHz"
+        with _named("clock", say):
+            if clock_differs(watch.hertz, expected):
+                raise UserError(f"{measured} instead of {expected / 1e6:.3f} MHz")
+        say(f"clock: right, {measured}")
 
 
 @contextlib.contextmanager

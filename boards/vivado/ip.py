@@ -59,6 +59,7 @@ def vivado_files(
                 "board_part": board.board_part,
                 "board_connections": board.board_connections,
                 "vlnv": vlnv(spec),
+                "pll": board.processor_clock.pll,
                 "mhz": _decimal(mhz),
                 "managers": str(len(managers)),
                 "registers_at": f"0x{REGISTERS_AT:X}",

@@ -27,7 +27,14 @@ FAMILIES = ("zynquplus",)
 SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"
 _BUS_RANGE = 4096
 """Least bytes that the address map of a Zynq's block design gives to an interface."""
-ACCESS: Mapping[Access, str] = {"R": "read-only", "W": "write-only", "RW": "read-write", "W1C": "read-write"}
+ACCESS: Mapping[Access, str] = {
+    "R": "read-only",
+    "W": "write-only",
+    "RW": "read-write",
+    "W1C": "read-write",
+    "W1S": "read-write",
+}
+MODIFIED = {"W1C": "oneToClear", "W1S": "oneToSet"}
 """Words of the standard for a register's access."""
 
 
@@ -150,7 +157,7 @@ def _registers(block: ET.Element, core: _Core) -> None:
         found = _child(block, "register")
         reset = core.spec.signature if register.name == SIGNATURE else register.reset
         _texts(found, name=register.name, description=register.summary, addressOffset=f"0x{register.offset:X}")
-        _texts(found, size=8 * WORD, volatile="true" if register.access in ("R", "W1C") else "false")
+        _texts(found, size=8 * WORD, volatile="true" if register.access in ("R", "W1C", "W1S") else "false")
         _texts(found, access=ACCESS[register.access])
         _texts(_child(found, "reset"), value=f"0x{reset:X}")
         _fields(found, register)
@@ -161,8 +168,8 @@ def _fields(parent: ET.Element, register: Register) -> None:
         found = _child(parent, "field")
         _texts(found, name=field.name, description=field.summary, bitOffset=field.low, bitWidth=field.width)
         _texts(found, access=ACCESS[register.access])
-        if register.access == "W1C":
-            _texts(found, modifiedWriteValue="oneToClear")
+        if register.access in MODIFIED:
+            _texts(found, modifiedWriteValue=MODIFIED[register.access])
 
 
 def _model(model: ET.Element, core: _Core) -> None:

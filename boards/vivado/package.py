@@ -13,12 +13,12 @@ from pathlib import Path
 from ...golden.block import Spec
 from ...golden.errors import UserError
 from ...hw.verilog import emit
-from ..board import DEFAULT_BOARD
+from ..board import DEFAULT_BOARD, DEFAULT_MHZ
 from ..board import board as board_of
 from .project import flow
 
 
-def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: float = 200.0) -> dict[str, str]:
+def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: float = DEFAULT_MHZ) -> dict[str, str]:
     """Make all files of a block.
 
     Parameters
@@ -31,7 +31,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
     top : str, optional
         Name of the top module, by default the block's.
     mhz : float
-        Clock that the scripts ask for.
+        Clock that the scripts ask for: of a core with streams one of the board's processor.
 
     Returns
     -------
@@ -39,6 +39,8 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
         Text by file name. A memory's ``.mem`` holds one hexadecimal word a line, as ``$readmemh`` reads it; the
         Verilog has the same contents within and does not need it.
     """
+    if board and spec.core:
+        mhz = board_of(board).processor_clock.rate(mhz)
     emitted = emit(spec, top, board_of(board or DEFAULT_BOARD).fabric)
     verilog = f"{emitted.top}.v"
     files = {verilog: emitted.verilog}

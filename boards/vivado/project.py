@@ -63,6 +63,7 @@ def flow(
                 "board_part": target.board_part,
                 "board_connections": target.board_connections,
                 "core": str(int(is_core)),
+                "pll": target.processor_clock.pll,
                 "mhz": f"{float(mhz):.6f}".rstrip("0").rstrip("."),
                 "constraints": timing,
                 "pins": f"{target.name}.xdc",

@@ -52,12 +52,15 @@ class Model:
 
     def reset(self) -> None:
         """Return to the state after reset."""
-        self.wires = {item.name: item.reset for item in self._registers.accessed("RW", "R", "W")} | {"locked": 0}
+        self.wires = {item.name: item.reset for item in self._registers.accessed("RW", "R", "W", "W1S")} | {"locked": 0}
         self._pending = {item.name: 0 for item in self._registers.accessed("W1C")}
         self.strobes = Counter({f"{item.name}_strobe": 0 for item in self._registers.accessed("W")})
 
     def pulse(self, event: str) -> None:
-        """A cycle of an event's wire: its bit becomes pending."""
+        """A cycle of an event's wire, whose bit becomes pending, or of `clear`."""
+        if event == "clear":
+            self.wires |= {item.name: item.reset for item in self._registers.accessed("RW", "W", "W1S")}
+            self._pending = dict.fromkeys(self._pending, 0)
         for register, item in self._registers.events:
             self._pending[register.name] |= item.mask * (item.name == event)
 
@@ -80,6 +83,8 @@ class Model:
             self.strobes[f"{register.name}_strobe"] += mask > 0
         elif register.access == "RW":
             self.wires[register.name] = self.wires[register.name] & ~mask | value & mask
+        elif register.access == "W1S":
+            self.wires[register.name] |= value & mask & sum(item.mask for item in register.fields)
         else:
             self._pending[register.name] &= ~(value & mask)
         return OKAY
@@ -136,13 +141,14 @@ class AxiRegistersSpec(BusSpec):
 
     @property
     def wires(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Outputs: settings, what is only written with its strobe, interrupt lines."""
+        """Outputs: settings, what is only written with its strobe, interrupt lines, bits that are set."""
         written = [name for item in self.map.accessed("W") for name in (item.name, f"{item.name}_strobe")]
         lines = [f"{item.name}_line" for item in self.map.accessed("W1C")]
-        return (*(item.name for item in self.map.accessed("RW")), *written, *lines)
+        set_bits = [item.name for item in self.map.accessed("W1S")]
+        return (*(item.name for item in self.map.accessed("RW")), *written, *lines, *set_bits)
 
     @property
     def input_wires(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Inputs: words that the host only reads, events, and the lock."""
+        """Inputs: words that the host only reads, events, the lock, and the reset of all registers."""
         events = [event.name for _, event in self.map.events]
-        return (*(item.name for item in self.map.accessed("R")), *events, "locked")
+        return (*(item.name for item in self.map.accessed("R")), *events, "locked", "clear")

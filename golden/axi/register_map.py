@@ -16,8 +16,8 @@ SIGNATURE = "signature"
 ENABLE = "_enable"
 """Suffix of the RW register whose bits choose which bits of a W1C register raise that register's interrupt line."""
 
-Access = Literal["R", "W", "RW", "W1C"]
-"""Access of a host: read, write, both, or read and clear a bit by writing a 1 to it."""
+Access = Literal["R", "W", "RW", "W1C", "W1S"]
+"""Access of a host: read, write, both, or read and clear, or set, a bit by writing a 1 to it."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Register:
         An identifier.
     offset : int
         Byte address.
-    access : "R", "W", "RW" or "W1C"
+    access : "R", "W", "RW", "W1C" or "W1S"
         Kind of access that a host has.
     summary : str
         One line.
     fields : tuple of RegisterField
         Parts of the register, if it is more than one number. Each field of a W1C register is one bit, set by an event
-        of its name.
+        of its name; each of a W1S register is one bit, which the core clears.
     reset : int
         Value after reset of a register that the host writes and reads.
     locked : bool
@@ -120,10 +120,10 @@ class RegisterMap:
     def __post_init__(self) -> None:
         names = [register.name for register in self.registers]
         offsets = [register.offset for register in self.registers]
-        if len(set(names)) < len(names) or sorted(set(offsets)) != offsets:
-            raise ValueError(f"registers of {self.name} share a name or an offset, or are out of order")
         if any(offset % WORD or offset >> self.address_bits for offset in offsets):
             raise ValueError(f"a register of {self.name} lies between words or beyond {self.address_bits} address bits")
+        if len(set(names)) < len(names) or sorted(set(offsets)) != offsets:
+            raise ValueError(f"registers of {self.name} share a name or an offset, or are out of order")
         for register in self.registers:
             masks = [item.mask for item in register.fields]
             if sum(masks) != reduce(operator.or_, masks, 0) or sum(masks) >> (8 * WORD):
@@ -132,8 +132,8 @@ class RegisterMap:
                 raise ValueError(
                     f"reset value {register.reset} of {register.name}: only RW registers have one, of 32 bits"
                 )
-            if register.access == "W1C" and any(item.width > 1 for item in register.fields):
-                raise ValueError(f"a field of {register.name} has more than one bit: one event sets one bit")
+            if register.access in ("W1C", "W1S") and any(item.width > 1 for item in register.fields):
+                raise ValueError(f"a field of {register.name} has more than one bit: it is set and cleared as one")
 
     def __iter__(self) -> Iterator[Register]:
         """All registers, by offset."""

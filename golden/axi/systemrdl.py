@@ -13,6 +13,7 @@ _ACCESS: dict[Access, tuple[str, ...]] = {
     "RW": ("sw = rw", "hw = r"),
     # an event in the cycle of the write that clears it wins
     "W1C": ("sw = rw", "hw = w", "onwrite = woclr", "level intr", "precedence = hw"),
+    "W1S": ("sw = rw", "hw = r", "onwrite = woset", "hwclr"),
 }
 _RESERVED = (
     " abstract accesstype addressingtype addrmap alias all bit boolean bothedge compact component componentwidth "

@@ -135,7 +135,9 @@ class CoreRegisters:
     settings: tuple[Setting, ...] = ()
     counters: tuple[Counter, ...] = ()
     map: RegisterMap = field(init=False, repr=False)
-    """All registers: the shell's, settings, the two words of the cycle counter, counters, and those of later groups."""
+    """All registers: the shell's, settings, the two words of the cycle counter, counters, those of later groups, and
+    the shell's `RESET`.
+    """
 
     def __post_init__(self) -> None:
         codes = [code.value for code in self.commands]
@@ -168,7 +170,7 @@ class CoreRegisters:
         return max(self.errors).bit_length()
 
     def _registers(self) -> tuple[Register, ...]:
-        rows = list(SHELL)
+        rows = [item for item in SHELL if item is not RESET]
         groups = {0} | {item.group for item in self.settings} | {item.group for item in self.counters}
         for group in sorted(groups):
             for item in (item for item in self.settings if item.group == group):
@@ -180,9 +182,17 @@ class CoreRegisters:
                 rows.append(Register(name, WORD * len(rows), "R", f"clock cycles of the last command, bits {bits}"))
             for counter in (counter for counter in self.counters if counter.group == group):
                 rows.append(Register(counter.name, WORD * len(rows), "R", counter.summary))
-        return tuple(rows)
+        return (*rows, RESET)
 
 
+RESET = Register(
+    "soft_reset",
+    0xFC,
+    "W1S",
+    "returns the core to its state after `aresetn`, at any time",
+    (RegisterField("pending", 0, 1, "write 1 to ask for it; reads 1 until it is complete"),),
+)
+"""The last word of the map, so that those that a core declares stay where they are."""
 SHELL = (
     Register("command", 0x00, "W", "a code starts a command", locked=True),
     Register(
@@ -214,8 +224,9 @@ SHELL = (
     Register("error_address", 0x10, "R", "byte address of the failing burst, or the offending value"),
     Register(f"error_address{HIGH}", 0x14, "R", "bits 63:32 of `error_address`"),
     Register(SIGNATURE, 0x18, "R", "identifies the configuration the core was generated with"),
+    RESET,
 )
-"""Registers that every core has, before those that it declares."""
+"""Registers that every core has: all but `RESET` lie before those that it declares."""
 
 
 def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_version: int = LAYOUT_VERSION) -> int:

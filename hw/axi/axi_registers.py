@@ -40,10 +40,15 @@ class AxiRegisters(wiring.Component):
         Sets its bit, and wins over a write that clears it.
     NAME_line : Out(1), for each W1C register
         High while a bit is set that is set in the register NAME_enable, too; without such a register, any bit.
+    NAME : Out(32), for each W1S register
+        The bits that the host set, until `clear`.
     locked : In(1)
         Writes to the map's locked registers are answered OKAY and ignored. It counts in the cycle before the one in
         which the register would have its new value. A core that raises it in the cycle after a strobe, from a
         flip-flop, ignores every write behind the strobe's.
+    clear : In(1)
+        All that the host writes takes its reset value, and no bit is pending. It wins over a write that would take
+        effect in the next cycle, and over events. Accesses in flight are answered as ever.
     """
 
     LATENCY = 2
@@ -57,7 +62,8 @@ class AxiRegisters(wiring.Component):
             ports |= {item.name: Out(_WORD), f"{item.name}_strobe": Out(1)}
         ports |= {event.name: In(1) for _, event in self.map.events}
         ports |= {f"{item.name}_line": Out(1) for item in self.map.accessed("W1C")}
-        super().__init__({"bus": In(Lite(self.map.address_bits)), **ports, "locked": In(1)})
+        ports |= {item.name: Out(_WORD) for item in self.map.accessed("W1S")}
+        super().__init__({"bus": In(Lite(self.map.address_bits)), **ports, "locked": In(1), "clear": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -74,7 +80,14 @@ class AxiRegisters(wiring.Component):
         for item, event in self.map.events:
             with m.If(getattr(self, event.name)):
                 m.d.sync += self._pending[item.name][event.low].eq(1)
+        self._clear(m)
         return m
+
+    def _clear(self, m: Module) -> None:
+        written = [getattr(self, item.name) for item in self.map.accessed("W", "RW", "W1S")]
+        strobes = [getattr(self, f"{item.name}_strobe") for item in self.map.accessed("W")]
+        with m.If(self.clear):
+            m.d.sync += [one.eq(one.init) for one in (*written, *strobes, *self._pending.values())]
 
     def _write(self, m: Module) -> None:
         bus = self.bus
@@ -104,7 +117,7 @@ class AxiRegisters(wiring.Component):
                 bus.b.valid.eq(1),
                 bus.b.payload.response.eq(Response.SLVERR),
             ]
-            for item in self.map.accessed("W", "RW", "W1C"):
+            for item in self.map.accessed("W", "RW", "W1C", "W1S"):
                 with m.If(word == item.offset >> 2):
                     m.d.sync += bus.b.payload.response.eq(Response.OKAY)
                 with m.If((word == item.offset >> 2) & (~self.locked if item.locked else 1)):
@@ -124,10 +137,10 @@ class AxiRegisters(wiring.Component):
                 getattr(self, f"{item.name}_strobe").eq(strobe.any()),
             ]
         else:
-            pending = self._pending[item.name]
-            for event in item.fields:
-                with m.If(data[event.low] & strobe[event.low // 8]):
-                    m.d.sync += pending[event.low].eq(0)
+            bits = self._pending[item.name] if item.access == "W1C" else getattr(self, item.name)
+            for one in item.fields:
+                with m.If(data[one.low] & strobe[one.low // 8]):
+                    m.d.sync += bits[one.low].eq(item.access == "W1S")
 
     def _read(self, m: Module) -> None:
         bus = self.bus

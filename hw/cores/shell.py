@@ -19,15 +19,19 @@ from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_addre
 
 DRAIN_CYCLES = 16
 """Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
+RESET_CYCLES = 16
+"""Cycles of the trainer's reset, as many as AXI's guides ask of `aresetn`."""
+RESET_DELAY = 4
+"""Cycles for which the shell waits behind `RESET_CYCLES`: for a reset that goes through registers."""
 CYCLE_BITS = 48
-"""Bits of the cycle counter: 16 days at 200 MHz."""
+"""Bits of the cycle counter: 17 days at 187.5 MHz."""
 
 
 class Control(wiring.Signature):
     """Interface between the shell and the trainer inside, as the shell sees it.
 
-    A command begins with `start` and ends with `finished`, or with `fault.failed`. After a fault the shell raises
-    `abort`, waits for `quiet`, and resets the trainer for one cycle.
+    A command begins with `start` and ends with `finished`, or with `fault.failed`. After a fault, and for a soft reset
+    at any time, the shell raises `abort`, waits for `quiet`, and resets the trainer.
 
     Parameters
     ----------
@@ -111,6 +115,11 @@ class Shell(wiring.Component):
     however close behind they are; what was written before the command counts. The interrupt's registers can always be
     written.
 
+    A soft reset, a 1 written to the register `soft_reset`, can be asked for in any cycle. Traffic is stopped and waited
+    for as after a fault, the trainer is reset, and then every register has its reset value. Until then the core is busy
+    and `soft_reset` reads 1; without an answer on the memory's bus it does so for ever. All other writes are lost, and
+    so are a command that was running, its interrupt, and a second request.
+
     Parameters
     ----------
     core : CoreRegisters
@@ -131,7 +140,7 @@ class Shell(wiring.Component):
     control : Out, `Control`
         The trainer.
     clear : Out(1)
-        Synchronous reset of all but the shell, one cycle, for a `ResetInserter`.
+        Synchronous reset of all but the shell, `RESET_CYCLES` cycles. It may come late, by `RESET_DELAY` at most.
     """
 
     def __init__(
@@ -154,6 +163,7 @@ class Shell(wiring.Component):
         m.submodules.registers = registers
         wiring.connect(m, wiring.flipped(self.bus), registers.bus)
         busy, done, error = Signal(), Signal(), Signal(self.core.error_bits)
+        reset = registers.soft_reset[registers.map["soft_reset"].field("pending").low]
         error_address = Signal(64)
         m.d.comb += [
             self.interrupt.eq(registers.interrupt_line),
@@ -165,7 +175,11 @@ class Shell(wiring.Component):
             Cat(registers.error_address, registers.error_address_high).eq(error_address),
         ]
         checks = self._all_checks()
-        number, wrong, code = Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1))), Signal(), Signal.like(error)
+        number, wrong, code = (
+            Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1, RESET_CYCLES + RESET_DELAY))),
+            Signal(),
+            Signal.like(error),
+        )
         wrong_checks, offending = Signal(len(checks)), Signal(64)
         m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
         with m.Switch(number):
@@ -173,21 +187,32 @@ class Shell(wiring.Component):
                 with m.Case(index):
                     m.d.sync += [wrong.eq(wrong_checks[index] & busy), code.eq(check.error), offending.eq(check.value)]
         with m.FSM():
-            with m.State("IDLE"), m.If(registers.command_strobe):
-                m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), error_address.eq(0), number.eq(0)]
-                m.next = "CHECK"
+            with m.State("IDLE"):
+                with m.If(reset):
+                    m.d.sync += [busy.eq(1), done.eq(0)]
+                    m.next = "STOP"
+                with m.Elif(registers.command_strobe):
+                    m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), error_address.eq(0), number.eq(0)]
+                    m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.sync += number.eq(number + 1)
-                with m.If(wrong):
+                with m.If(reset):
+                    m.next = "STOP"
+                with m.Elif(wrong):
                     m.d.sync += [error.eq(code), error_address.eq(offending)]
                     m.next = "END"
                 with m.Elif(number == len(checks) + 1):
                     m.next = "START"
-            with m.State("START"), m.If(control.ready):
-                m.d.comb += control.start.eq(1)
-                m.next = "RUN"
+            with m.State("START"):
+                with m.If(reset):
+                    m.next = "STOP"
+                with m.Elif(control.ready):
+                    m.d.comb += control.start.eq(1)
+                    m.next = "RUN"
             with m.State("RUN"):
-                with m.If(control.fault.failed):
+                with m.If(reset):
+                    m.next = "STOP"
+                with m.Elif(control.fault.failed):
                     m.d.sync += [error.eq(control.fault.error), error_address.eq(control.fault.address)]
                     m.next = "STOP"
                 with m.Elif(control.finished):
@@ -199,16 +224,27 @@ class Shell(wiring.Component):
                 waited = number == DRAIN_CYCLES
                 m.d.sync += number.eq(number + ~waited)
                 with m.If(waited & control.quiet):
+                    m.d.sync += number.eq(0)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += self.clear.eq(1)
-                m.d.sync += control.abort.eq(0)
-                m.next = "END"
+                m.d.comb += self.clear.eq(number < RESET_CYCLES)
+                m.d.sync += number.eq(number + 1)
+                with m.If(number == RESET_CYCLES - 1):  # while the trainer is in reset, however late that comes
+                    m.d.sync += control.abort.eq(0)
+                with m.If(number == RESET_CYCLES + RESET_DELAY - 1):
+                    m.next = "READY"
+            with m.State("READY"):
+                with m.If(reset):
+                    m.d.comb += registers.clear.eq(1)
+                    m.d.sync += [busy.eq(0), done.eq(0), error.eq(0), error_address.eq(0)]
+                    m.next = "IDLE"
+                with m.Else():
+                    m.next = "END"
             with m.State("END"):
                 m.d.comb += registers.finished.eq(1)
                 m.d.sync += [busy.eq(0), done.eq(1)]
                 m.next = "IDLE"
-        self._count(m, registers.command_strobe & ~busy, busy)
+        self._count(m, registers.command_strobe & ~busy | registers.clear, busy)
         return m
 
     def _count(self, m: Module, begin: Value, busy: Value) -> None:

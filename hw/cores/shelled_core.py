@@ -4,15 +4,19 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Module, ResetInserter, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
 from ...golden.cores.core import CoreSpec
 from ..axi.bus import Lite
+from ..primitives.reset_tree import ResetTree
 from .memory_system import buses
 from .shell import Check, Shell
+
+RESET_LATENCY = 2
+"""Cycles from the reset of a core to that of its registers, and from its end to the first access that is taken."""
 
 
 class Monitor(wiring.Signature):
@@ -43,7 +47,11 @@ class ShelledCore(wiring.Component):
     """Runs a command at a time: refuses it at once where its settings are wrong, and otherwise runs it to its end.
 
     After a fault, the traffic on the bus is drained, then the trainer is reset: all but the registers and the contents
-    of memories.
+    of memories. A soft reset does so at any time, and resets the registers, too.
+
+    All resets go through a tree of registers: `RESET_LATENCY` cycles after `reset` every register is reset, and so long
+    after its end the core runs. Until then the host's bus is not ready, and an access that is offered waits. `reset` is
+    high for `RESET_LATENCY` + 1 cycles at least, or what is on offer on the AXI4 ports would be taken back behind it.
 
     Parameters
     ----------
@@ -53,6 +61,8 @@ class ShelledCore(wiring.Component):
 
     Attributes
     ----------
+    reset : In(1)
+        Synchronous reset. The domain ``sync`` needs none.
     control : In, `Lite`
         The host's AXI4-Lite bus.
     interrupt : Out(1)
@@ -68,7 +78,7 @@ class ShelledCore(wiring.Component):
         self._buses = buses(spec.memory_ports, spec.address)
         self._monitor = dict(Monitor(monitored).members.items()) if spec.monitor else {}
         monitor = {f"monitor_{name}": member for name, member in self._monitor.items()}
-        super().__init__({"control": In(Lite()), "interrupt": Out(1), **self._buses, **monitor})
+        super().__init__({"reset": In(1), "control": In(Lite()), "interrupt": Out(1), **self._buses, **monitor})
 
     @abstractmethod
     def trainer(self) -> Any:
@@ -84,10 +94,12 @@ class ShelledCore(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self._core
-        m.submodules.shell = shell = Shell(spec.registers, spec.signature, self.checks, spec.address)
-        trainer = self.trainer()
-        m.submodules.trainer = ResetInserter(shell.clear)(trainer)
-        wiring.connect(m, wiring.flipped(self.control), shell.bus)
+        shell, trainer = Shell(spec.registers, spec.signature, self.checks, spec.address), self.trainer()
+        shell_root, trainer_root = (Signal(init=1, name=f"{name}_reset_root") for name in ("shell", "trainer"))
+        m.d.sync += [shell_root.eq(self.reset), trainer_root.eq(self.reset | shell.clear)]
+        m.submodules.shell = shell_tree = ResetTree(shell, shell_root)
+        m.submodules.trainer = ResetTree(trainer, trainer_root)
+        self._connect_host(m, shell, shell_root | shell_tree.active)
         wiring.connect(m, shell.control, trainer.control)
         for bus in self._buses:
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
@@ -96,3 +108,14 @@ class ShelledCore(wiring.Component):
         for name in self._monitor:
             m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
         return m
+
+    def _connect_host(self, m: Module, shell: Shell, held: Value) -> None:
+        """Connect the host's bus, on which nothing moves in a reset."""
+        for name in ("aw", "w", "ar", "b", "r"):
+            channel, inner = getattr(self.control, name), getattr(shell.bus, name)
+            source, sink = (inner, channel) if name in ("b", "r") else (channel, inner)
+            m.d.comb += [
+                sink.payload.eq(source.payload),
+                sink.valid.eq(source.valid & ~held),
+                source.ready.eq(sink.ready & ~held),
+            ]

@@ -38,6 +38,8 @@ class AdapterEngine(wiring.Component):
     ----------
     parameters : In, `ParameterWrite`
         Frozen parameters and adapters; beats of the frozen ones in their order. Between samples and batches.
+    clearing : Out, 1
+        Activations are cleared, from the cycle after the first frozen parameters on; no sample begins before.
     saved : In, `AdapterRead`
         The adapters' image, between batches.
     sample : In, `SampleInput`
@@ -85,6 +87,7 @@ class AdapterEngine(wiring.Component):
         super().__init__(
             {
                 "parameters": In(ParameterWrite(mapping)),
+                "clearing": Out(1),
                 "saved": In(AdapterRead(mapping)),
                 "sample": In(SampleInput()),
                 "hold": In(1),
@@ -117,6 +120,7 @@ class AdapterEngine(wiring.Component):
         for name in ("saved", "rows", "labels", "batch"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(backward, name))
         m.d.comb += [
+            self.clearing.eq(forward.clearing),
             forward.hold.eq(self.hold),
             self.running.eq(forward.running),
             recorder.raw.eq(self.raw),

@@ -9,7 +9,7 @@ It knows no adapters, no records and no host. To run inference with it:
 3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
 """
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Const, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,6 +23,7 @@ from .forward.outputs import OutputPath, OutputWrite
 from .forward.parameters import FrozenParameters
 from .forward.sides import OneSide, TwoSides
 from .interfaces import BEATS, SampleInput, StageOutputs
+from .memories.activation_clear import ActivationClear
 from .memories.activation_memory import ActivationMemory
 from .sample_writer import SampleWriter
 
@@ -54,10 +55,11 @@ class ForwardEngine(wiring.Component):
     Attributes
     ----------
     load : In stream of beats
-        The image of the frozen parameters, again and again; a beat a cycle, always ready. Not while a sample is
-        computed.
+        The image of the frozen parameters, again and again; a beat a cycle, always ready. Not while there is a sample.
+    clearing : Out, 1
+        The activation memory is cleared: from the cycle after an image's first beat, for `Mapping.clear_cycles`.
     loaded : Out, 1
-        An image's last beat is there, for one cycle.
+        An image's last beat is there and the activation memory is cleared, for one cycle.
     sample : In, `SampleInput`
         Samples.
     hold : In, 1
@@ -84,7 +86,7 @@ class ForwardEngine(wiring.Component):
     ) -> None:
         self.mapping, self.access, self.sides = mapping, access or OwnArray(mapping), sides or OneSide(mapping)
         self.parameters, self.cut_memory = parameters or FrozenParameters(mapping), cut
-        self.array = self.access.array
+        self.array, self.clear = self.access.array, ActivationClear(mapping)
         self._issue = OperandIssue(mapping, self.array, self.parameters)
         self._path = OutputPath(mapping, self.access, self.sides, self.parameters.padded, kept)
         # parts of sums come one after the other
@@ -93,6 +95,7 @@ class ForwardEngine(wiring.Component):
         super().__init__(
             {
                 "load": In(BEATS),
+                "clearing": Out(1),
                 "loaded": Out(1),
                 "sample": In(SampleInput()),
                 "hold": In(1),
@@ -112,6 +115,7 @@ class ForwardEngine(wiring.Component):
         m.submodules.sequencer = sequencer = sides.sequencer(self._drain)
         m.submodules.buffers = buffers
         m.submodules.writer = writer = SampleWriter(mapping)
+        m.submodules.clear = clear = self.clear
         wiring.connect(m, wiring.flipped(self.sample.beats), writer.i)
         m.d.comb += [
             self.sample.room.eq(buffers.room),
@@ -124,6 +128,7 @@ class ForwardEngine(wiring.Component):
             sequencer.start.eq(buffers.begin),
             sequencer.buffer.eq(buffers.current),
             sequencer.full.eq(self.outputs.full),
+            self.clearing.eq(clear.active),
             self.running.eq(buffers.running),
             self.done.eq(sequencer.done),
         ]
@@ -135,18 +140,29 @@ class ForwardEngine(wiring.Component):
         write = outputs.write
         if self.cut_memory is not None:
             write = self.cut_memory.restore(m, self, buffers, sequencer, outputs)
-        self._write(m, activations, writer, write)
+        self._write(m, activations, clear, writer, write)
         return m
 
-    def _write(self, m: Module, activations: ActivationMemory, writer: SampleWriter, outputs: OutputWrite) -> None:
-        """Write activations: outputs first; a sample that comes in waits. A single stage's outputs have no reader."""
+    def _write(
+        self,
+        m: Module,
+        activations: ActivationMemory,
+        clear: ActivationClear,
+        writer: SampleWriter,
+        outputs: OutputWrite,
+    ) -> None:
+        """Write activations: outputs first; a sample that comes in waits. A single stage's outputs have no reader.
+
+        While the memory is cleared there is neither.
+        """
         chained = len(self.mapping.stages) > 1
-        is_output, write, sample = outputs.write if chained else 0, activations.write, writer.write
+        is_output, write, sample = outputs.write if chained else Const(0), activations.write, writer.write
+        columns = self.mapping.columns
         m.d.comb += [
-            writer.ready.eq(~is_output if chained else 1),
-            write.write.eq(Mux(is_output, outputs.mask, sample.write)),
-            write.address.eq(Mux(is_output, outputs.address, sample.address)),
-            write.values.eq(Mux(is_output, outputs.values, sample.values.as_value())),
-            write.replicate.eq(sample.replicate & ~is_output if chained else sample.replicate),
+            writer.ready.eq(~is_output),
+            write.write.eq(Mux(is_output, outputs.mask, sample.write) | Mux(clear.active, (1 << columns) - 1, 0)),
+            write.address.eq(Mux(is_output, outputs.address, Mux(clear.active, clear.address, sample.address))),
+            write.values.eq(Mux(clear.active, 0, Mux(is_output, outputs.values, sample.values.as_value()))),
+            write.replicate.eq(sample.replicate & ~is_output & ~clear.active),
             write.value.eq(sample.value),
         ]

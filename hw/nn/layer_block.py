@@ -67,8 +67,10 @@ class LayerBlock(wiring.Component):
             inside.eq(inside + begin - engine.done),
             idle.eq((inside == 0) & ~begin),
         ]
-        with m.If(engine.load.valid):
-            m.d.sync += loaded.eq(engine.loaded)
+        with m.If(engine.loaded):
+            m.d.sync += loaded.eq(1)
+        with m.Elif(engine.load.valid):
+            m.d.sync += loaded.eq(0)
         return m
 
 

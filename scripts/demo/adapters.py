@@ -8,13 +8,14 @@ from typing import Any
 from rich.progress import Progress
 from torch import nn
 
+from ...boards.board import DEFAULT_MHZ
 from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Task
 from ...golden.models.network import Network
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning
-from ...sim.compiled.comparison import MEGAHERTZ, Comparison
+from ...sim.compiled.comparison import Comparison
 from ...sim.compiled.tuner import tuner_of
 from ..start import core_bar
 
@@ -63,7 +64,7 @@ class AdapterRuns:
 
     def rows(self) -> list[dict[str, Any]]:
         """Tabulate the results."""
-        milliseconds = f"{self.comparison.cycles / MEGAHERTZ / 1000:.2f} at {MEGAHERTZ} MHz"
+        milliseconds = f"{self.comparison.cycles / DEFAULT_MHZ / 1000:.2f} at {DEFAULT_MHZ} MHz"
         return [
             {
                 "method": METHODS[method].title,

@@ -11,13 +11,12 @@ from jinja2 import Environment
 from matplotlib.axes import Axes
 
 from ... import __version__
-from ...boards.board import BOARDS
+from ...boards.board import BOARDS, DEFAULT_MHZ
 from ...boards.estimate.estimate import Estimate
 from ...golden.rng.grng import GrngSpec
 from ...golden.rng.scale import ScaleSpec, expected_modulus
 from ...golden.rng.statistics import autocorrelation, modulus
 from ...golden.train.adapters.methods import METHODS
-from ...sim.compiled.comparison import MEGAHERTZ
 from ...sim.verify import Verdict
 from ..curve import inline_picture
 from ..tables.options import Rows
@@ -58,7 +57,7 @@ class DemoResult:
     def facts(self) -> dict[str, Any]:
         """Accuracies (fractions of held-out images right), comparisons, cycles and resources by name.
 
-        ``zotrain_cycles`` and ``zotrain_ms_at_200_mhz`` are those of the steps in the RTL.
+        ``zotrain_cycles`` and ``zotrain_milliseconds``, at ``mhz``, are those of the steps in the RTL.
         """
         run, results = self.zeroth_order, self.adapters.results
         zotrain, instantft, verdicts = run.comparison, self.adapters.comparison, self.verdicts.values()
@@ -71,9 +70,10 @@ class DemoResult:
             "zotrain_trained_parameters": run.result.trained_parameters,
             "zotrain_steps": run.steps,
             "zotrain_steps_compared": zotrain.compared,
+            "mhz": DEFAULT_MHZ,
             "zotrain_cycles": zotrain.cycles,
             "zotrain_cycles_per_step": zotrain.facts["cycles_per_step"],
-            "zotrain_ms_at_200_mhz": zotrain.facts["ms_at_200_mhz"],
+            "zotrain_milliseconds": zotrain.facts["milliseconds"],
             "zotrain_mismatches": zotrain.mismatches,
             "zotrain_bit_exact": zotrain.mismatches == 0,
             "instantft_accuracy_after": tuned.accuracy_after,
@@ -81,7 +81,7 @@ class DemoResult:
             "instantft_batches_compared": instantft.compared,
             "instantft_cycles": instantft.cycles,
             "instantft_cycles_per_batch": round(instantft.cycles / instantft.compared),
-            "instantft_ms_at_200_mhz": instantft.facts["ms_at_200_mhz"],
+            "instantft_milliseconds": instantft.facts["milliseconds"],
             "instantft_mismatches": instantft.mismatches,
             "instantft_bit_exact": instantft.mismatches == 0,
             "instantft_kv260": self.estimate.resources,
@@ -144,9 +144,9 @@ def _trainers(found: DemoResult) -> list[tuple[str, ...]]:
         ),
         ("cycles of the job", f"{cycles:,}", f"{facts['instantft_cycles']:,}"),
         (
-            f"the same at {MEGAHERTZ} MHz",
-            f"{cycles / MEGAHERTZ / 1000:.1f} ms",
-            f"{facts['instantft_ms_at_200_mhz']:.1f} ms",
+            f"the same at {DEFAULT_MHZ} MHz",
+            f"{cycles / DEFAULT_MHZ / 1000:.1f} ms",
+            f"{facts['instantft_milliseconds']:.1f} ms",
         ),
         (
             "of it in the RTL",

@@ -120,7 +120,7 @@ def summary(facts: dict[str, Any]) -> str:
         f"{facts['pezo_mismatches']} mismatches",
         f"adapters: {instantft:.1f}% after {facts['instantft_batches_compared']:,} batches in the RTL of instantft",
         f"    RTL against golden: {facts['instantft_mismatches']} mismatches; {facts['instantft_cycles']:,} cycles, "
-        f"{facts['instantft_cycles_per_batch']:,} a batch, {facts['instantft_ms_at_200_mhz']} ms at 200 MHz",
+        f"{facts['instantft_cycles_per_batch']:,} a batch, {facts['instantft_milliseconds']} ms at {facts['mhz']} MHz",
         f"    estimate for the KV260: {amounts}",
         f"report: {facts['report']} ({facts['seconds']:.0f} s)",
     )

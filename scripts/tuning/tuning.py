@@ -208,7 +208,7 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
     lines = kind.summary(result)
     if "cycles" in result:
         lines.append(
-            f"the core took {result['cycles']:,} cycles ({result['ms_at_200_mhz']} ms at 200 MHz); "
+            f"the core took {result['cycles']:,} cycles ({result['milliseconds']} ms at {result['mhz']} MHz); "
             f"{result[f'{kind.compared}_compared']} {kind.compared} and {result['logits_compared']} outputs compared "
             f"with the integers, {result['mismatches']} mismatches"
         )

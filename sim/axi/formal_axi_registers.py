@@ -1,7 +1,7 @@
 """Rules of `axi_registers`: one answer for each access, at its time and with its effect, the lock, interrupts.
 
 The map has each kind of register, some of them locked, and addresses without one; the rules are for any map. Both
-halves of a write come in any order and at any distance, reads beside writes, `locked` and events at any time.
+halves of a write come in any order and at any distance, reads beside writes, `locked`, `clear` and events at any time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ MAP = RegisterMap(
         Register("events", 0x0C, "W1C", "events", (RegisterField("one", 0, 1, ""), RegisterField("other", 9, 1, ""))),
         Register(SIGNATURE, 0x14, "R", "a constant"),
         Register("rate", 0x18, "RW", "a setting", reset=5, locked=True),
+        Register(
+            "request", 0x1C, "W1S", "a request", (RegisterField("asked", 0, 1, ""), RegisterField("more", 17, 1, ""))
+        ),
     ),
     address_bits=5,
 )
@@ -80,20 +83,24 @@ def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: V
                 for bit in range(32)
             )
         )
-        m.d.sync += value.eq(value & ~Mux(hit, data & mask, 0) | events)
+        m.d.sync += value.eq(Mux(block.clear, 0, value & ~Mux(hit, data & mask, 0) | events))
         return value
     port, before, locked = getattr(block, item.name), Signal(32, name=f"{item.name}_before"), Signal()
     fresh = Signal(name=f"{item.name}_fresh", init=1)
-    m.d.sync += [before.eq(port), locked.eq(block.locked), fresh.eq(0)]
-    with m.If(hit):
-        m.d.sync += value.eq(data & mask | (value & ~mask if item.access == "RW" else 0))
+    m.d.sync += [before.eq(port), locked.eq(block.locked & ~block.clear), fresh.eq(0)]
+    with m.If(block.clear):
+        m.d.sync += value.eq(item.reset)
+    with m.Elif(hit):
+        kept = {"RW": value & ~mask, "W1S": value, "W": Const(0)}[item.access]
+        bits = Const(sum(one.mask for one in item.fields), 32) if item.access == "W1S" else Const(-1, 32)
+        m.d.sync += value.eq(data & mask & bits | kept)
     checker.rule(f"{item.name}_value", port == value)
     if item.locked:
         # whatever else is proved of it: a register that was locked is what it was
         checker.rule(f"{item.name}_locked", fresh | ~locked | (port == before))
     if item.access == "W":
         strobe, due, strobed = getattr(block, f"{item.name}_strobe"), Signal(name="due"), Signal(name="strobed")
-        m.d.sync += [due.eq(hit & mask.any()), strobed.eq(strobe)]
+        m.d.sync += [due.eq(hit & mask.any() & ~block.clear), strobed.eq(strobe)]
         # never twice in a row, so that a core which locks in the cycle after a strobe takes no second one
         checker.rule(f"{item.name}_strobe", (strobe == due) & ~(strobe & strobed))
         return Const(0, 32)

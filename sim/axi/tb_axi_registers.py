@@ -46,7 +46,7 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
     known = [register.offset for register in spec.map]
     shown, settings = ([item.name for item in spec.map.accessed(access)] for access in ("R", "RW"))
     steps: list[Step] = [Step("read", offset) for offset in known]
-    acting = [item.offset for item in spec.map.accessed("W", "W1C")]
+    acting = [item.offset for item in spec.map.accessed("W", "W1C", "W1S")]
     if reset:
         steps += _each_bit(spec, rng)
         count += len(steps)
@@ -75,9 +75,9 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
             else:
                 steps.append(Step(kind, str(rng.choice(shown)), value))
         elif kind == "pulse":
-            steps.append(Step(kind, "finished"))
+            steps.append(Step(kind, "finished" if rng.random() < 0.9 else "clear"))
         else:
-            steps.append(Step(kind, str(rng.choice([*settings, "command", "interrupt_line"]))))
+            steps.append(Step(kind, str(rng.choice([*settings, "command", "interrupt_line", "soft_reset"]))))
     steps.append(Step("count", "command_strobe"))
     answers = [found for step in steps for found in [answer(model, step)] if step.kind in ANSWERING]
     responses, values = np.array(answers).T
@@ -86,12 +86,13 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
 
 
 def _each_bit(spec: AxiRegistersSpec, rng: np.random.Generator) -> list[Step]:
-    """Write both values of each bit, and all ones byte by byte where bytes that are not written become 0."""
+    """Write both values of each bit, and all ones byte by byte where bytes that are not written are not kept."""
     steps = []
-    for item in spec.map.accessed("RW", "W"):
+    for item in spec.map.accessed("RW", "W", "W1S"):
         value = int(rng.integers(1 << 32))
         for word in (value, value ^ 0xFFFFFFFF):
             steps += [Step("write", item.offset, word), Step("get", item.name)]
-        for strobe in (1, 2, 4, 8) if item.access == "W" else ():
+        steps += [Step("pulse", "clear"), Step("get", item.name)] if item.access == "W1S" else []
+        for strobe in (1, 2, 4, 8) if item.access in ("W", "W1S") else ():
             steps += [Step("write", item.offset, 0xFFFFFFFF, strobe), Step("get", item.name)]
     return steps

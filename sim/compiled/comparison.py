@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...boards.board import DEFAULT_MHZ
 from ...boards.host.driver import Finished
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.network_core import NetworkCoreSpec
@@ -19,8 +20,6 @@ from .device import SimulatedDevice
 from .session import Bytes, Dram
 
 Core = TypeVar("Core", bound=CoreSpec)
-MEGAHERTZ = 200
-"""Clock for which reports give milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,8 @@ class Comparison:
         """Figures for a report, by the keys of ``--json``."""
         return {
             "cycles": self.cycles,
-            "ms_at_200_mhz": round(self.cycles / MEGAHERTZ / 1000, 3),
+            "mhz": DEFAULT_MHZ,
+            "milliseconds": round(self.cycles / DEFAULT_MHZ / 1000, 3),
             "logits_compared": self.logits_compared,
             "mismatches": self.mismatches,
             "bit_exact": self.mismatches == 0,

@@ -72,6 +72,8 @@ class SimulatedDevice:
         Buffers lie anywhere in the memory, by `seed`, and not one behind the other.
     mutant : int
         Number of a fault of a core with faults in it; 0: none.
+    power_up : int, optional
+        See `Session`.
 
     Attributes
     ----------
@@ -91,10 +93,12 @@ class SimulatedDevice:
         limit: int = LIMIT,
         scattered: bool = False,
         mutant: int = 0,
+        power_up: int | None = None,
     ) -> None:
         self._limit, self._waited = limit, 0
+        self._simulated = self._summed = 0
         self._memory = JobMemory(base=_FIRST)
-        self._session = Session(program, LARGEST_MEMORY, dram, seed, mutant)
+        self._session = Session(program, LARGEST_MEMORY, dram, seed, mutant, power_up)
         self._scatter = Random(seed) if scattered else None
         self._faults: dict[int, tuple[str, int, int, str]] = {}
         self.buffers: list[SimulatedBuffer] = []
@@ -230,7 +234,10 @@ class SimulatedDevice:
     @property
     def simulated(self) -> int:
         """Cycles simulated so far."""
-        return sum(int(one["simulated"]) for one in self.results)
+        # of those that are new: a host that polls looks at it each time
+        self._simulated += sum(int(one["simulated"]) for one in self.results[self._summed :])
+        self._summed = len(self.results)
+        return self._simulated
 
     @property
     def seconds(self) -> float:

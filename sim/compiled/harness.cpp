@@ -245,4 +245,4 @@ void Harness::report(const std::string& problem) {
 
 }  // namespace
 
-int main() { return Harness().run(); }
+int main(int count, char** arguments) { return Harness(count, arguments).run(); }

@@ -63,7 +63,10 @@ using Clock = std::chrono::steady_clock;
 
 class Harness {
    public:
-    Harness() : top(new Vtop{&context}) {
+    // the arguments hold the seed of what the core's memories hold at the start
+    Harness(int count, char** arguments) {
+        context.commandArgs(count, arguments);
+        top.reset(new Vtop{&context});
         const Pins all[] = {
 #define PINS(p)                                                                                                      \
     {&top->p##_awid,    &top->p##_awlen,   &top->p##_awsize, &top->p##_awburst, &top->p##_awvalid, &top->p##_awready, \

@@ -26,6 +26,8 @@ class Simulator:
     ----------
     program : Path
         Program from `build.build`.
+    arguments : sequence of str
+        Its arguments, for the Verilog: ``+NAME=VALUE``.
 
     Attributes
     ----------
@@ -40,14 +42,14 @@ class Simulator:
         If the program cannot be run.
     """
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, arguments: Sequence[str] = ()) -> None:
         self.name = program.name.split("-compiled-")[0]
         self.folder = Path(tempfile.mkdtemp(prefix="fabtune-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self._messages = self.folder / "stderr"
         try:
             with self._messages.open("w") as messages:
-                self._process = processes.start([program], self.folder, messages)
+                self._process = processes.start([program, *arguments], self.folder, messages)
         except OSError as problem:
             raise UserError(f"{program}: cannot be run: {problem.strerror}: build it again") from None
         weakref.finalize(self, processes.end, self._process)

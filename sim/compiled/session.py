@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.errors import UserError
+from ...hw.power_up import power_up_argument, power_up_seed
 from .process import Simulator
 
 Bytes = NDArray[np.uint8]
@@ -119,6 +120,9 @@ class Session:
         Seed of latencies and stalls.
     mutant : int
         Number of a fault of a core with faults in it; 0: none.
+    power_up : int, optional
+        Seed of the contents of RAMs and of registers without reset at the start, see `hw.power_up`; 0: zeros. By
+        default it follows from `seed`, and is not 0.
     """
 
     def __init__(
@@ -128,8 +132,10 @@ class Session:
         dram: Dram | None = None,
         seed: int = 0,
         mutant: int = 0,
+        power_up: int | None = None,
     ) -> None:
         self.program = program
+        self.power_up = power_up_seed(seed) if power_up is None else power_up
         self.commands: list[str] = []
         self._simulator: Simulator | None = None
         self._inputs: dict[str, Bytes] = {}
@@ -274,7 +280,7 @@ class Session:
         if self._simulator is None:
             first = next((line for line in self.commands if line.split()[0] != "load"), "")
             self.commands = [*self._settings, *([] if first.startswith("reset") else ["reset 16"]), *self.commands]
-            self._simulator = Simulator(self.program)
+            self._simulator = Simulator(self.program, [power_up_argument(self.power_up)])
         folder = self._simulator.folder
         for name, data in self._inputs.items():
             data.tofile(folder / name)

@@ -40,7 +40,9 @@ def core_rules(checker: Checker, core: Any) -> None:
     share, comes only while nothing is on offer or outstanding on any of them. ``control_b_of_aw``, ``control_b_of_w``,
     ``control_r_words``: one answer for each access of the host.
     """
-    shell, trainer = parts_of(checker.block).shell, _trainer(core)
+    # the reset that the checker has resets all in the same cycle
+    checker.assume(~checker.block.reset)
+    shell, trainer = parts_of(checker.block).shell.part, _trainer(core)
     leave_out(checker, trainer, keep="memory")
     moves = {name: checker.moves(f"control_{name}") for name in ("aw", "w", "b")}
     answer = (checker.streams["control_b"].valid, moves["b"], 1)
@@ -48,7 +50,7 @@ def core_rules(checker: Checker, core: Any) -> None:
         checker.balance(f"control_b_of_{half}", [(moves[half], 1)], [answer], 2)
     checker.words("control_ar", "control_r", capacity=1, drained=2)
     memory = trainer.memory
-    with cleared_by(checker, shell.clear):
+    with cleared_by(checker, parts_of(core).trainer.active):
         edges(checker, memory)
     parts = parts_of(memory)
     idle = [getattr(parts, f"{half}{port}").idle for half in ("read", "write") for port in range(memory.ports)]
@@ -56,5 +58,5 @@ def core_rules(checker: Checker, core: Any) -> None:
 
 
 def _trainer(core: Any) -> Any:
-    """The trainer inside: a core resets it as a whole, and the object that does so keeps it."""
-    return parts_of(core).trainer._elaboratable_
+    """The trainer inside the tree that resets it."""
+    return parts_of(core).trainer.part

@@ -14,6 +14,7 @@ from amaranth.back import rtlil
 from ...golden.block import Spec
 from ...golden.errors import UserError
 from ...hw import yosys
+from ...hw.power_up import with_power_up
 from ...hw.top import TopWrapper
 from ...hw.verilog import Emitted, component, emit
 
@@ -280,9 +281,10 @@ def _with(made: CellNetlist, commands: list[str]) -> Emitted:
                 "setattr -unset src",
                 "opt_clean",
                 "write_rtlil mutant.il",
+                yosys.NO_ZERO_CONTENTS,
                 "write_verilog -noattr mutant.v",
             ],
             folder,
         )
         verilog, text = ((folder / f"mutant.{kind}").read_text(encoding="utf-8") for kind in ("v", "il"))
-    return replace(made.emitted, verilog=verilog, rtlil=text)
+    return replace(made.emitted, verilog=with_power_up(verilog), rtlil=text)

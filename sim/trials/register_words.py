@@ -18,8 +18,8 @@ _ROUNDS = 2
 def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:
     """Write different words to all addresses, read all, and list what golden does not say.
 
-    First words are whole, then each address has one with each set of strobes of its bytes. Of a command no byte is
-    written, so that none begins.
+    First words are whole, then each address has one with each set of strobes of its bytes. Of a command and of a soft
+    reset no byte is written, so that none begins.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0)
         See `Session`.
     """
     registers, rng = spec.registers.map, np.random.default_rng(seed)
-    commands = [register.offset for register in registers.accessed("W")]
+    commands = [register.offset for register in registers.accessed("W", "W1S")]
     addresses = np.arange(0, 1 << registers.address_bits, WORD)
     whole = rng.integers(1 << 32, size=(_ROUNDS, len(addresses)))
     rounds = [(words, np.full_like(addresses, ALL_BYTES)) for some in whole for words in (some, some ^ 0xFFFF_FFFF)]

@@ -100,7 +100,7 @@ def test_cores_with_pezo_and_gaussian_generators(monkeypatch):
     def estimate(spec):
         whole = {"lut": 2000, "ff": 1000, "bram36": 7.5, "uram": 0, "dsp": 3}
         share = {"lut": spec.width, "ff": spec.state_bits} if hasattr(spec, "width") else {}
-        return Estimate(whole | share, {}, 1, 1, TimingPath(1.0, "a", "b", {}))
+        return Estimate(whole | share, {}, 1, 1, TimingPath(1.0, "a", "b", {}), 0, [])
 
     def cycles(spec, batch, stage):
         stage("simulate the job")

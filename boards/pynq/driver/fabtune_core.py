@@ -1,4 +1,4 @@
-"""Driver of a fabtune core for PYNQ 3 and later; it needs pynq and NumPy alone, and the JSON file beside it.
+"""Driver of a fabtune core for PYNQ 3 and later; it needs pynq and NumPy alone, and the files beside it.
 
 In a notebook::
 
@@ -10,7 +10,7 @@ In a notebook::
 
 In a terminal, as root: ``python3 fabtune_core.py [--poll] [--seconds N] CORE.bit selftest.bin``. Exit status: 0 all is
 right, 1 other bits, 2 arguments or files, 3 no answer or another bitstream, 4 memory, 5 an error of the core, 6 a
-command does not end, 7 its interrupt does not come.
+command does not end, 7 its interrupt does not come, 8 another clock.
 """
 
 import argparse
@@ -22,11 +22,14 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from fabtune_clock import WATCHED, ClockWatch, clock_differs
 from pynq import DefaultIP, Overlay, allocate
 
 CORE = json.loads(Path(__file__).with_name("fabtune_core.json").read_text())
 SECONDS = 10.0
 """Time that a command may take."""
+RESET_POLLS = 10_000
+"""Reads of the register after which a soft reset counts as hung: 10 ms and more."""
 WAIT = 0.1
 """Seconds that a wait for the interrupt takes at most."""
 ALL_ONES = 0xFFFF_FFFF
@@ -36,7 +39,7 @@ MEANINGS = {
 }
 """What a signature means that no core has."""
 OTHER = "the bitstream is of other settings: load the one of this package"
-DIFFERENT, USAGE, NO_ANSWER, NO_MEMORY, FAILED, HUNG, NO_INTERRUPT = range(1, 8)
+DIFFERENT, USAGE, NO_ANSWER, NO_MEMORY, FAILED, HUNG, NO_INTERRUPT, OTHER_CLOCK = range(1, 9)
 """Exit statuses."""
 
 
@@ -52,11 +55,24 @@ class FabtuneCore(DefaultIP):
     """A core in an overlay: its registers by name, its commands, its self-test."""
 
     bindto = CORE["bindto"]
-    clock = staticmethod(time.monotonic)
+    now = staticmethod(time.perf_counter_ns)
 
     def __init__(self, description):
         super().__init__(description)
         self.check_signature()
+        self.reset()
+
+    def reset(self):
+        """Reset the core, at any time, and wait until all is as after power-up: registers, and memories, too."""
+        self.write(CORE["registers"]["soft_reset"], 1)
+        for _ in range(RESET_POLLS):
+            if not self.get("soft_reset"):
+                return
+        raise CoreError(
+            "a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load the "
+            "bitstream again",
+            HUNG,
+        )
 
     def check_signature(self):
         """Refuse a core that was generated with another configuration."""
@@ -76,8 +92,8 @@ class FabtuneCore(DefaultIP):
         if name in CORE["addresses"]:
             self.write(CORE["registers"][f"{name}_high"], value >> 32)
 
-    def run(self, command, *, seconds=SECONDS, poll=True, **settings):
-        """Set registers, start a command, wait for its end; returns its counters and cycles.
+    def run(self, command, watch=None, *, seconds=SECONDS, poll=True, **settings):
+        """Set registers, start a command, wait for its end; returns its counters and cycles. A `watch` measures.
 
         Without `poll` it waits for the interrupt, which takes an event loop that is not running: not in a notebook.
         """
@@ -86,10 +102,12 @@ class FabtuneCore(DefaultIP):
                 raise ValueError(f"{name!r} is not a setting: {', '.join(CORE['settings'])} are")
             self.set(name, value)
         if self.get("status") & CORE["busy"]:
-            raise CoreError("the core is busy with a command from before: reset it", HUNG)
+            raise CoreError("the core is busy with another command", HUNG)
         self.write(CORE["registers"]["interrupt"], 1)
         self.write(CORE["registers"]["interrupt_enable"], int(not poll))
         self.write(CORE["registers"]["command"], CORE["commands"][command])
+        if watch:
+            watch.watch(lambda: self.get("cycles_low"))
         status = self._wait(seconds, poll)
         self.write(CORE["registers"]["interrupt"], 1)
         if status & CORE["error_code"]:
@@ -99,10 +117,10 @@ class FabtuneCore(DefaultIP):
 
     def _wait(self, seconds, poll):
         """Wait for the end of a command; the status then."""
-        start, missed = self.clock(), False
+        start, missed = self.now(), False
         while True:
             waited = poll or self._interrupted()
-            status, taken = self.get("status"), self.clock() - start
+            status, taken = self.get("status"), (self.now() - start) / 1e9
             if status == ALL_ONES:
                 raise CoreError(f"the registers do not answer: status {status:#010x}", NO_ANSWER)
             if status & CORE["done"]:
@@ -141,15 +159,35 @@ class FabtuneCore(DefaultIP):
         return f"counting, clock {cycles / taken / 1e6:.1f} MHz" if taken else "counting"
 
     def try_registers(self):
-        """Check that the core answers: its signature, then a setting, which is 0 afterwards."""
+        """Check that the core answers: its signature, a soft reset, then a setting, which is 0 afterwards."""
         self.check_signature()
-        if self.get("status") & CORE["busy"]:
-            raise CoreError("the core is busy with a command from before: reset it", HUNG)
+        self.reset()
         offset = CORE["registers"][CORE["settings"][0]]
         for pattern in (0xA5A5_A5A5, 0x5A5A_5A5A, 0):
             self.write(offset, pattern)
             if (found := int(self.read(offset))) != pattern:
                 raise CoreError(f"a register does not keep what is written: it reads {found:#010x}", NO_ANSWER)
+
+    def clock_hz(self, command, **settings):
+        """Measure the core's clock while a command is repeated; 0 for one that is too short."""
+        watch, begun = ClockWatch(self.now), self.now()
+        while watch.nanoseconds < WATCHED and self.now() - begun < 10 * WATCHED:
+            self.run(command, watch, **settings)
+        return watch.hertz
+
+    @property
+    def expected_hz(self):
+        """Rate of the clock that Vivado reached, where its file is here; else the one that was asked for."""
+        file = Path(__file__).with_name(CORE["clock_file"])
+        return int(file.read_text()) if file.exists() else CORE["clock_hz"]
+
+    def _try_clock(self, say, stage, buffer):
+        """Measure the clock with the command of a stage, and say which rate it has."""
+        hertz, expected = self.clock_hz(stage["command"], **self._settings(stage, buffer)), self.expected_hz
+        if hertz and clock_differs(hertz, expected):
+            raise CoreError(f"{hertz / 1e6:.3f} MHz instead of {expected / 1e6:.3f} MHz", OTHER_CLOCK)
+        if hertz:
+            say(f"clock: right, {hertz / 1e6:.3f} MHz")
 
     def selftest(self, image, *, say=print, seconds=SECONDS, poll=True):
         """Try registers and memory, then run a small job whose results are known; returns the names of its stages.
@@ -157,7 +195,7 @@ class FabtuneCore(DefaultIP):
         Raises
         ------
         CoreError
-            Naming the first part that is not right.
+            Naming the first part that is not right, last the clock, measured with the longest command.
         """
         test = CORE["selftest"]
         how = "polled" if poll else "with interrupt"
@@ -173,10 +211,13 @@ class FabtuneCore(DefaultIP):
             say(f"memory: begins, {test['size']} bytes at {int(buffer.device_address):#x}")
             for stage in test["copy"]:
                 self._stage(f"memory, {stage['name']}", say, stage, buffer, seconds, poll)
+            taken = []
             for number, stage in enumerate(test["stages"], 1):
                 where = f"stage {number} of {len(test['stages'])}, {stage['name']}"
                 say(f"{where}: begins")
-                self._stage(where, say, stage, buffer, seconds, poll)
+                taken.append((self._stage(where, say, stage, buffer, seconds, poll), -number))
+            longest = test["stages"][-max(taken)[1] - 1]
+            self._part("clock", say, self._try_clock, say, longest, buffer)
         except CoreError as error:
             if str(error).startswith("memory, ") and error.status in (DIFFERENT, FAILED):
                 say("memory: the core does not read or write this buffer as the program does: its address, or a cache")
@@ -196,14 +237,19 @@ class FabtuneCore(DefaultIP):
             raise CoreError(f"{where}: {error}", error.status) from error
 
     def _stage(self, where, say, *arguments):
-        say(f"{where}: right, {self._part(where, say, self._run_stage, *arguments)} cycles")
+        cycles = self._part(where, say, self._run_stage, *arguments)
+        say(f"{where}: right, {cycles} cycles")
+        return cycles
+
+    @staticmethod
+    def _settings(stage, buffer):
+        """Settings of a stage, with the addresses that they have in a buffer."""
+        base, settings = int(buffer.device_address), stage["settings"]
+        return {name: base + value if name in CORE["addresses"] else value for name, value in settings.items()}
 
     def _run_stage(self, stage, buffer, seconds, poll):
         """Run the command of a stage and compare what it left; its cycles."""
-        base = int(buffer.device_address)
-        settings = {
-            name: base + value if name in CORE["addresses"] else value for name, value in stage["settings"].items()
-        }
+        settings = self._settings(stage, buffer)
         buffer.flush()
         try:
             counted = self.run(stage["command"], seconds=seconds, poll=poll, **settings)

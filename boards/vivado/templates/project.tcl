@@ -37,6 +37,7 @@ if {$core} {
     # a preset may open bus masters whose clocks would be left open
     set_property -dict [list \
         CONFIG.PSU__FPGA_PL0_ENABLE 1 \
+        CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL $pll \
         CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $mhz \
         CONFIG.PSU__NUM_FABRIC_RESETS 1 \
         CONFIG.PSU__USE__M_AXI_GP0 0 \

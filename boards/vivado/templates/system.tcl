@@ -36,6 +36,7 @@ apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {apply_boar
 # registers through HPM0_FPD; each memory port of the core has a high-performance port of 128 bits for itself
 set_property -dict [list \
     CONFIG.PSU__FPGA_PL0_ENABLE 1 \
+    CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL $pll \
     CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $mhz \
     CONFIG.PSU__NUM_FABRIC_RESETS 1 \
     CONFIG.PSU__USE__M_AXI_GP0 1 \
@@ -103,6 +104,13 @@ assign_bd_address -offset $registers_at -range 4K [get_bd_addr_segs core/S_AXI_C
 assign_bd_address
 validate_bd_design
 save_bd_design
+# the clock is a PLL divided by integers, so it is seldom the one asked for
+set hertz [get_property CONFIG.FREQ_HZ [get_bd_pins processor/pl_clk0]]
+if {![string is double -strict $hertz] || abs($hertz - 1e6 * $mhz) > 1e3 * $mhz} {
+    puts "ERROR: pl_clk0 has $hertz Hz and not the $mhz MHz of this package: the PLL $pll of this project has another\
+        rate; ask fabtune for a clock that it reaches with --mhz"
+    exit 1
+}
 # it takes a list of files: a bare path would be split at its spaces
 add_files -norecurse [list [make_wrapper -files [get_files system.bd] -top]]
 set_property top system_wrapper [current_fileset]
@@ -135,6 +143,10 @@ if {$build} {
     }
     set description [lindex [glob [file join $folder *.gen sources_1 bd system hw_handoff system.hwh]] 0]
     file copy -force $description [file join $out $top.hwh]
+    # for the device tree and the self-test, which linux/Makefile makes, and for the driver for PYNQ
+    set clock [open [file join $out $top.clock] w]
+    puts $clock [expr {round($hertz)}]
+    close $clock
     write_hw_platform -fixed -include_bit -force -file [file join $out $top.xsa]
-    puts "$top: [join $slacks {, }]; bitstream, .hwh and .xsa are in $out"
+    puts "$top: [join $slacks {, }]; clock $hertz Hz; bitstream, .hwh, .xsa and .clock are in $out"
 }

@@ -235,6 +235,11 @@ class Mapping:
         """Values of the activation memory; a window may reach `lanes` beyond the last region."""
         return self._base(len(self.network_stages) - 1) + (self.sides - 1) * self.side_values + self.lanes
 
+    @property
+    def clear_cycles(self) -> int:
+        """Cycles in which all of the activation memory is cleared, in rows of lanes; a load takes no fewer."""
+        return -(-self.activation_values // self.lanes) * self.lanes // self.columns
+
     def _base(self, tensor: int) -> int:
         """First value of a tensor's region; behind all regions for the last stage's outputs, which no stage reads."""
         return self._regions[tensor + 1] + (self.sample_buffers - 1) * self.sample_values * (tensor >= 0)

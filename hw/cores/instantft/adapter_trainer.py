@@ -317,6 +317,7 @@ class AdapterTrainer(wiring.Component):
         m.d.comb += [
             self.logits.start.eq(control.start),
             self.logits.address.eq(settings.logits),
+            transfer.clearing.eq(self.engine.clearing),
             transfer.address.eq(Mux(control.command == Command.LOAD, settings.parameters, settings.adapters)),
             control.ready.eq(samples.ready),
         ]

@@ -27,6 +27,8 @@ class ParameterTransfer(wiring.Component):
         Begin; one cycle, while nothing else runs.
     address : In, `address` bits
         Byte address of the image; stable until `done`.
+    clearing : In(1)
+        The engine clears its activations: frozen parameters are loaded once it has.
     done : Out(1)
         All beats have been written to the engine, or given to the memory; one cycle.
     read : Out, `ReadPort`
@@ -45,6 +47,7 @@ class ParameterTransfer(wiring.Component):
             {
                 **dict.fromkeys(("load_frozen", "load_adapters", "save_adapters"), In(1)),
                 "address": In(address),
+                "clearing": In(1),
                 "done": Out(1),
                 "read": Out(ReadPort(address)),
                 "write": Out(WritePort(address)),
@@ -101,7 +104,7 @@ class ParameterTransfer(wiring.Component):
                     m.next = "FETCH"
                     with m.If(left == 1):
                         m.next = "SETTLE"
-            with m.State("SETTLE"):
+            with m.State("SETTLE"), m.If(~self.clearing):
                 m.d.comb += self.done.eq(1)
                 m.next = "IDLE"
         self._load(m, begin_load, address)

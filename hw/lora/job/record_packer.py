@@ -1,6 +1,6 @@
 """Record packer: a sample's record from the stages' outputs, block by block, in NF4 or in Q8.16, as beats."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -236,9 +236,14 @@ class CodePacker(WordPacker):
             with m.If(ready):
                 m.d.sync += [word.eq(fetch.data), offered.eq(1), ready.eq(0), beat.eq(beat + 1)]
                 with m.If(beat == mapping.scale_beats - 1):
-                    m.d.sync += [flush.eq(0), beat.eq(0), number.eq(0)]
+                    m.d.sync += [word.eq(self._filled(fetch.data.as_value())), flush.eq(0), beat.eq(0), number.eq(0)]
                     m.d.comb += self.done.eq(1)
         return m
+
+    def _filled(self, row: Value) -> Value:
+        """The last beat of scales: places without one, which nothing has written, are zero."""
+        used = 32 * (sum(count for count, _ in self.mapping.blocks) % SCALES or SCALES)
+        return Cat(row[:used], Const(0, BEAT_BITS - used))
 
 
 class ValuePacker(WordPacker):

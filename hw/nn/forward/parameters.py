@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import Member
 
 from ....golden.nn.array import latency
@@ -80,7 +80,7 @@ class FrozenParameters:
             shape=data.ArrayLayout(PARAMETER, mapping.columns), depth=mapping.groups, init=[]
         )
         store = biases.write_port()
-        self._load(m, engine.load, engine.loaded, weights, store)
+        self._load(m, engine, weights, store)
         return ParameterMemories(weights, biases.read_port())
 
     def read(
@@ -93,22 +93,19 @@ class FrozenParameters:
         """A word of weights, or the identity for a residual."""
         return Mux(residual, identity, word)
 
-    def _load(
-        self,
-        m: Module,
-        load: stream.Interface,
-        loaded: Signal,
-        weights: WeightMemory,
-        store: memory.WritePort,
-    ) -> None:
-        """Fill the memories beat by beat: all weights, then all biases."""
-        mapping = self.mapping
+    def _load(self, m: Module, engine: wiring.Component, weights: WeightMemory, store: memory.WritePort) -> None:
+        """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile."""
+        mapping, load, clear = self.mapping, engine.load, engine.clear
         beats = mapping.weight_words * mapping.word_beats
         index, of_biases, end = Signal(range(max(beats, mapping.groups))), Signal(), Signal()
+        # the image is there, and the activations are not yet clear
+        complete, waiting = Signal(), Signal()
         m.d.comb += [
             end.eq(index == Mux(of_biases, mapping.groups - 1, beats - 1)),
+            complete.eq(load.valid & of_biases & end),
             load.ready.eq(1),
-            loaded.eq(load.valid & of_biases & end),
+            clear.start.eq(load.valid & ~of_biases & (index == 0)),
+            engine.loaded.eq(Mux(load.valid, complete, waiting) & ~clear.active),
             weights.write.eq(load.valid & ~of_biases),
             weights.index.eq(index),
             weights.beats.eq(load.payload),
@@ -116,5 +113,6 @@ class FrozenParameters:
             store.addr.eq(index),
             store.data.eq(load.payload[: len(Value.cast(store.data))]),
         ]
+        m.d.sync += waiting.eq(Mux(load.valid, complete, waiting) & clear.active)
         with m.If(load.valid):
             m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ....boards.board import DEFAULT_BOARD
+from ....boards.board import DEFAULT_BOARD, DEFAULT_MHZ
 from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
@@ -20,7 +20,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, refuse_op
         metavar="zcu102|kv260",
         help=f"Add its constraints and Vivado scripts; without it the kinds of memory are those of {DEFAULT_BOARD}.",
     ),
-    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency to synthesise for."),
+    option("--mhz", type=float, default=DEFAULT_MHZ, show_default=True, help="Clock frequency to synthesise for."),
 )
 @section(
     "Output",

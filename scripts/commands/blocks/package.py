@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ....boards.board import DEFAULT_MHZ
 from ....golden.errors import UserError
 from ...display import show_json
 from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
@@ -17,13 +18,15 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 @section(
     "Board",
     option("--board", required=True, metavar="zcu102|kv260", help="The board that the package is for."),
-    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency of the core."),
+    option(
+        "--mhz", type=float, default=DEFAULT_MHZ, show_default=True, help="Clock of the core: 1500 divided by integers."
+    ),
     option(
         "--for",
         "targets",
         multiple=True,
         metavar="TARGET",
-        help="vivado, vitis, pynq, linux, baremetal; default: all.",
+        help="vivado, vitis, pynq, linux, baremetal, simulation; default: all.",
     ),
 )
 @section(
@@ -60,6 +63,7 @@ def command(
     target, spec = board_of(board), spec_of(block, settings, preset)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
+    mhz = target.processor_clock.rate(mhz)
     spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known

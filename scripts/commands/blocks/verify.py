@@ -19,6 +19,11 @@ from ...options import FILE, SEED, SectionedCommand, as_json, block, option, ref
     option("--simulator", default="verilator", show_default=True, metavar="verilator|icarus"),
     option("--words", type=click.IntRange(1, 10_000_000), default=1000, show_default=True, help="Words of a job."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of the stimulus and stalls."),
+    option(
+        "--power-up",
+        type=click.IntRange(0, (1 << 32) - 1),
+        help="Seed of what RAMs hold at the start, 0 for zeros; by default by --seed.",
+    ),
 )
 @section(
     "Output",
@@ -33,6 +38,7 @@ def command(
     simulator: str,
     words: int,
     seed: int,
+    power_up: int | None,
     waves: Path | None,
     force: bool,
     as_json: bool,
@@ -45,7 +51,7 @@ def command(
     spec = spec_of(block, settings, preset)
     if waves:
         refuse_waves(waves, force)
-    verdict = verify(spec, simulator, words, seed, waves=waves)
+    verdict = verify(spec, simulator, words, seed, waves=waves, power_up=power_up)
     if as_json:
         show_json(dataclasses.asdict(verdict))
     else:

@@ -8,13 +8,25 @@ import sys
 import click
 
 from ...display import show_json, show_table
-from ...options import SectionedCommand, as_json
+from ...options import SectionedCommand, as_json, option
 
 
 @click.command(cls=SectionedCommand, short_help="Check which tools are installed, and in which version.")
+@option(
+    "--env", "env", is_flag=True, help='Print lines for a shell: eval "$(fabtune doctor --env)" puts Verilator on PATH.'
+)
 @as_json
-def command(as_json: bool) -> None:
+def command(env: bool, as_json: bool) -> None:
     """Check which tools are installed, in which version, and how to install the others."""
+    if env:
+        from ....sim.tool_folder import shell_lines
+
+        lines = shell_lines()
+        if as_json:
+            show_json({"lines": lines})
+        else:
+            click.echo("\n".join(lines))
+        return
     from ...doctor import checks
 
     found = checks()

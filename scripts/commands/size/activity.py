@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....boards.board import BOARDS, DEFAULT_BOARD, DEFAULT_MHZ
 from ....golden.errors import UserError
 from ...display import show_json, show_table
 from ...options import PATH, SEED, SectionedCommand, as_json, block, option, section, spec_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 )
 @section(
     "Output",
-    option("--mhz", type=float, default=200.0, show_default=True, help="Clock frequency, for the times in the SAIF."),
+    option("--mhz", type=float, default=DEFAULT_MHZ, show_default=True, help="Clock, for the times in the SAIF."),
     option("--output", "-o", type=PATH, help="Folder to write, by default build/activity/CORE."),
     option("--force", is_flag=True, help="Replace the folder's files of the same names."),
     as_json,
@@ -68,7 +69,7 @@ def command(
     job = ActivityJob(steps, batch or 0, seed, raw)
     job.check(spec)
     # an even number, for both halves of a period
-    period_ps = 2 * round(float(period_ns(mhz)) * 500)
+    period_ps = 2 * round(float(period_ns(BOARDS[DEFAULT_BOARD].processor_clock.rate(mhz))) * 500)
     compiler()
     files = f"{spec.name}.saif", "power.tcl"
     folder = OutputFolder(output or Path("build/activity") / block, force, default=output is None)

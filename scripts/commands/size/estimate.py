@@ -16,6 +16,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 if TYPE_CHECKING:
     from ....boards.board import Board
     from ....boards.estimate.estimate import Estimate
+    from ....boards.estimate.fanout import FanOut
 
 
 @click.command(cls=SectionedCommand, short_help="Estimate LUTs, FFs, memories and DSPs by open synthesis.")
@@ -90,6 +91,8 @@ def _show(result: Estimate, target: Board, as_json: bool) -> None:
                 "logic_levels": result.logic_levels,
                 "carry_cells": result.carry_cells,
                 "slowest_path": asdict(result.slowest) | {"interval": path_interval(result.slowest.ns)},
+                "fan_outs": [asdict(one) for one in result.fan_outs],
+                "flip_flops_with_reset": result.with_reset,
                 "raw": result.raw,
                 "board": target.name,
             }
@@ -110,3 +113,10 @@ def _show(result: Estimate, target: Board, as_json: bool) -> None:
         f"slowest path {slowest.ns} ns, x/: {PATH_SPREAD}, to compare designs: {slowest.start} to {slowest.end}"
         f" through {through}"
     )
+    share = result.with_reset / max(result.raw["ff"], 1)
+    click.echo(f"flip-flops with a reset {result.with_reset} of {result.raw['ff']} ({share:.0%})")
+    show_table(("loads", "net", "pins"), [(str(one.loads), one.net, _pins(one)) for one in result.fan_outs])
+
+
+def _pins(net: FanOut) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in net.pins.items())

@@ -73,10 +73,10 @@ int main(int count, char **arguments) {
     const size_t size = fabtune_selftest.memory_size;
     unsigned char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (file < 0 || memory == MAP_FAILED) return 99;
-    struct fabtune_core core = {pipe_read, pipe_write, NULL, NULL, (uint32_t)strtoul(arguments[4], NULL, 0), NULL, 0};
+    struct fabtune_core core = {pipe_read, pipe_write, NULL, NULL, (uint32_t)strtoul(arguments[4], NULL, 0), pipe_now, 0};
     if (!strcmp(arguments[3], "interrupt")) core.wait = pipe_wait;
     if (!strcmp(arguments[3], "silent")) core.wait = no_interrupt;
-    if (!strcmp(arguments[3], "timed")) core.milliseconds = pipe_milliseconds, core.limit = 10000u;
+    if (!strcmp(arguments[3], "timed")) core.limit = 10000u;
     struct fabtune_uio uio;
     const int through_uio = !strcmp(arguments[3], "uio");
     if (through_uio) open_uio(&uio, &core);
@@ -84,8 +84,8 @@ int main(int count, char **arguments) {
     const struct fabtune_host host = {pipe_sync, pipe_print};
     const enum fabtune_result result =
         fabtune_selftest_run(&core, &fabtune_selftest, memory, strtoull(arguments[2], NULL, 0), &host, &report);
-    printf("result %d %zu %" PRIu32 " %" PRIu64 " %" PRIu64 " %s\n", (int)result, report.stage, report.end.error,
-           report.end.address, report.end.cycles, report.what ? report.what : "-");
+    printf("result %d %zu %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %s\n", (int)result, report.stage,
+           report.end.error, report.end.address, report.end.cycles, report.hertz, report.what ? report.what : "-");
     if (through_uio) fabtune_uio_close(&uio);
     munmap(memory, size);
     return (int)fabtune_exit_status(result);

@@ -30,11 +30,14 @@ static int pipe_wait(void *context) {
     return (int)answer();
 }
 
-/* A clock that goes on by a second with each look. */
-static inline uint64_t pipe_milliseconds(void *context) {
-    static uint64_t time = 0;
+/* Time of the core's other end. */
+static inline uint64_t pipe_now(void *context) {
+    uint64_t nanoseconds;
     (void)context;
-    return time += 1000u;
+    printf("now\n");
+    fflush(stdout);
+    if (scanf("%" SCNu64, &nanoseconds) != 1) exit(99);
+    return nanoseconds;
 }
 
 static inline void pipe_print(const char *line) { printf("say %s\n", line); }

@@ -9,7 +9,7 @@
 
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
     (void)path;
-    const struct fabtune_core core = {pipe_read, pipe_write, polling ? NULL : pipe_wait, uio, 0, NULL, 0};
+    const struct fabtune_core core = {pipe_read, pipe_write, polling ? NULL : pipe_wait, uio, 0, pipe_now, 0};
     uio->core = core;
     return 0;
 }

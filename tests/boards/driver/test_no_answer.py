@@ -32,14 +32,20 @@ class Still:
         self.words[STATUS["signature"]] = spec.signature if signature is None else signature
         self.words |= {spec.registers.map[name].offset: value for name, value in words.items()}
         self.memory = SimulatedDevice(program(spec.name))
-        self.commands = 0
+        self.commands = self.looks = 0
+
+    @property
+    def simulated(self):
+        """Cycles of a clock that goes on by a second with each look."""
+        self.looks += 1
+        return 187_500_000 * self.looks
 
     def allocate(self, size):
         return self.memory.allocate(size)
 
     def write(self, offset, value):
         self.commands += offset == STATUS["command"]
-        if offset not in (STATUS["command"], STATUS["interrupt"]):
+        if offset not in (STATUS["command"], STATUS["interrupt"], STATUS["soft_reset"]):
             self.words[offset] = value
 
     def read(self, offset):
@@ -87,7 +93,8 @@ def pynq_on(device, name, folder, monkeypatch):
     module, _ = overlay_core(name, folder, monkeypatch)
     monkeypatch.setattr(module.DefaultIP, "read", lambda _, offset: device.read(offset))
     monkeypatch.setattr(module.DefaultIP, "write", lambda _, offset, value: device.write(offset, value))
-    monkeypatch.setattr(module.FabtuneCore, "clock", staticmethod(count().__next__))
+    seconds = count()
+    monkeypatch.setattr(module.FabtuneCore, "now", staticmethod(lambda: next(seconds) * 10**9))
     return module
 
 
@@ -108,7 +115,7 @@ def test_every_driver_refuses_and_names_both_signatures(name, answer, programs, 
         Core(spec.registers, device, device, signature=spec.signature)
     said = []
     with pytest.raises(UserError, match=re.escape(f"self-test, registers: {words}")):
-        selftest_of(spec).run(Core(spec.registers, device, device), said.append)
+        selftest_of(spec).run(Core(spec.registers, device, device), say=said.append)
     assert said[1:] == ended.said[1:3]
 
     module = pynq_on(device, name, tmp_path, monkeypatch)
@@ -162,14 +169,25 @@ def test_the_rate_of_a_clock_is_that_of_its_cycles(programs):
 
 
 @needs_compiler
-def test_a_core_that_is_busy_and_one_that_keeps_nothing_start_nothing(programs):
+def test_a_core_without_its_reset_and_one_that_keeps_nothing_start_nothing(programs, tmp_path, monkeypatch):
     spec, executable = CORES["zotrain"], programs("zotrain")
-    busy = Still(spec, status=1)
-    ended = play(executable, busy, "zotrain", mode="polling")
-    assert (ended.result, ended.status) == ("2", 6)
-    assert ended.said[2] == "registers: wrong, the core is busy with a command from before: reset it"
-    with pytest.raises(UserError, match="registers: the core is busy with a command from before"):
-        selftest_of(spec).run(Core(spec.registers, busy, busy))
+
+    class Pending(Still):
+        """A soft reset that never ends."""
+
+        def read(self, offset):
+            return 1 if offset == STATUS["soft_reset"] else super().read(offset)
+
+    pending = Pending(spec)
+    ended = play(executable, pending, "zotrain", mode="polling", polls=50)
+    assert (ended.result, ended.status) == ("10", 6)
+    words = "a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load the bitst"
+    assert ended.said[2].startswith(f"registers: wrong, {words}")
+    with pytest.raises(UserError, match=f"self-test, registers: {words}"):
+        selftest_of(spec).run(Core(spec.registers, pending, pending))
+    module = pynq_on(pending, "zotrain", tmp_path, monkeypatch)
+    with pytest.raises(module.CoreError, match=words):
+        module.FabtuneCore("hwh")
 
     class Deaf(Still):
         """Registers that read right and cannot be written."""
@@ -183,7 +201,8 @@ def test_a_core_that_is_busy_and_one_that_keeps_nothing_start_nothing(programs):
     assert ended.said[2] == "registers: wrong, a register does not keep what is written: it reads 0x00000000"
     with pytest.raises(UserError, match="a register does not keep what is written: it reads 0x00000000"):
         selftest_of(spec).run(Core(spec.registers, deaf, deaf))
-    assert not busy.commands
+    assert not pending.commands
+    assert not deaf.commands
 
 
 @needs_compiler
@@ -256,6 +275,14 @@ def test_the_driver_for_pynq_is_a_program_too(tmp_path, monkeypatch, capsys):
     assert lines[-2].startswith("memory: the core does not read or write this buffer")
 
 
+def without_reset(folder):
+    """Take the soft reset out of the driver: registers that are a file, or memory, do not clear its bit."""
+    header = folder / "driver" / "fabtune_shell.h"
+    text, count = re.subn(r"(SOFT_RESET_PENDING_MASK) 0x0*1u", r"\1 0x0u", header.read_text())
+    assert count == 1
+    header.write_text(text)
+
+
 STAND_IN = """\
 /* A buffer that is a file, in place of a u-dma-buf, and a clock that goes on by a second with each look. */
 #define _DEFAULT_SOURCE
@@ -290,6 +317,7 @@ def _linux(tmp_path_factory):
     """The program for Linux on files: how it ended with these words in its registers, or none, and these arguments."""
     folder = tmp_path_factory.mktemp("linux")
     compiled("zotrain", folder)
+    without_reset(folder)
     (folder / "stand_in.c").write_text(STAND_IN)
     driver, size = folder / "driver", selftest_of(CORES["zotrain"]).size
     command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *SANITIZED, f"-I{driver}"]
@@ -376,6 +404,7 @@ def test_usage_errors_are_a_line_and_status_2(arguments, message, linux):
 def test_bare_metal_takes_its_settings_from_defines(tmp_path):
     """With registers that keep what is written, the signature among them, and a clock of a second a look."""
     compiled("zotrain", tmp_path)
+    without_reset(tmp_path)
     library = tmp_path / "standalone"
     shutil.copytree(Path(__file__).with_name("standalone"), library)
     source = (library / "standalone.c").read_text()

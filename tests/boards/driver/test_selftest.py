@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
+from fabtune.boards.host.clock import ClockWatch
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.golden.errors import UserError
@@ -30,6 +31,8 @@ BLOCKS = ("instantft", "zotrain")
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
+OTHER_CLOCK = "11"
+"""Code of `FABTUNE_OTHER_CLOCK`."""
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
 
 
@@ -37,6 +40,11 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 def program(name):
     """The compiled core, which other tests compile too."""
     return compiled_core(CORES[name])
+
+
+def nanoseconds(device, mhz=187.5):
+    """Time of a simulated device whose clock has a rate."""
+    return round(1000 * device.simulated / mhz)
 
 
 def simulated(name, **more):
@@ -92,7 +100,7 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
     _, core = simulated(name)
     said = []
     with pytest.raises(UserError, match=stage):
-        test.run(core, said.append)
+        test.run(core, say=said.append)
     copied = stage.startswith("self-test, memory")
     assert said[-1].startswith("memory: the core does not read or write this buffer") == copied
     assert ": wrong, " in said[-2 if copied else -1]
@@ -107,7 +115,8 @@ def compiled(name, folder, flags=SANITIZED):
     names = ("fabtune.c", "fabtune_text.c", "fabtune_uio.c", "fabtune_selftest.c")
     sources = [*(folder / "driver" / one for one in names), folder / "selftest/selftest.c"]
     main = Path(__file__).with_name("pipe.c")
-    command = [COMPILER, *WARNINGS, *flags, f"-I{folder / 'driver'}", *sources, main, "-o", folder / "selftest.program"]
+    flags = [*WARNINGS, *flags, "-DFABTUNE_WATCHED_NS=5000u", f"-I{folder / 'driver'}"]
+    command = [COMPILER, *flags, *sources, main, "-o", folder / "selftest.program"]
     subprocess.run(command, check=True)
     return folder / "selftest.program"
 
@@ -120,13 +129,14 @@ class Ended(NamedTuple):
     error: int
     address: int
     cycles: int
+    hertz: int
     what: str
     status: int
     said: list
 
 
-def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None):
-    """Run the program with a device at its other end; the words of its last line, its status and what it printed."""
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5):
+    """Run the program with a device of a clock at its other end; what it printed, and how it ended."""
     test = selftest_of(CORES[name])
     buffer = device.allocate(test.size)
     memory = executable.parent / "memory"
@@ -157,6 +167,8 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
                 continue
             if kind == "read":
                 value = device.read(int(words[0]))
+            elif kind == "now":
+                value = nanoseconds(device, mhz)
             elif kind == "interrupt":
                 device.interrupt()
             elif words == ["1"]:
@@ -167,7 +179,7 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
                 memory.write_bytes(buffer.array.tobytes())
             process.stdin.write(f"{value}\n")
             process.stdin.flush()
-    return Ended(*result[:1], *map(int, result[1:5]), " ".join(result[5:]), process.returncode, said)
+    return Ended(*result[:1], *map(int, result[1:6]), " ".join(result[6:]), process.returncode, said)
 
 
 class Array(np.ndarray):
@@ -185,7 +197,7 @@ class Array(np.ndarray):
 def overlay_core(name, folder, monkeypatch):
     """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
     files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
-    for path in ("fabtune_core.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
+    for path in ("fabtune_core.py", "fabtune_clock.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
         content = files[f"pynq/{path}"]
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
     device, _ = simulated(name)
@@ -211,7 +223,11 @@ def overlay_core(name, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynq", pynq)
     found = importlib.util.spec_from_file_location("fabtune_core", folder / "fabtune_core.py")
     module = importlib.util.module_from_spec(found)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "fabtune_clock", raising=False)
     found.loader.exec_module(module)
+    module.WATCHED = 5_000
+    module.FabtuneCore.now = staticmethod(lambda: nanoseconds(device))
     return module, module.FabtuneCore("hwh")
 
 
@@ -222,6 +238,32 @@ def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
     assert core.selftest(tmp_path / "selftest.bin") == stages
     assert core.selftest(tmp_path / "selftest.bin") == stages
+
+
+def test_the_driver_for_pynq_measures_the_clock(tmp_path, monkeypatch):
+    module, core = overlay_core("zotrain", tmp_path, monkeypatch)
+    assert core.expected_hz == 187_500_000
+    (tmp_path / "zotrain.clock").write_text("214283569\n")  # as Vivado's project leaves it
+    with pytest.raises(module.CoreError, match=r"clock: 187\.[45]\d* MHz instead of 214.284 MHz"):
+        core.selftest(tmp_path / "selftest.bin")
+
+
+def test_the_host_driver_measures_the_clock(monkeypatch):
+    device, core = simulated("instantft")
+    test = selftest_of(CORES["instantft"])
+    monkeypatch.setattr("fabtune.boards.selftest.job.WATCHED", 5_000)
+
+    def run(mhz, expected):
+        watch = ClockWatch(lambda: nanoseconds(device, mhz))
+        try:
+            return test.run(core, expected, watch)
+        finally:
+            assert watch.nanoseconds > 5_000
+            assert watch.hertz == pytest.approx(1e6 * mhz, rel=2e-3)
+
+    assert len(run(187.5, 187_498_123)) == len(test.stages)
+    with pytest.raises(UserError, match=r"self-test, clock: 214.\d* MHz instead of 187.500 MHz"):
+        run(1500 / 7, 187_500_000)
 
 
 def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
@@ -289,11 +331,14 @@ def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch)
     device, core = simulated(name)
     from_c = play(compiled(name, tmp_path), device, name).said
     from_python = []
-    selftest_of(CORES[name]).run(core, from_python.append)
+    watch = ClockWatch(lambda: nanoseconds(device))
+    monkeypatch.setattr("fabtune.boards.selftest.job.WATCHED", 5_000)
+    selftest_of(CORES[name]).run(core, 187_500_000, watch, say=from_python.append)
     _, driver = overlay_core(name, tmp_path, monkeypatch)
     from_pynq = []
     driver.selftest(tmp_path / "selftest.bin", say=from_pynq.append)
-    where = r"at 0x[0-9a-f]+|\d+ cycles|polled.*|with interrupt.*"  # each has a memory of its own, and waits as it can
+    # each has a memory of its own, and waits as it can
+    where = r"at 0x[0-9a-f]+|\d+ cycles|polled.*|with interrupt.*|[\d.]+ MHz"
     said = [[re.sub(where, "", line) for line in lines] for lines in (from_c, from_python, from_pynq)]
     assert said[0] == said[1] == said[2]
     assert said[0][:3] == [
@@ -305,8 +350,27 @@ def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch)
     assert said[0][4:6] == [f"memory, load {copies[0]}: right, ", f"memory, save the same {copies[1]}: right, "]
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
     parts = [f"stage {number} of {len(stages)}, {stage}: " for number, stage in enumerate(stages, 1)]
-    assert said[0][6:-1] == [part + end for part in parts for end in ("begins", "right, ")]
+    assert said[0][6:-2] == [part + end for part in parts for end in ("begins", "right, ")]
+    assert said[0][-2] == "clock: right, "
     assert said[0][-1] == f"self-test: all {len(stages)} stages are right"
+
+
+@needs_compiler
+def test_the_driver_in_c_measures_the_clock(tmp_path):
+    """That of the device, from what its cycle counter and its time say; 14 % more is what Linux makes of 200 MHz."""
+    executable, (device, _) = compiled("zotrain", tmp_path), simulated("zotrain")
+    stages = len(selftest_of(CORES["zotrain"]).stages)
+    for mhz, result in ((187.5, "0"), (1500 / 7, OTHER_CLOCK), (150, OTHER_CLOCK)):
+        ended = play(executable, device, "zotrain", mode="polling", mhz=mhz)
+        assert (ended.result, ended.stage, ended.status) == (result, stages, 0 if result == "0" else 8)
+        assert ended.hertz == pytest.approx(1e6 * mhz, rel=2e-3)
+        measured = f"{ended.hertz / 1e6:.3f} MHz"
+        said = f"right, {measured}" if result == "0" else f"wrong, {measured} instead of 187.500 MHz"
+        assert ended.said[-2] == f"clock: {said}"
+    # also behind a stage that is wrong
+    ended = play(executable, device, "zotrain", changed="parameters", mhz=150)
+    assert ended.result == "6"
+    assert ended.hertz == pytest.approx(150e6, rel=2e-3)
 
 
 @needs_compiler
@@ -316,7 +380,8 @@ def test_the_driver_in_c_says_what_is_wrong(tmp_path):
     errors = CORES["zotrain"].registers.errors
     ended = play(executable, device, "zotrain", changed="parameters")
     assert (ended.result, ended.stage, ended.error, ended.what, ended.status) == ("6", 3, 0, "logits", 1)
-    assert re.fullmatch(r"stage 4 of 9, .*: wrong, logits have CRC-32 0x\w+, golden says 0x\w+", ended.said[-2])
+    assert re.fullmatch(r"stage 4 of 9, .*: wrong, logits have CRC-32 0x\w+, golden says 0x\w+", ended.said[-3])
+    assert ended.said[-2].startswith("clock: right, ")
     assert ended.said[-1] == "self-test: wrong, exit status 1"
     # what the core copies is not what the program has
     ended = play(executable, device, "zotrain", changed="deltas")
@@ -362,7 +427,7 @@ def test_a_command_that_fails_behind_the_memory_has_a_status_of_its_own(tmp_path
     assert (ended.result, ended.stage, ended.error, ended.address, ended.status) == ("1", 3, code, 99, 5)
     status = 0x6 | code << 8
     words = f"wrong, the core reports an error: status {status:#010x}, error {code} (bad_command) at 0x63, "
-    assert words in ended.said[-2]
+    assert words in ended.said[-3]
 
 
 @needs_compiler

@@ -8,9 +8,9 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
-from fabtune.boards.estimate import delays
+from fabtune.boards.estimate import delays, fanout
 from fabtune.boards.estimate import estimate as estimate_module
-from fabtune.boards.estimate.counting import count_resources, longest_paths
+from fabtune.boards.estimate.counting import count_resources, longest_paths, most_loads
 from fabtune.boards.estimate.estimate import (
     Estimate,
     estimate_rtlil,
@@ -47,7 +47,7 @@ def netlist(*cells: Cell, outputs: tuple[int, ...] = ()) -> Netlist:
 
 
 def estimated(one: Netlist) -> Estimate:
-    return Estimate(*count_resources(one), *longest_paths(one))
+    return Estimate(*count_resources(one), *longest_paths(one), fanout.with_reset(one), most_loads(one))
 
 
 def test_a_multiply_accumulate_is_one_dsp(tmp_path: Path) -> None:

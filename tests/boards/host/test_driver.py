@@ -15,16 +15,21 @@ from fabtune.golden.errors import UserError
 class FakeCore:
     """Registers of a core that needs some looks at its status for a command."""
 
-    def __init__(self, looks=3, error=0, registers=REGISTERS):
+    def __init__(self, looks=3, error=0, registers=REGISTERS, resets=0):
         self.words = {register.offset: 0 for register in registers}
         self.words[REGISTERS["signature"].offset] = 0x1234
         self.looks, self.error, self.left, self.status = looks, error, None, 0
         self.commands, self.cleared = [], 0
+        self.resets, self.reset_reads = resets, 0
 
     def at(self, name):
         return self.words[REGISTERS[name].offset]
 
     def read(self, offset):
+        if offset == REGISTERS["soft_reset"].offset:
+            self.reset_reads += 1
+            if self.reset_reads > self.resets:
+                self.words[offset] = 0
         if offset != REGISTERS["status"].offset:
             return self.words[offset]
         if self.left is not None:
@@ -128,6 +133,17 @@ def test_wrong_settings_start_nothing(values, message):
     with pytest.raises(UserError, match=message):
         Core(CORE, fake, Allocated(allocate)).run(Command.TUNE, **values)
     assert not fake.commands
+
+
+def test_a_soft_reset_is_waited_for():
+    fake = FakeCore(resets=5)
+    Core(CORE, fake, None).reset()
+    assert (fake.reset_reads, fake.at("soft_reset")) == (6, 0)
+    with pytest.raises(
+        UserError,
+        match="a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load",
+    ):
+        Core(CORE, FakeCore(resets=5), None).reset(polls=4)
 
 
 def test_the_signature_is_checked():

@@ -16,7 +16,7 @@ PUBLISHED = """
 34 order RW           38 order_high RW      3C cache RW             40 cache_high RW
 44 logits RW          48 logits_high RW     4C cache_entries RW     50 samples_per_epoch RW
 54 epochs RW          58 batch RW           5C rate RW              60 mode RW        64 cycles_low R
-68 cycles_high R      6C batches R          70 misses R             74 saturations R
+68 cycles_high R      6C batches R          70 misses R             74 saturations R      FC soft_reset W1S
 """
 
 

@@ -49,6 +49,7 @@ def test_a_core_has_the_shells_registers_around_its_own():
         *((0x10, "error_address", "R"), (0x14, "error_address_high", "R"), (0x18, "signature", "R")),
         *((0x1C, "size", "RW"), (0x20, "at", "RW"), (0x24, "at_high", "RW")),
         *((0x28, "cycles_low", "R"), (0x2C, "cycles_high", "R"), (0x30, "words", "R")),
+        (0xFC, "soft_reset", "W1S"),
     ]
     assert (TOY.map["size"].reset, TOY.map["size"].field("low").width) == (3, 4)
     assert [item.name for item in TOY.map if item.locked] == ["command", "size", "at", "at_high"]

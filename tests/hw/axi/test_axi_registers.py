@@ -96,7 +96,7 @@ def test_what_the_core_shows_is_read():
 
 def test_addresses_without_a_register_answer_slverr():
     async def body(ctx, dut, host):
-        for offset in (FREE, 0xFC):
+        for offset in (FREE, 0xF8):
             assert await host.write(offset, 1) == SLVERR
             assert await host.read(offset) == (0, SLVERR)
         assert await host.read(REGISTERS["mode"].offset) == (0, OKAY)
@@ -239,6 +239,54 @@ def test_the_interrupt_is_kept_and_cleared():
         ctx.set(dut.finished, 1)  # while it is being cleared
         await host.write(pending, 1)
         assert ctx.get(dut.interrupt_line)
+
+    play(body)
+
+
+def test_a_bit_that_is_set_stays_until_all_is_cleared():
+    async def body(ctx, dut, host):
+        reset = REGISTERS["soft_reset"].offset
+        for value, strobe in ((0xFFFF_FFFE, 0xF), (1, 0b1110)):
+            assert await host.write(reset, value, strobe) == OKAY
+            assert await host.read(reset) == (0, OKAY)
+        for value in (0xFFFF_FFFF, 0):
+            assert await host.write(reset, value) == OKAY
+            assert await host.read(reset) == (1, OKAY)
+        assert ctx.get(dut.soft_reset) == 1
+
+    play(body, 0.3)
+
+
+@pytest.mark.parametrize("cycle", range(-1, 6))
+@pytest.mark.parametrize("name", ["rate", "command", "soft_reset", "interrupt_enable"])
+def test_a_clear_wins_over_a_write_and_leaves_the_bus_alone(name, cycle):
+    """`clear` is high in one cycle alone, so many after the one in which the write was taken."""
+
+    async def body(ctx, dut, host):
+        before = {"rate": 7, "interrupt_enable": 1}
+        for one, value in before.items():
+            await host.write(REGISTERS[one].offset, value)
+        ctx.set(dut.finished, 1)
+        await host.tick()
+        ctx.set(dut.finished, 0)
+        ctx.set(dut.bus.b.ready, 1)
+        ctx.set(dut.clear, cycle == -1)
+        await host.tick()
+        ctx.set(dut.clear, cycle == 0)
+        await host.post(REGISTERS[name].offset, 3, order="both")
+        answers = 0
+        for at in range(1, 8):
+            ctx.set(dut.clear, cycle == at)
+            ctx.set(dut.finished, cycle == at)
+            answers += (await host.tick(dut.bus.b.valid))[0]
+        assert answers == 1
+        lost = cycle >= AxiRegisters.LATENCY - 1
+        kept = {"rate": 3, "command": 3, "soft_reset": 1, "interrupt_enable": 3}[name]
+        found = {one: ctx.get(getattr(dut, one)) for one in ("rate", "command", "soft_reset", "interrupt_enable")}
+        assert found == dict.fromkeys(found, 0) | ({} if lost else {name: kept})
+        assert await host.read(REGISTERS["interrupt"].offset) == (0, OKAY)
+        # of a command: in the cycle in which it would strobe it is not seen any more
+        assert host.strobes == ([3] if name == "command" and cycle != AxiRegisters.LATENCY - 1 else [])
 
     play(body)
 

@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import ResetInserter, Signal
 
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
-from fabtune.hw.cores.shell import DRAIN_CYCLES, Check, Shell
+from fabtune.hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Check, Shell
 
 from ..lite import ORDERS, LiteHost
 from ..simulation import simulate
@@ -187,10 +187,10 @@ def test_a_fault_drains_and_resets_the_trainer(outstanding):
             await ctx.tick()
             assert (ctx.get(control.abort), seen["clears"]) == (1, 0)
         ctx.set(control.quiet, 1)
-        await ctx.tick().repeat(DRAIN_CYCLES + 4)
+        await ctx.tick().repeat(DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 5)
         assert await host.status() == failed(Error.BROKEN)
         assert await error_address(host) == 0xAB_0000_07F0
-        assert (seen["clears"], ctx.get(control.abort)) == (1, 0)
+        assert (seen["clears"], ctx.get(control.abort)) == (RESET_CYCLES, 0)
         assert seen["aborts"] > max(outstanding, DRAIN_CYCLES)
         # and the next command runs
         await host.write(command=Command.FILL)
@@ -209,7 +209,7 @@ def test_a_fault_wins_over_the_end():
         ctx.set(shell.control.fault.error, Error.BROKEN)
         await end(ctx, shell)
         ctx.set(shell.control.fault.failed, 0)
-        await ctx.tick().repeat(DRAIN_CYCLES + 5)
+        await ctx.tick().repeat(DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 6)
         assert await host.status() == failed(Error.BROKEN)
 
     play(body)

@@ -1,0 +1,118 @@
+"""Files of the folder `tb/` of a package: benches, Makefile, job as data, workflow of GitHub Actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ...golden.axi.bus import BEAT
+from ...golden.cores.core import CoreSpec
+from ...hw.axi.bus import TopPin
+from ...hw.power_up import PLUSARG
+from ...hw.verilog import Emitted
+from ..selftest.job import SelfTest
+from .job_data import JobData, job_data
+
+TEMPLATES = Path(__file__).with_name("templates")
+BASE = 0x1_0000_0000
+"""Byte address of the job's memory: beyond 32 bits, and within the fewest address bits of a core."""
+_CHANNELS = {
+    "aw": {"id": "ID", "addr": "64", "len": "8", "size": "3", "burst": "2", "valid": "1", "ready": "1"},
+    "w": {"data": "DATA", "strb": "BYTES", "last": "1", "valid": "1", "ready": "1"},
+    "b": {"id": "ID", "resp": "2", "valid": "1", "ready": "1"},
+    "ar": {"id": "ID", "addr": "64", "len": "8", "size": "3", "burst": "2", "valid": "1", "ready": "1"},
+    "r": {"id": "ID", "data": "DATA", "resp": "2", "last": "1", "valid": "1", "ready": "1"},
+}
+"""Pins of a port of the memory model, with their widths, by channel."""
+
+
+def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest) -> dict[str, str]:
+    """Make the test bench of a core; text by file name below ``tb``.
+
+    Parameters
+    ----------
+    spec : CoreSpec
+    emitted : Emitted
+        Its top module.
+    test : SelfTest
+        The job that the benches run.
+    """
+    data = job_data(test)
+    names = {"TOP": emitted.top, "CORE": spec.name, "POWER_UP": PLUSARG}
+    files = {f"tb/{name}": _filled(name, names) for name in ("Makefile", "cocotb.mk", "fabtune.yml")}
+    files["tb/test_selftest.py"] = _filled("test_selftest.in", names)
+    files["tb/fabtune_axi_memory.sv"] = _filled("fabtune_axi_memory.sv", {})
+    files["tb/tb.sv"] = _filled("tb.sv", names | _bench(spec, emitted, test, data))
+    files["tb/ports.vlt"] = ports_vlt(emitted)
+    return files | {
+        "tb/data/program.txt": data.program,
+        "tb/data/memory.hex": data.memory,
+        "tb/data/expected.hex": data.expected,
+    }
+
+
+def ports_vlt(emitted: Emitted) -> str:
+    """Write Verilator's configuration that shows a bench the ports alone: with all nets a core compiles for minutes."""
+    pins = [f'public_flat_rw -module "{emitted.top}" -var "{pin.name}"' for pin in emitted.pins]
+    return "\n".join(["`verilator_config", *pins, ""])
+
+
+def _filled(name: str, words: Mapping[str, str]) -> str:
+    text = (TEMPLATES / name).read_text(encoding="utf-8")
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
+
+
+def _bench(spec: CoreSpec, emitted: Emitted, test: SelfTest, data: JobData) -> dict[str, str]:
+    """Fill in what depends on the core in the bench without Python."""
+    pins = {pin.name: pin for pin in emitted.pins}
+    memories = [*dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("m_axi"))]
+    (host,) = dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("s_axi"))
+    vectors = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
+    wires = [f"  wire [PORTS*{width}-1:0] m_{name};" for name, width in vectors.items()]
+    wires += [f"  assign {one} = 0;" for one in _undriven(memories, pins)]
+    return {
+        "PORTS": str(len(memories)),
+        "ID": str(pins[f"{memories[0]}_arid"].width),
+        "DATA": str(8 * BEAT),
+        "OFFSETS": str(pins[f"{host}_awaddr"].width),
+        "WORDS": str(-(-test.size // BEAT)),
+        "EXPECTED": str(data.expected_words),
+        "IMAGE": str(data.memory_words),
+        "BASE": f"{BASE:_X}",
+        "WIRES": "\n".join(wires),
+        "CONNECTIONS": ",\n".join(f"      .{pin}({to})" for pin, to in _connections(emitted, host, memories)),
+        "MEMORY": "\n".join(f"      .{name}(m_{name})," for name in vectors),
+    }
+
+
+def _connections(emitted: Emitted, host: str, memories: list[str]) -> Iterator[tuple[str, str]]:
+    """List what each pin of the core is connected to; pins that nobody needs are open."""
+    known = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
+    own = (emitted.clock, emitted.reset, "interrupt")
+    wires = {emitted.clock: "aclk", emitted.reset: "aresetn", "interrupt": "interrupt"}
+    for pin in emitted.pins:
+        prefix = next((one for one in (host, *memories) if pin.name.startswith(f"{one}_")), "")
+        name = pin.name.removeprefix(f"{prefix}_")
+        if prefix == host:
+            yield pin.name, name
+        elif prefix and name in known:
+            yield pin.name, f"m_{name}[{_slice(known[name], memories.index(prefix))}]"
+        else:
+            yield pin.name, wires[pin.name] if pin.name in own else ""
+
+
+def _undriven(memories: list[str], pins: Mapping[str, TopPin]) -> Iterator[str]:
+    """List inputs of the memory model that a port without that channel does not drive."""
+    for port, prefix in enumerate(memories):
+        for channel, names in _CHANNELS.items():
+            answers = channel in ("b", "r")
+            for name, width in names.items():
+                into_memory = (name == "ready") if answers else (name != "ready")
+                if into_memory and f"{prefix}_{channel}{name}" not in pins:
+                    yield f"m_{channel}{name}[{_slice(width, port)}]"
+
+
+def _slice(width: str, port: int) -> str:
+    return str(port) if width == "1" else f"{width}*{port}+:{width}"

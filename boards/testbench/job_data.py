@@ -1,0 +1,113 @@
+"""Self-test of a core as data for a bench without Python: steps as text, memory and expected words as `$readmemh`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...golden.axi.bus import BEAT
+from ...golden.axi.regions import Bytes
+from ...golden.axi.register_map import SIGNATURE
+from ...golden.cores.shell import RESET, Setting
+from ..selftest.job import SelfTest, SelfTestStage
+
+
+@dataclass(frozen=True)
+class JobData:
+    """Files of a job.
+
+    Parameters
+    ----------
+    program : str
+        Steps, see the head of ``templates/tb.sv``.
+    memory, expected : str
+        Beats of 128 bits in hexadecimal, one a line: the job's memory before the first stage, and what the steps
+        ``memory`` compare, in their order.
+    memory_words, expected_words : int
+        Numbers of beats.
+    """
+
+    program: str
+    memory: str
+    expected: str
+    memory_words: int
+    expected_words: int
+
+
+def job_data(test: SelfTest) -> JobData:
+    """Write the self-test of a core as data."""
+    memory = _beats(test.image)
+    expected = [_beats(one.image) for stage in test.stages for one in stage.memory]
+    pending = RESET.field("pending").mask
+    lines = [
+        f"# Self-test of {test.spec.name}, generated. tb.sv says what the steps are; all numbers are hexadecimal.",
+        f"stage signature\n{_read(test, SIGNATURE, 0xFFFFFFFF, test.spec.signature)}",
+        f"stage reset\n{_write(test, RESET.name, pending)}\n{_read(test, RESET.name, pending, 0, 'poll')}",
+        *(line for stage in test.stages for line in _steps(test, stage)),
+    ]
+    beats = np.concatenate(expected)
+    return JobData("\n".join([*lines, ""]), _hex(memory), _hex(beats), len(memory), len(beats))
+
+
+def _steps(test: SelfTest, stage: SelfTestStage) -> Iterator[str]:
+    """Write the steps of a stage: those of the driver, `boards.host.driver.Core.run`."""
+    registers = test.spec.registers
+    shell = registers.map
+    finished = shell["interrupt"].field("finished").mask
+    busy, done, error = (shell["status"].field(name).mask for name in ("busy", "done", "error"))
+    yield f"stage {_word(stage.name)}"
+    yield _read(test, "status", busy, 0)
+    settings = {item.name: item for item in registers.settings}
+    addresses = {item.name for item in registers.addresses}
+    for name, value in stage.settings.items():
+        if name in addresses:
+            places = " ".join(_number(shell[register].offset) for register in settings[name].registers)
+            yield f"address {places} {_number(value)} # {name}"
+        else:
+            yield from _writes(test, settings[name], value)
+    yield _write(test, "interrupt", finished)
+    yield _write(test, "interrupt_enable", finished)
+    yield _write(test, "command", stage.command)
+    yield "wait"
+    yield _write(test, "interrupt", finished)
+    yield _read(test, "status", busy | done | error, done)
+    for name, value in stage.counters.items():
+        yield _read(test, name, 0xFFFFFFFF, value)
+    for one in stage.memory:
+        yield f"memory {_number(one.offset)} {_number(one.size)} {_word(one.what)}"
+
+
+def _writes(test: SelfTest, setting: Setting, value: int) -> Iterator[str]:
+    for name, word in setting.words(value).items():
+        yield _write(test, name, word)
+
+
+def _write(test: SelfTest, name: str, value: int) -> str:
+    return f"write {_number(test.spec.registers.map[name].offset)} {_number(value)} # {name}"
+
+
+def _read(test: SelfTest, name: str, mask: int, value: int, step: str = "read") -> str:
+    return f"{step} {_number(test.spec.registers.map[name].offset)} {_number(mask)} {_number(value)} # {name}"
+
+
+def _number(value: int) -> str:
+    return f"{value:08x}"
+
+
+def _word(text: str) -> str:
+    """Write a name as one word, as `$fscanf` reads it."""
+    return text.replace(" ", "_")
+
+
+def _beats(image: Bytes) -> Bytes:
+    """Fill bytes up to whole beats: (beats, bytes of a beat)."""
+    found = np.zeros(-(-image.size // BEAT) * BEAT, np.uint8)
+    found[: image.size] = image
+    return found.reshape(-1, BEAT)
+
+
+def _hex(beats: Bytes) -> str:
+    """Write beats, the byte at the lowest address last."""
+    return "".join(f"{row[::-1].tobytes().hex()}\n" for row in beats)

@@ -1,0 +1,119 @@
+"""Contents of RAMs and of registers without reset at power-up, as a simulation of emitted Verilog has them."""
+
+from __future__ import annotations
+
+import re
+
+PLUSARG = "fabtune_power_up"
+"""Argument of a simulation: ``+fabtune_power_up=N`` is the seed of what power-up leaves; 0 leaves zeros."""
+DEFAULT_SEED = 1
+"""Seed without the argument."""
+_HEADER = f"""\
+// In simulation, RAMs and registers without reset begin with random contents, as no result may depend on them.
+// The argument +{PLUSARG}=N is the seed, {DEFAULT_SEED} without it; 0 gives zeros. Synthesis sees none of it.
+"""
+"""Comment at the head of a file."""
+
+_DRAWN = 32
+"""Bits of the generator's state, which are drawn at a time."""
+_RAM = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$", re.MULTILINE)
+_REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) ?;$", re.MULTILINE)
+_CLOCKED = re.compile(r"^ {4,}(?:if .*\) |else )?(\S+?) *(?:\[[^]]*\] *)?<= ", re.MULTILINE)
+_WORD = re.compile(r"^    (\S+?) *\[\d+\] = ", re.MULTILINE)
+_VALUE = re.compile(r"^    (\S+) = ", re.MULTILINE)
+
+_BLOCK = """\
+`ifndef SYNTHESIS
+  // synthesis translate_off
+  reg [31:0] power_up_state;
+  reg [{last}:0] power_up_unused;
+  function [31:0] power_up_step;
+    input [31:0] power_up_before;
+    begin
+      power_up_step = power_up_before ^ (power_up_before << 13);
+      power_up_step = power_up_step ^ (power_up_step >> 17);
+      power_up_step = power_up_step ^ (power_up_step << 5);
+    end
+  endfunction
+  task power_up_draw;
+    input integer power_up_parts;
+    integer power_up_at;
+    for (power_up_at = 0; power_up_at < power_up_parts; power_up_at = power_up_at + 1) begin
+      power_up_state = power_up_step(power_up_state);
+      power_up_unused[32 * power_up_at +: 32] = power_up_state;
+    end
+  endtask
+  initial begin : power_up
+    integer {integers};
+    reg [1023:0] power_up_path;
+    if ($value$plusargs("{plusarg}=%d", power_up_state) == 0) power_up_state = {seed};
+    $sformat(power_up_path, "%m");
+    if (power_up_state != 0)
+      for (power_up_part = 0; power_up_part < 32; power_up_part = power_up_part + 1)
+        power_up_state = power_up_step(power_up_state ^ power_up_path[32 * power_up_part +: 32]);
+{statements}  end
+  // synthesis translate_on
+`endif
+"""
+
+
+def power_up_seed(seed: int) -> int:
+    """Seed of what power-up leaves that goes with the seed of a simulation, 0 and up: it is not 0."""
+    return seed % ((1 << 32) - 1) + 1
+
+
+def power_up_argument(seed: int) -> str:
+    """Write the argument of a simulation that gives the seed of what power-up leaves."""
+    return f"+{PLUSARG}={seed}"
+
+
+def with_power_up(body: str) -> str:
+    """Give RAMs without contents, and registers without an initial value, random ones in simulation.
+
+    A simulator would read unknown values from them, or the same ones always. Synthesis must see none of it, as an
+    UltraRAM takes no contents: a tool that does not define the standard's macro knows the comment.
+
+    The generator is an xorshift, which is written out because `$random` differs between simulators. Zero is its fixed
+    point, so that the seed 0 gives zeros. Each instance begins from its own path.
+
+    Parameters
+    ----------
+    body : str
+        Verilog of one or more modules, as Yosys writes it, initial values in ``initial`` statements.
+    """
+    filled = re.sub(r"^module .*?^(?=endmodule$)", lambda one: _module(one[0]), body, flags=re.MULTILINE | re.DOTALL)
+    return body if filled == body else _HEADER + filled
+
+
+def _module(text: str) -> str:
+    """Add what power-up leaves to one module, which lacks its last line."""
+    clocked, words, values = (set(known.findall(text)) for known in (_CLOCKED, _WORD, _VALUE))
+    statements, widths = [], [0]
+    rams = [(high, name, last) for high, name, last in _RAM.findall(text) if name not in words]
+    for high, name, last in rams:
+        widths.append(int(high or 0) + 1)
+        words_of = f"for (power_up_word = 0; power_up_word < {int(last) + 1}; power_up_word = power_up_word + 1)"
+        statements.append(f"    {words_of} begin {_draw(f'{name} [power_up_word]', widths[-1])} end\n")
+    for high, name in _REGISTER.findall(text):
+        if name in clocked and name not in values:
+            widths.append(int(high or 0) + 1)
+            statements.append(f"    {_draw(name, widths[-1])}\n")
+    if not statements:
+        return text
+    return text + _BLOCK.format(
+        last=_parts(max(widths)) * _DRAWN - 1,
+        plusarg=PLUSARG,
+        seed=DEFAULT_SEED,
+        integers="power_up_part, power_up_word" if rams else "power_up_part",
+        statements="".join(statements),
+    )
+
+
+def _parts(width: int) -> int:
+    """Draws of the generator for so many bits."""
+    return -(-width // _DRAWN)
+
+
+def _draw(into: str, width: int) -> str:
+    """Statements that give a word or a register its contents."""
+    return f"power_up_draw({_parts(width)}); {into} = power_up_unused[{width - 1}:0];"

@@ -1,0 +1,84 @@
+"""Both cores from random contents at power-up: nothing that leaves a core depends on them."""
+
+import pytest
+from amaranth.hdl import Module
+
+from fabtune.golden.nn.conv import ConvSpec
+from fabtune.hw.lora.job.record_packer import CodePacker
+from fabtune.hw.nn.memories.activation_clear import ActivationClear
+from fabtune.hw.verilog import generate
+from fabtune.sim import verify as verify_module
+from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.comparison import compiled_core, observable
+from fabtune.sim.trials.jobs import short_jobs
+from fabtune.sim.trials.power_up import power_up_findings, unloaded_findings
+from fabtune.sim.verify import verify
+
+from ...small_cores import OPTIONS, instantft, zotrain
+
+CORES = {
+    "instantft": instantft,
+    "zotrain": zotrain,
+    "instantft, options": lambda: instantft(**OPTIONS),
+    "instantft, two ports": lambda: instantft(ports=2),
+    "instantft, cache on the chip": lambda: instantft(cache="chip"),
+    "zotrain, narrow": lambda: zotrain(deltas="ultra"),
+}
+SLOW = ("instantft, two ports", "instantft, cache on the chip", "zotrain, narrow")
+"""The others are compiled for trials of every run."""
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CORES]
+CONV = ConvSpec(channels=2, height=6, width=7, outputs=5, lanes=16, columns=2)
+"""Convolution that reads zeros around its map."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_depends_on_what_power_up_leaves(name):
+    """Every variation of a job is golden's, and every byte, register and cycle is that of other contents."""
+    spec = CORES[name]()
+    program = compiled_core(spec)
+    found = {job: power_up_findings(program, made) for job, made in short_jobs(spec).items()}
+    assert {job: findings for job, findings in found.items() if findings} == {}
+    assert len(found) >= 7
+
+
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_a_command_before_any_load_ends_and_leaves_nothing(name):
+    spec = CORES[name]()
+    assert unloaded_findings(compiled_core(spec), short_jobs(spec)["base"]) == []
+
+
+@pytest.fixture
+def not_cleared(monkeypatch):
+    """RTL whose loads clear no activations."""
+    monkeypatch.setattr(ActivationClear, "elaborate", lambda self, platform: Module())
+
+
+@pytest.mark.usefixtures("not_cleared")
+def test_a_block_that_clears_nothing_is_found(fast_simulator, monkeypatch):
+    monkeypatch.setattr(verify_module, "emit", generate)
+    assert verify(CONV, fast_simulator, words=100).mismatches > 0
+    assert verify(CONV, fast_simulator, words=100, power_up=0).passed
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("not_cleared")
+@pytest.mark.parametrize("name", ["instantft", "zotrain"])
+def test_a_core_that_clears_nothing_is_found(name):
+    findings = power_up_findings(mutated(CORES[name]()), short_jobs(CORES[name]())["base"])
+    assert [one for one in findings if one.endswith("not golden's")]
+    assert not [one for one in findings if one.startswith("power-up 0: ") and one.endswith("not golden's")]
+
+
+@pytest.mark.slow
+def test_fillers_that_are_not_driven_are_found(monkeypatch):
+    """They are in the cache in memory, and in nothing that golden has."""
+    monkeypatch.setattr(CodePacker, "_filled", lambda self, row: row)
+    assert power_up_findings(mutated(instantft()), short_jobs(instantft())["base"]) == [
+        "power-up 2: memory not those of 1",
+        "power-up 0: memory not those of 1",
+    ]
+
+
+def mutated(spec):
+    """Program of a core whose RTL is not that of the cache."""
+    return build(generate(observable(spec)).verilog, spec.name, spec.memory_ports)
