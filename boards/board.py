@@ -189,11 +189,11 @@ DEFAULT_MHZ = 187.5
 """Clock of a core where the user names none, and the one for which reports give times."""
 MEANT = 0.05
 """MHz by which what a user writes may differ from a rate: 214.3 is 1500/7. Less than half of any step between rates."""
-IOPLL = ProcessorClock("IOPLL", 1500.0, (63, 63), slowest=10.0, fastest=300.0)
+IOPLL = ProcessorClock("IOPLL", 1500.0, (63, 63), slowest=20.0, fastest=300.0)
 """The source in the presets of both boards; dividers of 6 bits (UG1085, PL0_REF_CTRL).
 
-Below 10 MHz steps become too small to tell rates apart; above 300 MHz the next, 375 MHz, is too fast for the
-processor's AXI ports.
+Below 20 MHz rates are too near to each other to be written with a decimal. Above 300 MHz the next is 375 MHz, too fast
+for the processor's AXI ports.
 """
 
 BOARDS: dict[str, Board] = {

@@ -26,7 +26,7 @@ class Memory:
     Parameters
     ----------
     name : str
-        Its name, behind those of the modules around it.
+        Its path: the top module, the instances around the memory, and its name, with a dot between.
     width, depth : int
         Bits of a word, and words.
     style : str

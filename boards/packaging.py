@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..golden.axi.register_map import RegisterMap, c_header
 from ..golden.cores.core import CoreSpec
@@ -36,7 +37,9 @@ DRIVER, PYNQ = (Path(__file__).with_name(name) for name in ("driver", "pynq"))
 """Sources of the drivers that a package has in it."""
 
 
-def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ) -> Files:
+def core_package(
+    spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz: float = DEFAULT_MHZ, name: str | None = None
+) -> Files:
     """Make all files of a core for a board.
 
     Parameters
@@ -47,6 +50,9 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
         Which of `TARGETS`; none: all.
     mhz : float
         Clock of the core, one of the board's processor.
+    name : str, optional
+        What the top module, the IP, the kernel and the core's files are called, see `identity.design_name`; by default
+        as the core. Two cores of one name cannot be in one design.
 
     Returns
     -------
@@ -61,7 +67,7 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
     mhz = board.processor_clock.rate(mhz)
-    emitted = emit(spec, device=board.fabric)
+    emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
     if analyser := _analyser(spec, emitted):
@@ -69,17 +75,21 @@ def core_package(spec: CoreSpec, board: Board, targets: Sequence[str] = (), mhz:
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
-    files[SETTINGS] = settings_file(spec, board, mhz, chosen)
+    files[SETTINGS] = settings_file(spec, board, mhz, chosen, emitted.top)
     for name in chosen:
         files |= TARGETS[name].files(spec, emitted, board, mhz)
-    whole = {"README.md": _readme(spec, board, chosen, files, memories), **files}
+    whole = {"README.md": _readme(spec, emitted.top, board, chosen, files, memories), **files}
     return {**whole, MANIFEST: manifest(whole)}
 
 
-def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str]) -> str:
+def settings_file(spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str) -> str:
     """Write what a package is of: packages of the same settings have the same files."""
-    settings = {"block": spec.name, "signature": signature_text(spec), "parameters": dataclasses.asdict(spec)}
-    settings |= {"board": board.name, "mhz": mhz}
+    settings: dict[str, Any] = {
+        "block": spec.name,
+        "signature": signature_text(spec),
+        "parameters": dataclasses.asdict(spec),
+    }
+    settings |= {"name": name, "board": board.name, "mhz": mhz}
     return json.dumps(settings | {"targets": targets}, indent=2) + "\n"
 
 
@@ -149,9 +159,10 @@ def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
         spec, mhz, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
     )
     files |= _example(spec, "linux")
-    files["linux/Makefile"] = (DRIVER / "linux.mk").read_text(encoding="utf-8").replace("CORE", spec.name)
-    files[f"linux/{spec.name}.dts"] = overlay(spec.name, mhz, _shared_memory(spec))
-    files[f"linux/{spec.name}.bif"] = bif(spec.name)
+    name, makefile = emitted.top, (DRIVER / "linux.mk").read_text(encoding="utf-8")
+    files["linux/Makefile"] = makefile.replace("example_CORE", f"example_{spec.name}").replace("CORE", name)
+    files[f"linux/{name}.dts"] = overlay(name, mhz, _shared_memory(spec))
+    files[f"linux/{name}.bif"] = bif(name)
     if board.board_connections:  # a Kria, whose xmutil reads it
         files["linux/shell.json"] = shell_json()
     return files
@@ -175,9 +186,9 @@ def _pynq(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     return _vivado(spec, emitted, board, mhz) | {
         "pynq/fabtune_core.py": (PYNQ / "driver" / "fabtune_core.py").read_text(encoding="utf-8"),
         "pynq/fabtune_clock.py": Path(clock.__file__).read_text(encoding="utf-8"),
-        "pynq/fabtune_core.json": description(test, round(mhz * 1e6), f"{emitted.top}.clock"),
+        "pynq/fabtune_core.json": description(test, emitted.top, round(mhz * 1e6)),
         "pynq/selftest.bin": test.image.tobytes(),
-        f"pynq/{spec.name}.ipynb": notebook(test),
+        f"pynq/{emitted.top}.ipynb": notebook(test, emitted.top),
     }
 
 
@@ -208,6 +219,9 @@ On the computer with Vivado, with a C compiler for the board and dtc:
     vivado -mode batch -source vivado/system.tcl -tclargs build      # out/CORE.bit
     bootgen -image linux/CORE.bif -arch zynqmp -process_bitstream bin -w   # out/CORE.bit.bin
     make -C linux CC=aarch64-linux-gnu-gcc                           # linux/selftest, linux/CORE.dtbo
+
+The overlay has the label of the board's interrupt controller. `ls /proc/device-tree/__symbols__` on the board shows
+it: where there is no `gic`, make it with `INTERRUPT_PARENT=imux` behind that line.
 
 Copy this folder to the board. There, after each start of Linux:
 
@@ -271,8 +285,8 @@ The host program is `driver/selftest_xrt.cpp`; with the C files of `driver/`, `s
         """\
     vivado -mode batch -source vivado/system.tcl -tclargs build pynq # its interrupt is where PYNQ finds it
 
-Put `out/CORE.bit`, `out/CORE.hwh` and the files of `pynq/` into a folder of the board. There, with PYNQ 3 alone, run
-the notebook `CORE.ipynb`, or:
+Put `out/CORE.bit`, `out/CORE.hwh`, `out/CORE.clock` and the files of `pynq/` into a folder of the board. There, with
+PYNQ 3 alone, run the notebook `CORE.ipynb`, or:
 
     import fabtune_core                                              # binds the driver to the core
     from pynq import Overlay
@@ -315,11 +329,13 @@ simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitH
 """Targets of a package, by name."""
 
 
-def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]) -> str:
+def _readme(
+    spec: CoreSpec, core: str, board: Board, targets: Sequence[str], files: Files, memories: Sequence[Memory]
+) -> str:
     """Write the page of the folder."""
     folders = {name.partition("/")[0] for name in files if "/" in name}
     meanings = {
-        "ip": f"the IP `{vlnv(spec)}`: IP-XACT description, Verilog, its page in Vivado",
+        "ip": f"the IP `{vlnv(core)}`: IP-XACT description, Verilog, its page in Vivado",
         "registers": "the registers as a table, as SystemRDL and as a C header",
         "vivado": "scripts and constraints for Vivado",
         "driver": "driver in C11 for bare metal and Linux",
@@ -330,7 +346,7 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
         "tb": "benches for Verilator and Icarus: cocotb, plain SystemVerilog, the self-test as data",
         "linux": "device-tree overlay, input of bootgen, Makefile of the programs",
     }
-    lines = [f"# {spec.name} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
+    lines = [f"# {core} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
     lines += [f"`sha256sum --check {MANIFEST}` tells which files are no longer as fabtune wrote them.", ""]
     lines += ["| folder | |", "|---|---|"]
@@ -338,9 +354,9 @@ def _readme(spec: CoreSpec, board: Board, targets: Sequence[str], files: Files, 
     for name in targets:
         steps = TARGETS[name].steps
         text = steps if isinstance(steps, str) else steps[board.name]
-        lines += ["", f"## {name}", "", text.replace("CORE", spec.name)]
+        lines += ["", f"## {name}", "", text.replace("CORE", core)]
     if "vivado/capture.tcl" in files:
-        lines += ["", "## A logic analyser on the core", "", _DEBUG.replace("CORE", spec.name)]
+        lines += ["", "## A logic analyser on the core", "", _DEBUG.replace("compare CORE", f"compare {spec.name}")]
     if "example" in folders and (example := example_of(spec)):
         lines += ["", "## The example", "", example_page(example, targets)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])
@@ -352,7 +368,7 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
     lines += ["| memory | number | words | bits | ports to read | mode | asked for | open synthesis takes for each |"]
     lines += ["|---|---:|---:|---:|---:|---|---|---|"]
     for alike in _alike(memories):
-        names = " to ".join(f"`{one.name.partition('.block.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
+        names = " to ".join(f"`{one.name.partition('.')[2]}`" for one in dict.fromkeys((alike[0], alike[-1])))
         one = alike[0]
         shape = f"{names} | {len(alike)} | {one.depth} | {one.width} | {one.reads} | {one.mode}"
         lines.append(f"| {shape} | {one.style} | {one.maps_to} |")
@@ -362,7 +378,8 @@ def _memories(memories: Sequence[Memory], board: Board) -> list[str]:
         *lines,
         "",
         f"Together {total}. Open synthesis is that of Yosys, as in `fabtune estimate`; Vivado may place what asks for",
-        "nothing elsewhere. In the Verilog a memory's name begins with `block_` and has `_` where it has a dot here.",
+        "nothing elsewhere. A name begins with the instances around the memory. In Vivado a dot is `/`, and `_reg`",
+        "follows: `get_cells -hierarchical -filter {NAME =~ */trainer/engine/*/rows_reg*}`.",
         "",
         "Mode is what a read gives at the address that is written in the same cycle: `read first` the word before.",
         "`latch with reset`: the register behind the read, which has a synchronous reset, is the block RAM's latch.",

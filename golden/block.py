@@ -130,6 +130,8 @@ class Spec(ABC):
     """Names of a core's other outputs."""
     input_wires: ClassVar[tuple[str, ...]] = ()
     """Names of a core's other inputs."""
+    reset_cycles: ClassVar[int] = 1
+    """Cycles for which its reset is to be active, at least."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
     """Settings for ``--preset``: by name, the values of (dotted) fields."""
 
@@ -138,6 +140,11 @@ class Spec(ABC):
         for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
                 raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
+
+    @property
+    def bus_parameters(self) -> Mapping[str, Mapping[str, int]]:
+        """Facts of a core's AXI buses that Vivado cannot see in the pins, by prefix, with Vivado's names for them."""
+        return {}
 
     @classmethod
     def area(cls) -> str:

@@ -34,8 +34,7 @@ def load_spec(path: Path | str) -> Spec:
     UserError
         If there is no such file, or it is of no block, parameters or signature that this version of fabtune has.
     """
-    file = Path(path)
-    file = file / SPEC_FILE if file.is_dir() else file
+    file = _file(path)
     settings = _read(file)
     name, parameters = settings.get("block"), settings.get("parameters")
     if not isinstance(name, str) or not isinstance(parameters, dict):
@@ -52,6 +51,18 @@ def load_spec(path: Path | str) -> Spec:
             "another version of fabtune wrote it, package the core anew"
         )
     return spec
+
+
+def design_name(path: Path | str) -> str:
+    """Read the name of the top module of a package, by default the block's.
+
+    Raises
+    ------
+    UserError
+        As `load_spec`.
+    """
+    settings = _read(_file(path))
+    return str(settings.get("name", settings.get("block")))
 
 
 def load_core(path: Path | str) -> CoreSpec:
@@ -71,6 +82,10 @@ def load_core(path: Path | str) -> CoreSpec:
 def signature_text(spec: CoreSpec) -> str:
     """Write a core's signature as the file has it."""
     return f"0x{spec.signature:08X}"
+
+
+def _file(path: Path | str) -> Path:
+    return Path(path, SPEC_FILE) if Path(path).is_dir() else Path(path)
 
 
 def _read(file: Path) -> dict[str, Any]:

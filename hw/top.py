@@ -153,7 +153,7 @@ class TopWrapper(wiring.Component):
 
     @property
     def attributes(self) -> dict[str, dict[str, str]]:
-        """Verilog attributes by wire, from which a block design knows a core's clock, reset, streams and interrupt.
+        """Verilog attributes by wire, from which a block design knows a core's clock, reset, buses and interrupt.
 
         A monitor's pins are nets that Vivado keeps for a logic analyser.
         """
@@ -175,10 +175,19 @@ class TopWrapper(wiring.Component):
         if "interrupt" in self._spec.wires:
             found["interrupt"] = signal("interrupt", "interrupt", "INTERRUPT", "SENSITIVITY LEVEL_HIGH")
         found |= {name: {"mark_debug": "true"} for name in self._spec.wires if name.startswith("monitor_")}
+        for prefix, parameters in self._spec.bus_parameters.items():
+            pins = [pin.name for bus in self.buses.values() for pin in bus if pin.name.startswith(f"{prefix}_")]
+            for name in pins:
+                logical = name.removeprefix(f"{prefix}_").upper()
+                found[name] = {"X_INTERFACE_INFO": f"xilinx.com:interface:aximm:1.0 {prefix} {logical}"}
+            listed = ", ".join(f"{name} {value}" for name, value in parameters.items())
+            found[pins[0]]["X_INTERFACE_PARAMETER"] = f"XIL_INTERFACENAME {prefix}, {listed}"
         return found
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        # the block's own module and none around it: what is inside has the path that it has in the block
+        vars(self._block)["_MustUse__used"] = True  # as `Fragment.get` notes it
+        m: Module = self._block.elaborate(platform)
         # a block with a port for it shares the reset out itself
         shares = "reset" in self._block.signature.members
         m.domains.sync = ClockDomain("sync", local=True, reset_less=shares)
@@ -188,7 +197,6 @@ class TopWrapper(wiring.Component):
             ClockSignal().eq(wire[self.clock]),
             (self._block.reset if shares else ResetSignal()).eq(reset),
         ]
-        m.submodules.block = self._block
         for bus in self.buses.values():
             axi.wire_up(m, bus, wire)
         m.d.comb += [wire[name].eq(getattr(self._block, name)) for name in self._spec.wires]

@@ -23,11 +23,14 @@ from .. import __version__
 from ..golden.block import Spec
 from ..golden.cache import cached, digest_of, package_version, source_digest
 from ..golden.errors import UserError
-from . import yosys
+from . import hierarchy_passes, naming, yosys
 from .axi.bus import TopPin
 from .device import Device
 from .power_up import with_power_up
+from .source_names import names_from_source
 from .top import Port, TopWrapper
+
+_ALL_MODULES = "// all modules are in this file, that of the top first:"
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,8 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
     key = digest_of(type(spec), spec, top, device or Device(), sources, *tools)
 
     def make(entry: Path) -> None:
-        entry.write_bytes(pickle.dumps(generate(spec, top, device=device)))
+        whole = generate(spec, device=device) if top == spec.name else _renamed(emit(spec, device=device), top)
+        entry.write_bytes(pickle.dumps(whole))
 
     # as trustworthy as its neighbours: the cache holds programs that are run
     found: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
@@ -202,9 +206,14 @@ def generate(
         If `top` is no name for a module.
     """
     top = _module_name(spec, top)
-    with without_garbage_collection(), _short_zero_contents(), _registers_without_initial_value():
+    with (
+        without_garbage_collection(),
+        _short_zero_contents(),
+        _registers_without_initial_value(),
+        names_from_source(),
+    ):
         wrapper = TopWrapper(block or component(spec), spec)
-        text = rtlil.convert(wrapper, name=top, platform=device or Device(), emit_src=False)
+        text = naming.convert(wrapper, top, device or Device())
     return Emitted(
         top,
         _verilog(text, wrapper, spec, top),
@@ -215,6 +224,17 @@ def generate(
         wrapper.reset,
         wrapper.reset_level,
     )
+
+
+def _renamed(found: Emitted, top: str) -> Emitted:
+    """Give a design another name, with which all names of its modules begin."""
+    old = re.escape(found.top)
+    verilog = re.sub(
+        rf"^(module |  ){old}(?=(?:_\w+)?(?:\(| \w+ \($))", rf"\g<1>{top}", found.verilog, flags=re.MULTILINE
+    )
+    verilog = verilog.replace(f"{_ALL_MODULES} {found.top}\n", f"{_ALL_MODULES} {top}\n", 1)
+    text = re.sub(rf"^(module |  cell )\\{old}(?=[.\s])", rf"\g<1>\\{top}", found.rtlil, flags=re.MULTILINE)
+    return dataclasses.replace(found, top=top, verilog=verilog, rtlil=text)
 
 
 def _module_name(spec: Spec, top: str | None) -> str:
@@ -235,7 +255,6 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "read_rtlil design.il",
                 f"hierarchy -top {top}",
                 "proc",
-                "flatten -separator _",
                 # by itself a choice of several becomes a casez whose cases overlap
                 "pmuxtree",
                 yosys.NO_ZERO_CONTENTS,
@@ -250,14 +269,18 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 # bits without a driver, of unnamed wires: the named ones of `WIDEN` stay whole
                 "splitnets -driver w:$*",
                 "opt_clean -purge",
+                hierarchy_passes.SPLIT_COPIES,
+                hierarchy_passes.UNUSED_PORTS,
                 yosys.SIGN_PRODUCTS,
+                hierarchy_passes.PLAIN_NAMES,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
-                yosys.UNUSED_BITS,
+                hierarchy_passes.UNUSED_BITS,
                 # the generator's own attributes; those of memories and of the interface remain
                 "setattr -unset hdlname",
                 "setattr -mod -unset top -unset generator",
+                yosys.KEEP_REGISTERS,
                 *(
-                    f'setattr -set {attribute} "{value}" w:{wire}'
+                    f'setattr -set {attribute} "{value}" {top}/w:{wire}'
                     for wire, attributes in wrapper.attributes.items()
                     for attribute, value in attributes.items()
                 ),
@@ -266,13 +289,30 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
             folder,
         )
         body = (folder / "design.v").read_text(encoding="utf-8").split("\n", 2)[2]
-    body = with_power_up(_initial_statements(body))
+    modules = re.split(r"(?<=^endmodule\n)", body, flags=re.MULTILINE)
+    body = with_power_up("".join(_initial_statements(_name_memories(module)) for module in modules))
+    if len(modules) > 2:  # the last part is empty
+        body = f"{_ALL_MODULES} {top}\n// verilator lint_off DECLFILENAME\n{body}"
+        body += "// verilator lint_on DECLFILENAME\n"
     settings = json.dumps(dataclasses.asdict(spec))
     return f"// {spec.name}: {spec.summary}\n// fabtune {__version__}, {settings}\n{body}"
 
 
+def _name_memories(body: str) -> str:
+    """Name what Yosys gives a number: tables of a switch, and the register into which a module's memory is read."""
+    assigned = set(re.findall(r"[A-Za-z]\w*", body))
+    for table in dict.fromkeys(re.findall(r"\\\$auto\$proc_rom\S+ ", body)):
+        body = body.replace(table, f"{naming.add_name(assigned, 'lookup')} ")
+    memories = set(re.findall(r"^  reg (?:\[\d+:0\] )?(\S+) +\[\d+:0\];$", body, flags=re.MULTILINE))
+    names: dict[str, str] = {}
+    for register, memory in re.findall(r"^ +(_\d+_) <= (\w+) *\[", body, flags=re.MULTILINE):
+        if memory in memories and register not in names:
+            names[register] = naming.add_name(assigned, f"{memory}_read")
+    return re.sub(r"\b_\d+_\b", lambda found: names.get(found[0], found[0]), body) if names else body
+
+
 def _initial_statements(body: str) -> str:
-    """Move the initial value of each register from its declaration into one ``initial`` statement of all.
+    """Move the initial value of each register of a module from its declaration into one ``initial`` statement of all.
 
     Verilator warns of a value in a declaration where a process changes it, and Yosys takes long to read a statement for
     each.

@@ -2,15 +2,15 @@
 
 import gc
 import importlib
+import itertools
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..golden.errors import UserError
-from . import arithmetic_passes, processes, synthesis_passes
+from . import arithmetic_passes, hierarchy_passes, processes, synthesis_passes
 
 WIDEN = "widen"
 """Pass: give the operands of each operator one width, so that no reader of the Verilog extends one implicitly."""
@@ -27,11 +27,10 @@ NO_ZERO_CONTENTS = "no_zero_contents"
 They are a line for each word: thousands, which take Yosys longer to read than the rest of a core. An UltraRAM can have
 no other contents.
 """
-UNUSED_BITS = "unused_bits"
-"""Pass: connect the bits of the top module's wires that nothing reads to a wire called ``unused``.
+KEEP_REGISTERS = "setattr -set keep 1 a:keep w:* %i %ci1 t:$*dff* %i"
+"""Command: keep the registers that the source asks to keep, as Vivado does where a register's wire has ``keep``.
 
-Such bits of inputs pad a lane, or are an address within a word or an identifier; others are bits of a result that is
-read in part. Verilator does not warn of a wire of that name.
+Yosys would merge those of one value: it looks at the attributes of cells alone. Before other cells drive the wires.
 """
 CALL = "call"
 """Command: call a function of a module of Python, with the design and the rest of the words.
@@ -74,7 +73,8 @@ def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]]
     Parameters
     ----------
     commands : iterable of str
-        Commands of Yosys, and passes of this module, `synthesis_passes` and `arithmetic_passes`, with their arguments.
+        Commands of Yosys, and passes of this module, `synthesis_passes`, `arithmetic_passes` and `hierarchy_passes`,
+        with their arguments.
     folder : Path
         Working directory, in which the commands read and write files.
     branches : iterable of iterable of str, optional
@@ -114,7 +114,6 @@ def _widen(design: Any) -> None:
     from pyosys import libyosys as ys
 
     a, b, y, a_signed, b_signed = (ys.IdString(f"\\{name}") for name in ("A", "B", "Y", "A_SIGNED", "B_SIGNED"))
-    shifts = 0
     for module in design.modules_.values():
         for wire in list(module.wires_.values()):
             wire.is_signed = False
@@ -136,9 +135,8 @@ def _widen(design: Any) -> None:
                 width = max(cell.getPort(a).size(), cell.getPort(b).size())
                 _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
             elif kind in _SHIFTS and cell.getPort(y).size() < cell.getPort(a).size():
-                shifts += 1
                 # Verilator does not warn of the upper bits of a wire of this name
-                _result_on(module, cell, f"shifted_unused_{shifts}", cell.getPort(a).size())
+                _result_on(module, cell, "shifted_unused", cell.getPort(a).size())
             else:
                 continue
             cell.fixup_parameters()
@@ -152,10 +150,16 @@ def _extend(cell: Any, ports: Iterable[Any], width: int, signed: bool) -> None:
 
 
 def _result_on(module: Any, cell: Any, name: str, width: int) -> Any:
-    """Give a cell's result a new wire of that name and width, whose lower bits drive what the result drove before."""
+    """Give a cell's result a new wire of a width, whose lower bits drive what the result drove before.
+
+    It has that name, or with a number behind it.
+    """
     from pyosys import libyosys as ys
 
-    y, wire = ys.IdString("\\Y"), module.addWire(ys.IdString(f"\\{name}"), width)
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+    identifiers = (ys.IdString(f"\\{one}") for one in names)
+    free = next(one for one in identifiers if not module.wire(one))
+    y, wire = ys.IdString("\\Y"), module.addWire(free, width)
     before, after = cell.getPort(y), ys.SigSpec(wire)
     # in two parts: a part of a signed wire is unsigned, the whole is not
     for first, size in ((0, 1), (1, before.size() - 1)):
@@ -167,12 +171,10 @@ def _result_on(module: Any, cell: Any, name: str, width: int) -> Any:
 def _sign_products(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
-    count = 0
     for module in design.modules_.values():
         for cell in list(module.cells_.values()):
             if cell.type.str() == "$mul" and cell.getParam(ys.IdString("\\A_SIGNED")).as_bool():
-                count += 1
-                _result_on(module, cell, f"product_{count}", cell.getPort(ys.IdString("\\Y")).size()).is_signed = True
+                _result_on(module, cell, "product", cell.getPort(ys.IdString("\\Y")).size()).is_signed = True
 
 
 def _order(design: Any, names: list[str]) -> None:
@@ -182,52 +184,6 @@ def _order(design: Any, names: list[str]) -> None:
     for place, name in enumerate(names, 1):
         top.wire(ys.IdString(f"\\{name}")).port_id = place
     top.fixup_ports()
-
-
-def _chunks(signal: Any) -> Iterator[tuple[str, int]]:
-    """Name of each wire that a signal has bits of, and a number whose ones are their offsets."""
-    if signal.is_chunk():  # most are one: fewer calls into Yosys
-        chunk = signal.as_chunk()
-        if chunk.wire:
-            yield chunk.wire.name.str(), ((1 << chunk.width) - 1) << chunk.offset
-        return
-    for bit in signal.bits():
-        if bit.is_wire():
-            yield bit.wire.name.str(), 1 << bit.offset
-
-
-def _used_bits(module: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Bits of wires that cells or connections read, and those that they drive, as ones of a number for each wire."""
-    read: dict[str, int] = defaultdict(int)
-    driven: dict[str, int] = defaultdict(int)
-    for left, right in module.connections_:
-        for bits, signal in ((driven, left), (read, right)):
-            for name, ones in _chunks(signal):
-                bits[name] |= ones
-    for cell in module.cells_.values():
-        for port, signal in cell.connections_.items():
-            bits = driven if cell.output(port) else read
-            for name, ones in _chunks(signal):
-                bits[name] |= ones
-    return read, driven
-
-
-def _unused_bits(design: Any, _: list[str]) -> None:
-    from pyosys import libyosys as ys
-
-    top = design.top_module()
-    read, driven = _used_bits(top)
-    spare = ys.SigSpec(ys.Const(0, 1))
-    wires = [wire for wire in top.wires_.values() if not wire.port_output and "unused" not in wire.name.str()]
-    for wire in sorted(wires, key=lambda wire: (not wire.port_input, wire.port_id, wire.name.str())):
-        name = wire.name.str()
-        given = (1 << wire.width) - 1 if wire.port_input else driven[name]
-        unread = given & ~read[name]
-        for offset in range(unread.bit_length()):
-            if unread >> offset & 1:
-                spare.append(ys.SigSpec(wire).extract(offset, 1))
-    if spare.size() > 1:
-        top.addReduceAnd(ys.IdString("$unused"), spare, ys.SigSpec(top.addWire(ys.IdString("\\unused"), 1)))
 
 
 def _no_zero_contents(design: Any, _: list[str]) -> None:
@@ -274,10 +230,10 @@ _OWN: dict[str, Callable[[Any, list[str]], None]] = {
     NO_ZERO_CONTENTS: _no_zero_contents,
     ORDER: _order,
     SIGN_PRODUCTS: _sign_products,
-    UNUSED_BITS: _unused_bits,
     WIDEN: lambda design, _: _widen(design),
     **synthesis_passes.PASSES,
     **arithmetic_passes.PASSES,
+    **hierarchy_passes.PASSES,
 }
 
 

@@ -167,6 +167,10 @@ def block(required: bool = True) -> Decorator:
     )
 
 
+NAME_HELP = "What follows CORE_ in the names of module, IP and kernel; default: the preset, else the signature."
+"""Help of ``--name``."""
+
+
 def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
     """Build the spec of a block.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -348,8 +347,7 @@ def tool_version(simulator: str) -> str:
 
 def _ports_only(emitted: Emitted) -> str:
     """Verilator configuration that shows the bench only the ports: with every inner wire, a core builds for minutes."""
-    ports = re.findall(r"^  (?:input|output) (?:\[\d+:0\] )?(\w+);", emitted.verilog, re.MULTILINE)
-    lines = [f'public_flat_rw -module "{emitted.top}" -var "{port}"' for port in ports]
+    lines = [f'public_flat_rw -module "{emitted.top}" -var "{pin.name}"' for pin in emitted.pins]
     return "\n".join(["`verilator_config", *lines, ""])
 
 

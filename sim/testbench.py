@@ -156,7 +156,7 @@ class BenchHost:
         self._around = _surroundings(dut, [prefix], stall, seed)
         self.core = Core(spec.registers, self, memory, resume(self.interrupt), address=spec.address)
         self._dut.aresetn.value = 0
-        cocotb.start_soon(Clock(dut.aclk, PERIOD_NS, "ns").start())
+        Clock(dut.aclk, PERIOD_NS, "ns").start()
 
     async def reset(self, cycles: int = 16) -> None:
         """Hold the reset for so many cycles, at the start and at any time after it."""

@@ -24,6 +24,7 @@ LONGEST = (
         "hw/test_verilog",
         "sim/test_mutation",
     ),
+    *("boards/testbench/test_benches", "boards/testbench/test_page"),
     *("boards/cores/zotrain/test_job_on_core", "scripts/blocks/test_activity"),
     *("scripts/blocks/test_emit", "scripts/test_table", "scripts/test_tune"),
     *("sim/compiled/test_session", "scripts/test_zeroth", "scripts/test_cli"),

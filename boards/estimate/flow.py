@@ -142,6 +142,7 @@ def _prepare() -> list[str]:
         synthesis_passes.LAST_INITIAL,
         "proc",
         "flatten",
+        yosys.KEEP_REGISTERS,
         # Simulation-only cells have no hardware.
         "delete */t:$print */t:$check */t:$assert */t:$assume */t:$cover */t:$live */t:$fair",
         "tribuf -logic",
@@ -150,9 +151,11 @@ def _prepare() -> list[str]:
         "setattr -unset reprocess_after t:OBUFT",
         "deminout",
         # only a register's name is shown; every name that stays costs each cleaning
-        "rename -hide w:* t:$*dff* %co1:+[Q] %d a:use_dsp a:use_dsp48 %u %d",
+        "rename -hide w:* t:$*dff* %co1:+[Q] %d a:use_dsp a:use_dsp48 a:keep %u %u %d",
         "opt_expr",
         "opt_clean",
+        # a register with the attribute is not merged with an equal one, as by Vivado
+        "setattr -set keep 1 a:keep w:* %i %ci1:+[Q] t:$*dff* %i",
         # while the wires are there
         *_ask_for("yes"),
         *_ask_for("no"),

@@ -171,11 +171,18 @@ class Core:
     clock : callable
         Seconds of a clock that never goes back.
 
+    Attributes
+    ----------
+    watch : ClockWatch or None
+        Measures the core's clock while commands run.
+
     Raises
     ------
     UserError
         If the core has another signature.
     """
+
+    watch: ClockWatch | None = None
 
     def __init__(
         self,
@@ -320,16 +327,7 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(
-        self,
-        command: int,
-        /,
-        *,
-        polls: int | None = None,
-        seconds: float = SECONDS,
-        watch: ClockWatch | None = None,
-        **values: int,
-    ) -> Finished:
+    def run(self, command: int, /, *, polls: int | None = None, seconds: float = SECONDS, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
@@ -341,8 +339,6 @@ class Core:
         seconds : float
             Time before an error. It is looked at behind each read of the status, so a function that waits for the
             interrupt has to return at times.
-        watch : ClockWatch, optional
-            Measures the core's clock while the command runs.
         values : int
             Settings by name of the register; the others stay as they are.
 
@@ -372,8 +368,8 @@ class Core:
         enabled = self.core.map["interrupt_enable"].field("finished").mask
         self.write("interrupt_enable", enabled if self._interrupt else 0)
         self.write("command", command)
-        if watch:
-            watch.watch(lambda: self.read("cycles_low"))
+        if self.watch:
+            self.watch.watch(lambda: self.read("cycles_low"))
         self._wait(command, polls, seconds)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):

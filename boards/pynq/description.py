@@ -8,25 +8,25 @@ from ..selftest.job import SelfTest, SelfTestStage
 from ..vivado.ipxact import vlnv
 
 
-def description(test: SelfTest, clock_hz: int, clock_file: str) -> str:
+def description(test: SelfTest, name: str, clock_hz: int) -> str:
     """Write registers, codes and the self-test of a core; a block design may have it as an IP or as a module.
 
     Parameters
     ----------
     test : SelfTest
+    name : str
+        Name of the core's top module and IP; Vivado's project leaves the rate that it reached in ``NAME.clock``.
     clock_hz : int
         Rate of the core's clock that was asked for.
-    clock_file : str
-        Name of the file in which Vivado's project leaves the rate that it reached.
     """
     core = test.spec.registers
     status = core.map["status"]
     found = {
-        "bindto": [vlnv(test.spec), f"xilinx.com:module_ref:{test.spec.name}:1.0"],
+        "bindto": [vlnv(name), f"xilinx.com:module_ref:{name}:1.0"],
         "name": test.spec.name,
         "signature": test.spec.signature,
         "clock_hz": clock_hz,
-        "clock_file": clock_file,
+        "clock_file": f"{name}.clock",
         "registers": {register.name: register.offset for register in core.map},
         "settings": core.setting_names,
         "addresses": [address.name for address in core.addresses],

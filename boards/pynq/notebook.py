@@ -20,15 +20,17 @@ counters, and the cycles of its clock that the command took."""
 _ERROR = "A command that cannot be is refused by the core itself: here an address between two beats of the bus."
 
 
-def notebook(test: SelfTest) -> str:
+def notebook(test: SelfTest, name: str) -> str:
     """Write the notebook of a core, as nbformat 4.5 has it, without outputs.
 
     Parameters
     ----------
     test : SelfTest
         The core's self-test.
+    name : str
+        Name of the core's top module, after which Vivado's project names its files.
     """
-    name, addresses = test.spec.name, [address.name for address in test.spec.registers.addresses]
+    addresses = [address.name for address in test.spec.registers.addresses]
     # the first command that reads or writes memory
     first = next(stage for stage in test.stages if any(setting in addresses for setting in stage.settings))
     command, address = first.command.name.lower(), next(one for one in first.settings if one in addresses)

@@ -219,15 +219,13 @@ class SelfTest:
                 raise UserError(f"{one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}{nothing}")
         return finished.cycles
 
-    def _command(
-        self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float, watch: ClockWatch | None = None
-    ) -> Finished:
+    def _command(self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float) -> Finished:
         addresses = {address.name for address in self.spec.registers.addresses}
         values = {
             name: buffer.device_address + value if name in addresses else value
             for name, value in stage.settings.items()
         }
-        return core.run(stage.command, seconds=seconds, watch=watch, **values)
+        return core.run(stage.command, seconds=seconds, **values)
 
     def _try_clock(
         self,
@@ -239,9 +237,10 @@ class SelfTest:
         say: Callable[[str], object],
     ) -> None:
         """Repeat a command until it was watched for long enough, and refuse another clock than the expected one."""
-        begun = watch.now()
+        begun, core.watch = watch.now(), watch
         while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
-            self._command(stage, core, buffer, SECONDS, watch)
+            self._command(stage, core, buffer, SECONDS)
+        core.watch = None
         if not watch.hertz:
             return
         measured = f"{watch.hertz / 1e6:.3f} MHz"

@@ -9,9 +9,10 @@ from ...golden.cores.core import CoreSpec
 from ...golden.settings import settings_of
 from ...hw.verilog import Emitted
 from ..board import Board
+from ..identity import revision
 from . import tcl
 from .debug import Analyser, capture_script, debug_settings
-from .ipxact import ACCESS, component_xml, interface_name, interfaces, vlnv
+from .ipxact import ACCESS, component_xml, interfaces, vlnv
 from .project import board_xdc, ooc_xdc
 
 REGISTERS_AT = 0xA000_0000
@@ -20,11 +21,11 @@ REGISTERS_AT = 0xA000_0000
 
 def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
     """Make the IP: ``component.xml``, the Verilog and the page that Vivado shows; text by file name below ``ip``."""
-    verilog, gui = f"src/{emitted.top}.v", f"xgui/{spec.name}_v1_0.tcl"
+    verilog, gui = f"src/{emitted.top}.v", f"xgui/{emitted.top}_v1_0.tcl"
     return {
         "ip/component.xml": component_xml(spec, emitted, verilog, gui),
         f"ip/{verilog}": emitted.verilog,
-        f"ip/{gui}": _page(spec),
+        f"ip/{gui}": _page(spec, emitted.top),
     }
 
 
@@ -46,7 +47,7 @@ def vivado_files(
     """
     timing, (_, *managers) = f"{emitted.top}_ooc.xdc", interfaces(spec)
     common = {"top": emitted.top, "part": board.part}
-    ip = common | {"vlnv": vlnv(spec), "verilog": f"src/{emitted.top}.v"}
+    ip = common | {"vlnv": vlnv(emitted.top), "verilog": f"src/{emitted.top}.v"}
     synthesis = {"clock": emitted.clock, "constraints": timing, "sources": f"../ip/src/{emitted.top}.v"}
     capture = {"vivado/capture.tcl": capture_script(analyser, emitted.top, board)} if analyser else {}
     return {
@@ -58,7 +59,7 @@ def vivado_files(
                 "board": board.name,
                 "board_part": board.board_part,
                 "board_connections": board.board_connections,
-                "vlnv": vlnv(spec),
+                "vlnv": vlnv(emitted.top),
                 "pll": board.processor_clock.pll,
                 "mhz": _decimal(mhz),
                 "managers": str(len(managers)),
@@ -71,6 +72,7 @@ def vivado_files(
             "package_ip",
             ip
             | {
+                "revision": str(revision(spec)),
                 "summary": spec.summary,
                 "manager_names": " ".join(managers),
                 "registers": _registers(spec.registers.map, spec.signature),
@@ -85,14 +87,14 @@ def vivado_files(
 def kernel_script(spec: CoreSpec, emitted: Emitted, board: Board) -> str:
     """Make the script that packages the IP as a kernel of Vitis, which has a file ``.xo``."""
     addresses = [(*item.registers, spec.address_buses.get(item.name)) for item in spec.registers.addresses]
-    rows = [f"    {low} {high} {interface_name(bus)}" for low, high, bus in addresses if bus]
+    rows = [f"    {low} {high} {bus}" for low, high, bus in addresses if bus]
     listed = "\n".join(["", *rows, ""])
     return tcl.script("package_xo", {"top": emitted.top, "part": board.part, "addresses": listed})
 
 
 def link_configuration(spec: CoreSpec, emitted: Emitted) -> str:
     """Make the configuration for the linker of Vitis."""
-    first = interface_name(interfaces(spec)[1])
+    first = interfaces(spec)[1]
     return (
         f"[connectivity]\nnk={emitted.top}:1:core\n"
         "# The linker chooses the memories; to choose one yourself, name it as the platform does, for example:\n"
@@ -105,10 +107,10 @@ def _decimal(mhz: float) -> str:
     return f"{float(Fraction(str(mhz))):.6f}".rstrip("0").rstrip(".")
 
 
-def _page(spec: CoreSpec) -> str:
+def _page(spec: CoreSpec, name: str) -> str:
     """Write the page: the configuration, which is fixed."""
     lines = [
-        f"# The page of {spec.name} in Vivado: its configuration, which was fixed when it was generated.",
+        f"# The page of {name} in Vivado: its configuration, which was fixed when it was generated.",
         "",
         "proc init_gui { IPINST } {",
         '    ipgui::add_param $IPINST -name "Component_Name"',

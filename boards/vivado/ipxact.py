@@ -15,13 +15,14 @@ from ...golden.axi.register_map import SIGNATURE, WORD, Access, Register
 from ...golden.cores.core import CoreSpec
 from ...hw.axi.bus import ADDRESS_PINS
 from ...hw.verilog import Emitted
+from ..identity import revision
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 """Namespace of the standard."""
 XILINX = "http://www.xilinx.com"
 """Namespace of Vivado's extensions."""
 VENDOR, LIBRARY, VERSION = "fabtune", "cores", "1.0"
-"""With the core's name, what Vivado and PYNQ know an IP by: ``fabtune:cores:CORE:1.0``."""
+"""With the name of its top module, what Vivado and PYNQ know an IP by: ``fabtune:cores:CORE:1.0``."""
 FAMILIES = ("zynquplus",)
 """Device families that the IP is offered for: that of both boards."""
 SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"
@@ -38,9 +39,9 @@ MODIFIED = {"W1C": "oneToClear", "W1S": "oneToSet"}
 """Words of the standard for a register's access."""
 
 
-def vlnv(spec: CoreSpec) -> str:
-    """Vendor, library, name and version of a core's IP."""
-    return f"{VENDOR}:{LIBRARY}:{spec.name}:{VERSION}"
+def vlnv(name: str) -> str:
+    """Vendor, library, name and version of the IP of a core of a name, which is that of its top module."""
+    return f"{VENDOR}:{LIBRARY}:{name}:{VERSION}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,10 @@ class _Core:
 
 
 def interfaces(spec: CoreSpec) -> list[str]:
-    """Prefixes of the pins of a core's AXI interfaces: that of the registers, then those towards memory."""
+    """Names of a core's AXI interfaces, which are the prefixes of their pins: that of the registers, then the others.
+
+    Vitis asks for `s_axi_control` in lower case.
+    """
     return sorted(dict.fromkeys(spec.buses.values()), key=lambda prefix: (prefix.startswith("m_axi"), prefix))
 
 
@@ -78,42 +82,39 @@ def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> s
         ET.register_namespace(short, namespace)
     core, (control, *managers) = _Core(spec, emitted, verilog, gui), interfaces(spec)
     root = ET.Element(_spirit("component"))
-    _texts(root, vendor=VENDOR, library=LIBRARY, name=spec.name, version=VERSION)
+    _texts(root, vendor=VENDOR, library=LIBRARY, name=emitted.top, version=VERSION)
     _interfaces(_child(root, "busInterfaces"), core)
     spaces = _child(root, "addressSpaces")
     for prefix in managers:
         space = _child(spaces, "addressSpace")
-        _texts(space, name=interface_name(prefix), range=1 << ADDRESS_PINS, width=ADDRESS_PINS)
+        _texts(space, name=prefix, range=1 << ADDRESS_PINS, width=ADDRESS_PINS)
     memory_map = _child(_child(root, "memoryMaps"), "memoryMap")
-    _texts(memory_map, name=interface_name(control))
+    _texts(memory_map, name=control)
     _registers(_child(memory_map, "addressBlock"), core)
     _model(_child(root, "model"), core)
     _file_sets(_child(root, "fileSets"), core)
     _texts(root, description=spec.summary)
     name = _child(_child(root, "parameters"), "parameter")
     _texts(name, name="Component_Name")
-    _child(name, "value", resolve="user", id="PARAM_VALUE.Component_Name", order="1").text = f"{spec.name}_v1_0"
+    _child(name, "value", resolve="user", id="PARAM_VALUE.Component_Name", order="1").text = f"{emitted.top}_v1_0"
     _extensions(_child(root, "vendorExtensions"), core)
     ET.indent(root)
     return f"<?xml version='1.0' encoding='UTF-8'?>\n{ET.tostring(root, encoding='unicode')}\n"
 
 
-def interface_name(prefix: str) -> str:
-    """Name of the interface of a prefix of pins: ``S_AXI_CONTROL``, as Vitis asks for it."""
-    return prefix.upper()
-
-
 def _interfaces(parent: ET.Element, core: _Core) -> None:
     control, *managers = interfaces(core.spec)
     for prefix in (control, *managers):
-        found = _interface(parent, interface_name(prefix), "interface", "aximm")
+        found = _interface(parent, prefix, "interface", "aximm")
         if prefix == control:
-            _child(_child(found, "slave"), "memoryMapRef", memoryMapRef=interface_name(prefix))
+            _child(_child(found, "slave"), "memoryMapRef", memoryMapRef=prefix)
         else:
-            _child(_child(found, "master"), "addressSpaceRef", addressSpaceRef=interface_name(prefix))
+            _child(_child(found, "master"), "addressSpaceRef", addressSpaceRef=prefix)
         own = [pin.name for pin in core.emitted.pins if pin.name.startswith(f"{prefix}_")]
         _port_maps(found, {name.removeprefix(f"{prefix}_").upper(): name for name in own})
-    buses = ":".join(interface_name(prefix) for prefix in (control, *managers))
+        if parameters := core.spec.bus_parameters.get(prefix):
+            _parameters(found, prefix, parameters)
+    buses = ":".join((control, *managers))
     _signal(
         parent, core.emitted.clock, "clock", "CLK", "slave", ASSOCIATED_BUSIF=buses, ASSOCIATED_RESET=core.emitted.reset
     )
@@ -134,11 +135,17 @@ def _signal(parent: ET.Element, pin: str, kind: str, logical: str, mode: str, **
     found = _interface(parent, pin, "signal", kind)
     _child(found, mode)
     _port_maps(found, {logical: pin})
-    written = _child(found, "parameters")
-    for name, value in parameters.items():
+    _parameters(found, pin, parameters)
+
+
+def _parameters(interface: ET.Element, name: str, parameters: Mapping[str, object]) -> None:
+    """Write the parameters of an interface: numbers as what Vivado calls long."""
+    written = _child(interface, "parameters")
+    for key, value in parameters.items():
         parameter = _child(written, "parameter")
-        _texts(parameter, name=name)
-        _child(parameter, "value", id=f"BUSIFPARAM_VALUE.{pin.upper()}.{name}").text = value
+        _texts(parameter, name=key)
+        kind = {"format": "long"} if isinstance(value, int) else {}
+        _child(parameter, "value", id=f"BUSIFPARAM_VALUE.{name.upper()}.{key}", **kind).text = str(value)
 
 
 def _port_maps(interface: ET.Element, ports: Mapping[str, str]) -> None:
@@ -221,8 +228,8 @@ def _extensions(parent: ET.Element, core: _Core) -> None:
         one.set(f"{{{XILINX}}}lifeCycle", "Production")
         one.text = family
     _child(_child(extensions, "taxonomies", XILINX), "taxonomy", XILINX).text = "/Machine_Learning"
-    _child(extensions, "displayName", XILINX).text = f"fabtune {core.spec.name}"
-    _child(extensions, "coreRevision", XILINX).text = "1"
+    _child(extensions, "displayName", XILINX).text = f"fabtune {core.emitted.top}"
+    _child(extensions, "coreRevision", XILINX).text = str(revision(core.spec))
 
 
 def _spirit(tag: str) -> str:

@@ -37,6 +37,11 @@ class AxiReadSpec(ManagerSpec):
         if self.depth & (self.depth - 1) or self.depth < 2 * self.burst:
             raise UserError(f"a FIFO of {self.depth} beats: give a power of two, at least two bursts of {self.burst}")
 
+    @property
+    def most_outstanding(self) -> int:
+        """Most bursts that are outstanding at once, which are of one beat: room for the longest is asked for."""
+        return self.depth - self.burst + 1
+
     def streams(self) -> dict[str, Stream]:
         """Streams: `command` takes transfers, `o` gives their beats; `last` marks the final one of a command."""
         last = Field("last", Format(1, 0, False))

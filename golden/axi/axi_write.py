@@ -42,6 +42,11 @@ class AxiWriteSpec(ManagerSpec):
             if number & (number - 1) or number < least:
                 raise UserError(f"{number} {what}: give a power of two from {least} up")
 
+    @property
+    def most_outstanding(self) -> int:
+        """Most bursts that are outstanding at once."""
+        return self.outstanding + 1
+
     def streams(self) -> dict[str, Stream]:
         """Streams: `command` takes transfers, `i` takes their beats."""
         return {"command": command_stream(self.address), "i": Stream("in", (data_field(self.data),))}

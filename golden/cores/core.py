@@ -27,16 +27,22 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from ..axi.axi_read import AxiReadSpec
+from ..axi.axi_write import AxiWriteSpec
 from ..axi.bus import ADDRESS_BITS, BEAT
 from ..axi.register_map import c_header, markdown
 from ..axi.systemrdl import systemrdl
 from ..block import BusSpec
 from ..errors import UserError
-from .shell import CoreRegisters, signature_of
+from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
 if TYPE_CHECKING:
     from ..models.network import Network
     from .fit import CoreFit
+
+
+OUTSTANDING = 32
+"""Most bursts in flight for which an interconnect of Vivado is told to keep room."""
 
 
 class Refusal(NamedTuple):
@@ -74,6 +80,7 @@ class CoreSpec(BusSpec):
 
     registers: ClassVar[CoreRegisters]
     """Registers, commands and errors."""
+    reset_cycles: ClassVar[int] = RESET_LATENCY + 1
 
     address: int = ADDRESS_BITS
     monitor: bool = False
@@ -97,6 +104,34 @@ class CoreSpec(BusSpec):
     def address_buses(self) -> dict[str, str]:
         """Prefix of the pins through which the core reaches an image in memory, by the name of its `Address`."""
         return {item.name: "m_axi_gmem0" for item in self.registers.addresses}
+
+    @property
+    def reader(self) -> AxiReadSpec:
+        """Reads of each port to the memory outside."""
+        return AxiReadSpec(address=self.address)
+
+    @property
+    def writer(self) -> AxiWriteSpec:
+        """Writes of each port to the memory outside."""
+        return AxiWriteSpec(address=self.address)
+
+    @property
+    def bus_parameters(self) -> Mapping[str, Mapping[str, int]]:
+        """Facts of the bursts on each memory port for Vivado, by the prefix of its pins: the names are Vivado's.
+
+        ``HAS_BURST`` is 0 where all bursts are INCR. No burst is narrow and all have one ID. Of the bursts in flight
+        Vivado's interconnect takes `OUTSTANDING` at most.
+        """
+        found = {
+            "SUPPORTS_NARROW_BURST": 0,
+            "HAS_BURST": 0,
+            "MAX_BURST_LENGTH": max(self.reader.burst, self.writer.burst),
+            "NUM_READ_OUTSTANDING": min(self.reader.most_outstanding, OUTSTANDING),
+            "NUM_WRITE_OUTSTANDING": min(self.writer.most_outstanding, OUTSTANDING),
+            "NUM_READ_THREADS": 1,
+            "NUM_WRITE_THREADS": 1,
+        }
+        return {prefix: found for prefix in self.buses.values() if prefix.startswith("m_axi")}
 
     @property
     @abstractmethod

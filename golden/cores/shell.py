@@ -16,6 +16,8 @@ LAYOUT_VERSION = 2
 """Version of what host and core agree on beside parameters and registers: images in memory, meaning of commands."""
 
 
+RESET_LATENCY = 2
+"""Cycles from `aresetn` to the reset of all registers, and from its end to the first access that can be taken."""
 HIGH = "_high"
 """Suffix of the register with the upper 32 of 64 bits."""
 

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_read import AxiReadSpec
 from ..primitives.fifo import Fifo
+from ..primitives.registers import data_register
 from .bursts import BurstSplitter, command
 from .bus import Read
 
@@ -85,8 +86,9 @@ class AxiRead(wiring.Component):
             outstanding.i.payload.beat_address.eq(burst.address[splitter.beat_bits :]),
             outstanding.i.payload.last.eq(burst.last),
         ]
+        payload = data_register(m, ar.payload, "ar_payload")
         with m.If(issue):
-            m.d.sync += [ar.valid.eq(1), ar.payload.address.eq(burst.address), ar.payload.length.eq(burst.length)]
+            m.d.sync += [ar.valid.eq(1), payload.address.eq(burst.address), payload.length.eq(burst.length)]
         with m.Elif(ar.ready):
             m.d.sync += ar.valid.eq(0)
         taken = self.o.valid & self.o.ready
@@ -94,7 +96,7 @@ class AxiRead(wiring.Component):
         ones = issue.replicate(len(free) - splitter.length_bits)
         m.d.sync += free.eq(free + Cat(reserved, ones) + taken)
 
-        arrived, beat = Signal(), Signal(self.bus.r.payload.shape())
+        arrived, beat = Signal(), Signal(self.bus.r.payload.shape(), reset_less=True)
         answered = outstanding.o.payload
         bad = arrived & beat.response[1]
         m.d.sync += [arrived.eq(self.bus.r.valid), beat.eq(self.bus.r.payload)]
@@ -105,12 +107,10 @@ class AxiRead(wiring.Component):
             beats.i.payload.data.eq(beat.data),
             beats.i.payload.last.eq(beat.last & answered.last),
         ]
+        failed = Signal.like(answered.beat_address, name="failed_beat", reset_less=True)
+        m.d.comb += self.error_address[splitter.beat_bits :].eq(failed)
         with m.If(bad & ~self.error.any()):
-            m.d.sync += [
-                stopped.eq(1),
-                self.error.eq(beat.response),
-                self.error_address[splitter.beat_bits :].eq(answered.beat_address),
-            ]
+            m.d.sync += [stopped.eq(1), self.error.eq(beat.response), failed.eq(answered.beat_address)]
 
         m.d.comb += [
             self.o.valid.eq(beats.o.valid & ~stopped),

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_write import AxiWriteSpec
 from ..primitives.fifo import Fifo
+from ..primitives.registers import data_register
 from .bursts import BurstSplitter, command
 from .bus import Write
 
@@ -78,7 +79,8 @@ class AxiWrite(wiring.Component):
         aw, burst = self.bus.aw, splitter.o.payload
         length = burst.length[: splitter.length_bits]
         unclaimed = Signal(range(spec.depth + 2))
-        waiting, following = Signal(), Signal(splitter.length_bits)  # the burst after the one that is being sent
+        # the burst after the one that is being sent
+        waiting, following = Signal(), Signal(splitter.length_bits, reset_less=True)
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
             room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready),
@@ -89,8 +91,9 @@ class AxiWrite(wiring.Component):
         ]
         claimed = Cat(Mux(issue, ~length, 0), issue.replicate(len(unclaimed) - len(length)))  # -(length + 1)
         m.d.sync += unclaimed.eq(unclaimed + claimed + (beats.i.valid & beats.i.ready))
+        payload = data_register(m, aw.payload, "aw_payload")
         with m.If(issue):
-            m.d.sync += [aw.valid.eq(1), aw.payload.address.eq(burst.address), aw.payload.length.eq(burst.length)]
+            m.d.sync += [aw.valid.eq(1), payload.address.eq(burst.address), payload.length.eq(burst.length)]
         with m.Elif(aw.ready):
             m.d.sync += aw.valid.eq(0)
         self._send(m, beats, issue, length, waiting, following)
@@ -101,18 +104,16 @@ class AxiWrite(wiring.Component):
             outstanding.o.ready.eq(b.valid),
             self.idle.eq(outstanding.empty & splitter.idle),
         ]
+        failed = Signal.like(outstanding.o.payload, name="failed_beat", reset_less=True)
+        m.d.comb += self.error_address[splitter.beat_bits :].eq(failed)
         with m.If(b.valid & b.payload.response[1] & ~self.error.any()):
-            m.d.sync += [
-                stopped.eq(1),
-                self.error.eq(b.payload.response),
-                self.error_address[splitter.beat_bits :].eq(outstanding.o.payload),
-            ]
+            m.d.sync += [stopped.eq(1), self.error.eq(b.payload.response), failed.eq(outstanding.o.payload)]
         return m
 
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
         """Send the data of issued bursts, which are in the FIFO: one burst is being sent and one may wait."""
         w = self.bus.w
-        sending, left = Signal(), Signal.like(following)
+        sending, left = Signal(), Signal.like(following, reset_less=True)
         final = Signal()
         m.d.comb += [
             final.eq(left == 0),

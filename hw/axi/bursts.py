@@ -83,8 +83,8 @@ class BurstSplitter(wiring.Component):
         m = Module()
         bits, beat_bits, burst = self.length_bits, self.beat_bits, self.o.payload
         valid = Signal()
-        beat_address = Signal(self._address - beat_bits)
-        remaining = Signal(BEAT_COUNT_BITS)  # beats still to go, less one
+        beat_address = Signal(self._address - beat_bits, reset_less=True)
+        remaining = Signal(BEAT_COUNT_BITS, reset_less=True)  # beats still to go, less one
         to_boundary = ~beat_address[:bits]  # beats up to the next multiple of the longest burst, less one
         more, step = Signal(), Signal()
         m.d.comb += [
@@ -108,10 +108,9 @@ class BurstSplitter(wiring.Component):
                 remaining.eq(remaining - to_boundary - 1),
             ]
         m.d.sync += self.o.valid.eq(~self.drop & (step | (self.o.valid & ~self.o.ready)))
+        first, length = Signal.like(beat_address, name="first_beat"), Signal(bits, name="length", reset_less=True)
+        last = Signal(name="last", reset_less=True)
+        m.d.comb += [burst.address[beat_bits:].eq(first), burst.length.eq(length), burst.last.eq(last)]
         with m.If(step):
-            m.d.sync += [
-                burst.address[beat_bits:].eq(beat_address),
-                burst.length.eq(Mux(more, to_boundary, remaining[:bits])),
-                burst.last.eq(~more),
-            ]
+            m.d.sync += [first.eq(beat_address), length.eq(Mux(more, to_boundary, remaining[:bits])), last.eq(~more)]
         return m

@@ -76,7 +76,7 @@ class CacheRam(wiring.Component):
         return m
 
     def _write(self, m: Module, port: memory.WritePort) -> None:
-        row, left = Signal.like(port.addr), Signal.like(self.write.payload.beats)
+        row, left = Signal.like(port.addr, reset_less=True), Signal.like(self.write.payload.beats)
         m.d.comb += [
             self.idle.eq(left == 0),
             self.write.ready.eq(self.idle),
@@ -94,15 +94,15 @@ class CacheRam(wiring.Component):
         m.submodules.beats_read = fifo = Fifo(self.o.payload.shape(), _FIFO_DEPTH)
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
         pipeline = Pipeline(m, {"address": 0, "memory": 1, "beat": self.LATENCY - 1})
-        row, left = Signal.like(port.addr), Signal.like(self.read.payload.beats)
+        row, left = Signal.like(port.addr, reset_less=True), Signal.like(self.read.payload.beats)
         room, issue = Signal(range(_FIFO_DEPTH + 1), init=_FIFO_DEPTH), Signal()
         m.d.comb += [
             issue.eq((left != 0) & (room != 0)),
             port.addr.eq(row),
             self.read.ready.eq(left == 0),
             fifo.i.valid.eq(pipeline.place("address", issue, "issued").at("beat")),
-            fifo.i.payload.last.eq(pipeline.place("address", left == 1, "last").at("beat")),
-            fifo.i.payload.data.eq(pipeline.place("memory", port.data, "read_data").at("beat")),
+            fifo.i.payload.last.eq(pipeline.place("address", left == 1, "last", reset_less=True).at("beat")),
+            fifo.i.payload.data.eq(pipeline.place("memory", port.data, "read_data", reset_less=True).at("beat")),
         ]
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         with m.If(self.read.valid & self.read.ready):

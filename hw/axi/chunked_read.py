@@ -33,7 +33,8 @@ class ChunkedRead:
     """
 
     def __init__(self, beats: int, port: Value) -> None:
-        self._left, self._place = Signal(range(beats + 1), name="left"), Signal.like(beat_number(port))
+        self._left = Signal(range(beats + 1), name="left", reset_less=True)
+        self._place = Signal.like(beat_number(port), name="place", reset_less=True)
         self.address = byte_address(self._place)
         self.beats: Value = self._left
         self.further: Value = Const(0)

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.axi.bus import ADDRESS_BITS
 from ..axi.memory_port import WritePort, beat_number, byte_address
 from ..nn.interfaces import LOGIT
+from ..primitives.registers import data_register
 
 PER_BEAT = 4
 """Logits of a beat, 32 bits each."""
@@ -52,7 +53,7 @@ class LogitWriter(wiring.Component):
         m = Module()
         command, beats = self.write.command, self.write.beats
         start = beat_number(self.address)
-        next_beat, lane = Signal.like(start), Signal(range(PER_BEAT))
+        next_beat, lane = Signal.like(start, reset_less=True), Signal(range(PER_BEAT))
         announced, offered = Signal(), Signal()
         taken = self.i.valid & self.i.ready
         m.d.comb += [
@@ -69,14 +70,15 @@ class LogitWriter(wiring.Component):
             m.d.sync += [announced.eq(1), next_beat.eq(next_beat + self.beats)]
         with m.If(beats.ready):
             m.d.sync += offered.eq(0)
+        words = data_register(m, beats.payload, "beat")
         with m.If(taken):
             last = self.i.payload.last
             m.d.sync += [lane.eq(Mux(last, 0, lane + 1)), offered.eq(last | (lane == PER_BEAT - 1))]
             for number in range(PER_BEAT):
                 with m.If(lane == number):
-                    m.d.sync += beats.payload.word_select(number, 32).eq(self.i.payload.logit)
+                    m.d.sync += words.word_select(number, 32).eq(self.i.payload.logit)
                 with m.Elif(lane == 0):
-                    m.d.sync += beats.payload.word_select(number, 32).eq(0)
+                    m.d.sync += words.word_select(number, 32).eq(0)
             with m.If(last):
                 m.d.sync += announced.eq(0)
         return m

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_registers import AxiRegistersSpec
 from ...golden.axi.bus import ADDRESS_BITS
-from ...golden.cores.shell import Address, CoreRegisters, Setting
+from ...golden.cores.shell import RESET, Address, CoreRegisters, Setting
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
 from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_address
@@ -53,7 +53,7 @@ class Control(wiring.Signature):
     fault : In, `CommandFault`
         The command cannot go on.
     abort : Out(1)
-        Stop all traffic to the memory; high until the trainer is reset.
+        Stop all traffic to the memory; it ends while the trainer is in reset.
     quiet : In(1)
         No burst is outstanding.
     settings : Out
@@ -162,90 +162,110 @@ class Shell(wiring.Component):
         registers, control = self.registers, self.control
         m.submodules.registers = registers
         wiring.connect(m, wiring.flipped(self.bus), registers.bus)
-        busy, done, error = Signal(), Signal(), Signal(self.core.error_bits)
-        reset = registers.soft_reset[registers.map["soft_reset"].field("pending").low]
-        error_address = Signal(64)
+        checks = self._all_checks()
+        most = max(len(checks) + 2, DRAIN_CYCLES + 1, RESET_CYCLES + RESET_DELAY)
+        self._busy, self._done = Signal(name="busy"), Signal(name="done")
+        self._error, self._error_address = Signal(self.core.error_bits, name="error"), Signal(64, name="error_address")
+        self._number = Signal(range(most), name="number")
+        self._reset = registers.soft_reset[RESET.field("pending").low]
         m.d.comb += [
             self.interrupt.eq(registers.interrupt_line),
             # busy rises a cycle after command_strobe: the first in which a write behind the command can take effect
-            registers.locked.eq(busy),
-            registers.status.eq(Cat(busy, done, error.any(), Const(0, 5), error)),
+            registers.locked.eq(self._busy),
+            registers.status.eq(Cat(self._busy, self._done, self._error.any(), Const(0, 5), self._error)),
             control.command.eq(registers.command),
             *(getattr(control.settings, item.name).eq(self._used(item)) for item in self.core.settings),
-            Cat(registers.error_address, registers.error_address_high).eq(error_address),
+            Cat(registers.error_address, registers.error_address_high).eq(self._error_address),
         ]
-        checks = self._all_checks()
-        number, wrong, code = (
-            Signal(range(max(len(checks) + 2, DRAIN_CYCLES + 1, RESET_CYCLES + RESET_DELAY))),
-            Signal(),
-            Signal.like(error),
-        )
-        wrong_checks, offending = Signal(len(checks)), Signal(64)
+        refusal = self._refusal(m, checks)
+        with m.FSM():
+            self._check_and_run(m, len(checks), refusal)
+            self._drain_and_end(m)
+        self._count(m, registers.command_strobe & ~self._busy | registers.clear, self._busy)
+        return m
+
+    def _refusal(self, m: Module, checks: Sequence[Check]) -> tuple[Signal, Signal, Signal]:
+        """Look at the check of the present number: whether it refuses the command, its code and value, a cycle late."""
+        wrong, code, wrong_checks, offending = Signal(), Signal.like(self._error), Signal(len(checks)), Signal(64)
         m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0)]
-        with m.Switch(number):
+        with m.Switch(self._number):
             for index, check in enumerate(checks):
                 with m.Case(index):
-                    m.d.sync += [wrong.eq(wrong_checks[index] & busy), code.eq(check.error), offending.eq(check.value)]
-        with m.FSM():
-            with m.State("IDLE"):
-                with m.If(reset):
-                    m.d.sync += [busy.eq(1), done.eq(0)]
-                    m.next = "STOP"
-                with m.Elif(registers.command_strobe):
-                    m.d.sync += [busy.eq(1), done.eq(0), error.eq(0), error_address.eq(0), number.eq(0)]
-                    m.next = "CHECK"
-            with m.State("CHECK"):
-                m.d.sync += number.eq(number + 1)
-                with m.If(reset):
-                    m.next = "STOP"
-                with m.Elif(wrong):
-                    m.d.sync += [error.eq(code), error_address.eq(offending)]
-                    m.next = "END"
-                with m.Elif(number == len(checks) + 1):
-                    m.next = "START"
-            with m.State("START"):
-                with m.If(reset):
-                    m.next = "STOP"
-                with m.Elif(control.ready):
-                    m.d.comb += control.start.eq(1)
-                    m.next = "RUN"
-            with m.State("RUN"):
-                with m.If(reset):
-                    m.next = "STOP"
-                with m.Elif(control.fault.failed):
-                    m.d.sync += [error.eq(control.fault.error), error_address.eq(control.fault.address)]
-                    m.next = "STOP"
-                with m.Elif(control.finished):
-                    m.next = "END"
-            with m.State("STOP"):
-                m.d.sync += [control.abort.eq(1), number.eq(0)]
-                m.next = "DRAIN"
-            with m.State("DRAIN"):
-                waited = number == DRAIN_CYCLES
-                m.d.sync += number.eq(number + ~waited)
-                with m.If(waited & control.quiet):
-                    m.d.sync += number.eq(0)
-                    m.next = "CLEAR"
-            with m.State("CLEAR"):
-                m.d.comb += self.clear.eq(number < RESET_CYCLES)
-                m.d.sync += number.eq(number + 1)
-                with m.If(number == RESET_CYCLES - 1):  # while the trainer is in reset, however late that comes
-                    m.d.sync += control.abort.eq(0)
-                with m.If(number == RESET_CYCLES + RESET_DELAY - 1):
-                    m.next = "READY"
-            with m.State("READY"):
-                with m.If(reset):
-                    m.d.comb += registers.clear.eq(1)
-                    m.d.sync += [busy.eq(0), done.eq(0), error.eq(0), error_address.eq(0)]
-                    m.next = "IDLE"
-                with m.Else():
-                    m.next = "END"
-            with m.State("END"):
-                m.d.comb += registers.finished.eq(1)
-                m.d.sync += [busy.eq(0), done.eq(1)]
+                    m.d.sync += [
+                        wrong.eq(wrong_checks[index] & self._busy),
+                        code.eq(check.error),
+                        offending.eq(check.value),
+                    ]
+        return wrong, code, offending
+
+    def _check_and_run(self, m: Module, checks: int, refusal: tuple[Signal, Signal, Signal]) -> None:
+        """States from a command's write to its end; a soft reset leaves each of them."""
+        registers, control, busy, error, number = self.registers, self.control, self._busy, self._error, self._number
+        wrong, code, offending = refusal
+        with m.State("IDLE"):
+            with m.If(self._reset):
+                m.d.sync += [busy.eq(1), self._done.eq(0)]
+                m.next = "STOP"
+            with m.Elif(registers.command_strobe):
+                m.d.sync += [busy.eq(1), self._done.eq(0), error.eq(0), self._error_address.eq(0), number.eq(0)]
+                m.next = "CHECK"
+        with m.State("CHECK"):
+            m.d.sync += number.eq(number + 1)
+            with m.If(self._reset):
+                m.next = "STOP"
+            with m.Elif(wrong):
+                m.d.sync += [error.eq(code), self._error_address.eq(offending)]
+                m.next = "END"
+            with m.Elif(number == checks + 1):
+                m.next = "START"
+        with m.State("START"):
+            with m.If(self._reset):
+                m.next = "STOP"
+            with m.Elif(control.ready):
+                m.d.comb += control.start.eq(1)
+                m.next = "RUN"
+        with m.State("RUN"):
+            with m.If(self._reset):
+                m.next = "STOP"
+            with m.Elif(control.fault.failed):
+                m.d.sync += [error.eq(control.fault.error), self._error_address.eq(control.fault.address)]
+                m.next = "STOP"
+            with m.Elif(control.finished):
+                m.next = "END"
+
+    def _drain_and_end(self, m: Module) -> None:
+        """States after a fault or for a soft reset, and the end of a command."""
+        registers, control, number = self.registers, self.control, self._number
+        with m.State("STOP"):
+            m.d.sync += [control.abort.eq(1), number.eq(0)]
+            m.next = "DRAIN"
+        with m.State("DRAIN"):
+            waited = number == DRAIN_CYCLES
+            m.d.sync += number.eq(number + ~waited)
+            with m.If(waited & control.quiet):
+                m.d.sync += number.eq(0)
+                m.next = "CLEAR"
+        with m.State("CLEAR"):
+            m.d.comb += self.clear.eq(number < RESET_CYCLES)
+            m.d.sync += number.eq(number + 1)
+            with m.If(number == RESET_CYCLES - 1):  # while the trainer is in reset, however late that comes
+                m.d.sync += control.abort.eq(0)
+            with m.If(number == RESET_CYCLES + RESET_DELAY - 1):
+                m.next = "READY"
+        with m.State("READY"):
+            with m.If(self._reset):
+                m.d.comb += registers.clear.eq(1)
+                m.d.sync += [one.eq(0) for one in (self._busy, self._done, self._error, self._error_address)]
                 m.next = "IDLE"
-        self._count(m, registers.command_strobe & ~busy | registers.clear, busy)
-        return m
+            with m.Else():
+                m.next = "END"
+        with m.State("END"):
+            with m.If(self._reset):
+                m.next = "STOP"
+            with m.Else():
+                m.d.comb += registers.finished.eq(1)
+                m.d.sync += [self._busy.eq(0), self._done.eq(1)]
+                m.next = "IDLE"
 
     def _count(self, m: Module, begin: Value, busy: Value) -> None:
         """Cycles and the core's counters, from 0 in each command."""

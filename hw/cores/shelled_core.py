@@ -15,9 +15,6 @@ from ..primitives.reset_tree import ResetTree
 from .memory_system import buses
 from .shell import Check, Shell
 
-RESET_LATENCY = 2
-"""Cycles from the reset of a core to that of its registers, and from its end to the first access that is taken."""
-
 
 class Monitor(wiring.Signature):
     """Updates of a core's parameters as they are written, for a simulation or a logic analyser.

@@ -346,7 +346,7 @@ class AdapterRead(wiring.Signature):
         The beat, `LATENCY` cycles later, while no batch runs.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, mapping: AdapterMapping) -> None:
         super().__init__({"address": Out(range(mapping.adapter_beats)), "beat": In(128)})

@@ -79,6 +79,8 @@ class ArrayPort(wiring.Signature):
         `y` has sums across the lanes, `golden.nn.array.latency.across_latency` cycles after their last word.
     y : In, array of columns numbers, as x
         Rounded sums across the lanes.
+    completing : In, 1
+        `complete` is high in the next cycle: for registers of its own where it has many readers.
     complete : In, 1
         `sums` has sums within the multipliers, `golden.nn.array.latency.within_latency` cycles after their last word.
     sums : In, array of lanes * columns integers, `OperandFormats.fraction` bits behind the point
@@ -106,6 +108,7 @@ class ArrayPort(wiring.Signature):
                 "operands": In(x),
                 "valid": In(1),
                 "y": In(data.ArrayLayout(factor, columns)),
+                "completing": In(1),
                 "complete": In(1),
                 "sums": In(data.ArrayLayout(signed(within_width), lanes * columns)),
             }

@@ -44,19 +44,19 @@ class LeakyRelu(wiring.Component):
         m = Module()
         factor: Value | int = self.slopes[0]
         if len(self.slopes) > 1:
-            factor = Signal(unsigned(SLOPE_FRACTION))
+            factor = Signal(unsigned(SLOPE_FRACTION), reset_less=True)
             with m.Switch(self.slope):
                 for number, slope in enumerate(self.slopes, start=1):
                     with m.Case(number):
                         m.d.sync += factor.eq(slope)
         stages = {"input": 0, "operands": latency.OPERANDS, "product": latency.PRODUCT, "output": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
-        leaky = pipeline.place("input", self.slope.any(), "leaky").at("output")
+        leaky = pipeline.place("input", self.slope.any(), "leaky", reset_less=True).at("output")
         for column, value in enumerate(self.i):
-            operand = Signal(ACTIVATION, name=f"operand{column}")
-            product = Signal(signed(Q8_16.width + SLOPE_FRACTION), name=f"product{column}")
+            operand = Signal(ACTIVATION, name=f"operand{column}", reset_less=True)
+            product = Signal(signed(Q8_16.width + SLOPE_FRACTION), name=f"product{column}", reset_less=True)
             m.d.sync += [operand.eq(value), product.eq(operand * factor)]
             m.submodules[f"rounding{column}"] = rounding = RoundSaturate(len(product), SLOPE_FRACTION, Q8_16)
-            passed = pipeline.place("operands", operand, f"passed{column}").at("output").as_signed()
+            passed = pipeline.place("operands", operand, f"passed{column}", reset_less=True).at("output").as_signed()
             m.d.comb += [rounding.i.eq(product), self.o[column].eq(Mux(leaky & (passed < 0), rounding.o, passed))]
         return m

@@ -47,18 +47,22 @@ class Loops:
     def __init__(self, mapping: Mapping) -> None:
         address = activation_address(mapping)
         turns = [max(stage.loops[j].count for stage in mapping.stages) for j in range(self.COUNT)]
-        self.counters = [Signal(range(most), name=f"counter{j}") for j, most in enumerate(turns)]
-        self.limits = [Signal(range(most), name=f"limit{j}") for j, most in enumerate(turns)]
-        self.begins, self.ends, self.single = (Signal(self.COUNT, name=name) for name in ("begins", "ends", "single"))
-        self.jumps = [Signal(address, name=f"jump{j}") for j in range(self.COUNT)]
-        self.moves = [Signal(address, name=f"move{j}") for j in range(self.COUNT - self.POOL)]
+        self.counters = [Signal(range(most), name=f"counter{j}", reset_less=True) for j, most in enumerate(turns)]
+        self.limits = [Signal(range(most), name=f"limit{j}", reset_less=True) for j, most in enumerate(turns)]
+        self.begins, self.ends, self.single = (
+            Signal(self.COUNT, name=name, reset_less=True) for name in ("begins", "ends", "single")
+        )
+        self.jumps = [Signal(address, name=f"jump{j}", reset_less=True) for j in range(self.COUNT)]
+        self.moves = [Signal(address, name=f"move{j}", reset_less=True) for j in range(self.COUNT - self.POOL)]
         self._stages = mapping.stages
         self.adding: Value = Const(0)
         self._adds, self._added = Signal(name="adds"), Signal(name="added")
         self.residual_jumps = []
         self.has_residual = mapping.has_residuals
         if self.has_residual:
-            self.residual_jumps = [Signal(address, name=f"residual_jump{j}") for j in range(self.INNER, self.COUNT)]
+            self.residual_jumps = [
+                Signal(address, name=f"residual_jump{j}", reset_less=True) for j in range(self.INNER, self.COUNT)
+            ]
             self.adding = self._adds & self.begins[: self.INNER].all() & ~self._added
         self.outside: Value = Const(0)
         self._beyond: list[tuple[Signal, Signal]] = []
@@ -66,7 +70,10 @@ class Loops:
             # for columns and rows: what a pool's counter is above, below, in pixels beyond the map
             pool = self.counters[self.INNER : self.POOL]
             self._beyond = [
-                (Signal.like(counter, name=f"above{j}"), Signal.like(counter, name=f"below{j}"))
+                (
+                    Signal.like(counter, name=f"above{j}", reset_less=True),
+                    Signal.like(counter, name=f"below{j}", reset_less=True),
+                )
                 for j, counter in enumerate(pool)
             ]
             self.outside = Cat(self._is_beyond(j) for j in range(len(pool))).any()

@@ -97,18 +97,21 @@ class MacArray(wiring.Component):
         )
         restart = pipeline.place("operands", ~within | first, "restart").at("products")
         move = pipeline.place("operands", enable, "move").at("products")
-        complete = pipeline.place("operands", enable & within & last, "complete").at("accumulators")
-        rounds = (
-            pipeline.place("inputs", self.parts.rounds, "rounds").at("accumulators")
-            if self.lane_parts > 1
-            else Const(0)
-        )
-        m.d.comb += port.complete.eq(complete & ~rounds if self.lane_parts > 1 else complete)
+        completes = pipeline.place("operands", enable & within & last, "complete")
+        complete, rounds = completes.at("accumulators"), Value.cast(Const(0))
+        m.d.comb += [port.completing.eq(completes.at("products")), port.complete.eq(complete)]
+        if self.lane_parts > 1:
+            rounded = pipeline.place("inputs", self.parts.rounds, "rounds")
+            rounds = rounded.at("accumulators")
+            m.d.comb += [
+                port.completing.eq(completes.at("products") & ~rounded.at("products")),
+                port.complete.eq(complete & ~rounds),
+            ]
         products: list[Value] = []
         for number in range(self.lanes * self.columns):
             lane, column = divmod(number, self.columns)
-            product = Signal(self.formats.product, name=f"product{number}")
-            total = Signal(signed(self.within_width), name=f"total{number}")
+            product = Signal(self.formats.product, name=f"product{number}", reset_less=True)
+            total = Signal(signed(self.within_width), name=f"total{number}", reset_less=True)
             m.d.sync += product.eq(x[column // self.half * self.lanes + lane] * w[number])
             with m.If(move):
                 m.d.sync += total.eq(product + Mux(restart, 0, total))
@@ -176,11 +179,11 @@ class MacArray(wiring.Component):
                 adder_tree(m, half_products, f"tree{column}_{name}")
                 for name, half_products in (("lower", products[:half]), ("upper", products[half:]))
             )
-            tree = Signal(signed(len(lower) + 1), name=f"tree{column}")
+            tree = Signal(signed(len(lower) + 1), name=f"tree{column}", reset_less=True)
             m.d.sync += tree.eq(lower + Mux(halved, 0, upper))
             trees.append(tree)
             # one cycle behind the lower half's, so that both take turns at the rounding
-            rest.append(pipeline.place("halves", upper, f"upper{column}").at("sums").as_signed())
+            rest.append(pipeline.place("halves", upper, f"upper{column}", reset_less=True).at("sums").as_signed())
         return trees, rest
 
     def _lanes(self, m: Module, start: Value) -> tuple[list[Value], Value, Value, Value]:
@@ -188,7 +191,7 @@ class MacArray(wiring.Component):
 
         Returns them, whether there are any, `further`, and whether they are of lanes behind the first ones.
         """
-        held = [Signal(signed(self.within_width), name=f"held{lane}") for lane in range(self.lanes)]
+        held = [Signal(signed(self.within_width), name=f"held{lane}", reset_less=True) for lane in range(self.lanes)]
         left = Signal(range(self.lane_parts + 1))
         with m.If(start):
             m.d.sync += [into.eq(self.port.sums[lane * self.columns]) for lane, into in enumerate(held)]
@@ -198,11 +201,14 @@ class MacArray(wiring.Component):
             m.d.sync += left.eq(left - left.any())
         further = left.any() & (left != self.lane_parts)
         wait = latency.tree_latency(self.lanes, self.words_per_cycle) - latency.within_latency() - 1
-        sums = [delayed(m, held[column], wait, f"lane{column}").as_signed() for column in range(self.columns)]
+        sums = [
+            delayed(m, held[column], wait, f"lane{column}", reset_less=True).as_signed()
+            for column in range(self.columns)
+        ]
         return sums, delayed(m, left.any(), wait, "rounded"), further, delayed(m, further, wait, "lanes_rest")
 
     def _operand(self, m: Module, value: Value, name: str) -> Signal:
-        """An operand register; a reset would only cost routing, as `enable` has one."""
+        """An operand register; no reset, as `enable` has one."""
         operand = Signal(value.shape(), name=name, reset_less=True)
         m.d.sync += operand.eq(value)
         return operand
@@ -212,8 +218,8 @@ class MacArray(wiring.Component):
         paired = pipeline.place("inputs", self.paired, "paired").at("trees")
         lower, upper = [], []
         for column, (tree, counterpart) in enumerate(zip(trees[: self.half], trees[self.half :], strict=True)):
-            both = Signal(signed(len(tree) + 1), name=f"both{column}")
-            rest = Signal.like(counterpart, name=f"rest{column}")
+            both = Signal(signed(len(tree) + 1), name=f"both{column}", reset_less=True)
+            rest = Signal.like(counterpart, name=f"rest{column}", reset_less=True)
             m.d.sync += [both.eq(tree + Mux(paired, counterpart, 0)), rest.eq(Mux(paired, 0, counterpart))]
             lower.append(both)
             upper.append(rest)
@@ -235,7 +241,7 @@ class MacArray(wiring.Component):
         cycle later.
         """
         step, first, last = flags
-        bias = delayed(m, self.bias, latency.BIAS, "bias")
+        bias = delayed(m, self.bias, latency.BIAS, "bias", reset_less=True)
         summed, of_upper = Signal(), Const(0)
         m.d.sync += summed.eq(last)
         complete: Value = summed
@@ -251,12 +257,12 @@ class MacArray(wiring.Component):
             of_rest = pipeline.place("pairs", rest, "rest").at("sums") | of_upper
             m.d.comb += self.parts.rest.eq(pipeline.place("sums", of_rest, "rest_rounded").at("rounded"))
         for column, tree in enumerate(trees):
-            total: Value = Signal(signed(self.width), name=f"sum{column}")
+            total: Value = Signal(signed(self.width), name=f"sum{column}", reset_less=True)
             start = Cat(Value.cast(0)[:1].replicate(self.formats.x.fraction), bias[column]).as_signed()
             with m.If(step):
                 m.d.sync += total.eq(Mux(first, start, total) + tree)
             if self.halves:
-                other = Signal(signed(self.width), name=f"upper_sum{column}")
+                other = Signal(signed(self.width), name=f"upper_sum{column}", reset_less=True)
                 with m.If(upper_step):
                     m.d.sync += other.eq(Mux(upper_first, start, other) + upper[column])
                 total = Mux(of_upper, other, total)
@@ -309,7 +315,7 @@ class Mac(wiring.Component):
         for into, values in operands:
             m.d.comb += [into[number].eq(value) for number, value in enumerate(values)]
         for number, value in enumerate(inputs.get("bias", [])):
-            later = delayed(pipeline, value, array.bias_cycles, f"bias{number}")
+            later = delayed(pipeline, value, array.bias_cycles, f"bias{number}", reset_less=True)
             pipeline.d.comb += array.bias[number].eq(later)
         name, sums = ("y", port.y) if spec.across else ("sum", port.sums)
         results = elements(getattr(self.o.payload, name), spec.streams()["o"].fields[0])

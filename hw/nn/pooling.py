@@ -10,6 +10,7 @@ from ...golden.fixed import Q8_16
 from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.reciprocal import ReciprocalDivider
+from ..primitives.registers import data_register
 from .interfaces import ACTIVATION, PoolControl, activation_address
 from .leaky_relu import LeakyRelu
 
@@ -84,7 +85,8 @@ class Pooling(wiring.Component):
         m = Module()
         pipeline = self._pipeline(m)
         given = self._leaky(m, pipeline) if self.mapping.slopes else self
-        pooled, target, mask, relu = Signal(), Signal.like(self.address), Signal.like(self.mask), Signal()
+        pooled, relu = Signal(), Signal(reset_less=True)
+        target, mask = Signal.like(self.address, reset_less=True), Signal.like(self.mask, reset_less=True)
         m.d.sync += [
             pooled.eq(given.valid & given.control.last & self._has_channel(given)),
             target.eq(given.control.target),
@@ -110,19 +112,20 @@ class Pooling(wiring.Component):
             best.append(largest)
         kept: list[Value] = list(best)
         if self.has_limits:
-            limit = Signal(ACTIVATION)
+            limit = Signal(ACTIVATION, reset_less=True)
             m.d.sync += limit.eq(given.limit)
             kept = [Mux(value > limit, limit, value) for value in best]
         rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
         mask = Mux(pooled, mask, 0)
         if self.mapping.most_parts > 1:
-            position = pipeline.place("inputs", self.control.position, "position")
+            position = pipeline.place("inputs", self.control.position, "position", reset_less=True)
             m.d.comb += self.position.eq(position.at("outputs"))
         if self.mapping.averages:
             self._average(m, pipeline, given, parts, rectified, pooled, target, mask)
         else:
-            m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), self.address.eq(target)]
-            m.d.sync += [into.eq(value) for into, value in zip(self.o, rectified, strict=True)]
+            m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), data_register(m, self.address).eq(target)]
+            o = data_register(m, self.o, "o_data")
+            m.d.sync += [into.eq(value) for into, value in zip(o, rectified, strict=True)]
         return m
 
     def _pipeline(self, m: Module) -> Pipeline:
@@ -142,7 +145,8 @@ class Pooling(wiring.Component):
 
     def _line(self, shape: ShapeLike, name: str) -> list[Signal]:
         """Delay line of what a column has of each part of its pool so far, the latest one first."""
-        return [Signal(shape, name=f"{name}_{part}" if part else name) for part in range(self.mapping.pooled_parts[-1])]
+        names = [f"{name}_{part}" if part else name for part in range(self.mapping.pooled_parts[-1])]
+        return [Signal(shape, name=one, reset_less=True) for one in names]
 
     def _before(self, line: list[Signal], parts: Value) -> Value:
         """Choose the delay line's value of the part that comes; `parts` as the port."""
@@ -156,10 +160,10 @@ class Pooling(wiring.Component):
         m.d.comb += [leaky.slope.eq(self.slope), leaky.i.eq(self.sums), given.sums.eq(leaky.o)]
         for name in (name for name in self._inputs if name not in ("sums", "control")):
             m.d.comb += getattr(given, name).eq(
-                pipeline.place("inputs", getattr(self, name), f"leaky_{name}").at("sums")
+                pipeline.place("inputs", getattr(self, name), f"leaky_{name}", reset_less=name != "valid").at("sums")
             )
         for name in given.control.shape().members:
-            later = pipeline.place("inputs", self.control[name], f"leaky_{name}")
+            later = pipeline.place("inputs", self.control[name], f"leaky_{name}", reset_less=True)
             m.d.comb += given.control[name].eq(later.at("sums"))
         return given
 
@@ -176,12 +180,12 @@ class Pooling(wiring.Component):
     ) -> None:
         """Sums of pools and their divisions; other outputs wait in a delay line."""
         reciprocals, turns = self.mapping.averages, self.mapping.average_turns
-        values = [Signal(ACTIVATION, name=f"value{column}") for column in range(len(rectified))]
+        values = [Signal(ACTIVATION, name=f"value{column}", reset_less=True) for column in range(len(rectified))]
         m.d.sync += [into.eq(value) for into, value in zip(values, rectified, strict=True)]
         # what belongs to the values
         valid = pipeline.place("sums", given.valid, "valid").at("values")
-        first = pipeline.place("sums", given.control.first, "first").at("values")
-        divisor = pipeline.place("sums", given.divisor, "divisor").at("values")
+        first = pipeline.place("sums", given.control.first, "first", reset_less=True).at("values")
+        divisor = pipeline.place("sums", given.divisor, "divisor", reset_less=True).at("values")
         last = pipeline.place("largest", pooled, "last").at("values") & divisor.any()
         offset, bits = Signal(range(reciprocals[-1].offset + 1)), reciprocals[-1].numerator_bits
         with m.Switch(divisor):
@@ -189,33 +193,42 @@ class Pooling(wiring.Component):
                 with m.Case(number):
                     m.d.comb += offset.eq(own.offset)
         lines = [self._line(unsigned(bits), f"total{column}") for column in range(len(values))]
-        totals, parts = [line[0] for line in lines], pipeline.place("sums", parts, "total_parts").at("values")
+        totals, parts = (
+            [line[0] for line in lines],
+            pipeline.place("sums", parts, "total_parts", reset_less=True).at("values"),
+        )
         with m.If(valid):
             for line, value in zip(lines, values, strict=True):
                 m.d.sync += line[0].eq(Mux(first, offset, self._before(line, parts)) + value)
                 m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
         # a pool's sums are held until each had its turn; the next stage may begin meanwhile
-        complete, chosen = pipeline.place("values", last, "complete").at("totals"), Signal.like(given.divisor)
-        of_total = pipeline.place("values", divisor, "total_divisor").at("totals")
+        complete, chosen = (
+            pipeline.place("values", last, "complete").at("totals"),
+            Signal.like(given.divisor, reset_less=True),
+        )
+        of_total = pipeline.place("values", divisor, "total_divisor", reset_less=True).at("totals")
         with m.If(complete):
             m.d.sync += chosen.eq(of_total)
         quotients: list[Value] = []
         for unit in range(0, len(values), turns):
-            held = [Signal(bits, name=f"held{unit + at}") for at in range(turns)]
-            found = [Signal(ACTIVATION, name=f"found{unit + at}") for at in range(turns)]
-            of_quotient = pipeline.place("held", chosen, f"chosen{unit}").at("quotients")
+            held = [Signal(bits, name=f"held{unit + at}", reset_less=True) for at in range(turns)]
+            found = [Signal(ACTIVATION, name=f"found{unit + at}", reset_less=True) for at in range(turns)]
+            of_quotient = pipeline.place("held", chosen, f"chosen{unit}", reset_less=True).at("quotients")
             m.d.sync += found[-1].eq(self._divide(m, held[0], of_quotient, unit))
             for at in range(turns):
                 m.d.sync += held[at].eq(Mux(complete, totals[unit + at], held[min(at + 1, turns - 1)]))
                 if at + 1 < turns:
                     m.d.sync += found[at].eq(found[at + 1])
             quotients += found
-        averaged = pipeline.place("values", divisor.any(), "averaged").at("averages")
-        for into, value, quotient in zip(self.o, values, quotients, strict=True):
-            passed = pipeline.place("values", value, "waiting").at("averages")
+        averaged = pipeline.place("values", divisor.any(), "averaged", reset_less=True).at("averages")
+        o = data_register(m, self.o, "o_data")
+        for into, value, quotient in zip(o, values, quotients, strict=True):
+            passed = pipeline.place("values", value, "waiting", reset_less=True).at("averages")
             m.d.sync += into.eq(Mux(averaged, quotient, passed))
-        outputs = ((self.mask, mask, "mask"), (self.write, pooled, "write"), (self.address, target, "address"))
-        m.d.sync += [into.eq(pipeline.place("largest", value, name).at("averages")) for into, value, name in outputs]
+        for into, flag, name in ((self.mask, mask, "mask"), (self.write, pooled, "write")):
+            m.d.sync += into.eq(pipeline.place("largest", flag, name).at("averages"))
+        address = pipeline.place("largest", target, "address", reset_less=True).at("averages")
+        m.d.sync += data_register(m, self.address).eq(address)
 
     def _divide(self, m: Module, numerator: Signal, chosen: Value, unit: int) -> Value:
         """The chosen quotient of a numerator; all take as long as the slowest."""
@@ -225,7 +238,9 @@ class Pooling(wiring.Component):
         for own in reciprocals:
             m.submodules[f"divider{unit}_{own.count}"] = divider = ReciprocalDivider(own)
             m.d.comb += divider.numerator.eq(numerator)
-            found.append(delayed(m, divider.quotient, slowest - own.latency, f"quotient{unit}_{own.count}"))
+            found.append(
+                delayed(m, divider.quotient, slowest - own.latency, f"quotient{unit}_{own.count}", reset_less=True)
+            )
         with m.Switch(chosen):
             for number, value in enumerate(found, start=1):
                 with m.Case(number):

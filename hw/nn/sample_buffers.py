@@ -37,6 +37,8 @@ class SampleBuffers(wiring.Component):
         Buffer of the sample that is computed, or will be next.
     running : Out, 1
         A sample is computed: from the cycle after `begin` to the one of `done`.
+    runs_next : Out, 1
+        `running` in the next cycle: for registers of its own where it has many readers.
     """
 
     ports: ClassVar[dict[str, Member]] = {}
@@ -55,6 +57,7 @@ class SampleBuffers(wiring.Component):
                 "done": In(1),
                 "current": Out(1),
                 "running": Out(1),
+                "runs_next": Out(1),
                 **self.ports,
             }
         )
@@ -63,11 +66,15 @@ class SampleBuffers(wiring.Component):
         m = Module()
         held, waiting = Signal(2), Signal(2)
         ready, first, over = self._first(m, (waiting != 0) & ~self.running & ~self.hold)
-        m.d.comb += [self.room.eq(held != self.buffers), self.begin.eq(ready)]
+        m.d.comb += [
+            self.room.eq(held != self.buffers),
+            self.begin.eq(ready),
+            self.runs_next.eq((self.running | self.begin) & ~self.done),
+        ]
         m.d.sync += [
             held.eq(held + self.enter - over),
             waiting.eq(waiting + self.arrived - first),
-            self.running.eq((self.running | self.begin) & ~self.done),
+            self.running.eq(self.runs_next),
         ]
         if self.buffers == 2:
             m.d.sync += [self.into.eq(self.into ^ self.arrived), self.current.eq(self.current ^ over)]

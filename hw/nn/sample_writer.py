@@ -61,9 +61,10 @@ class SampleWriter(wiring.Component):
         mapping, write = self.mapping, self.write
         per_beat = BYTES_PER_BEAT if mapping.byte_inputs else WORDS_PER_BEAT
         step = 1 if self.has_map else min(mapping.columns, per_beat)
-        part, beat = Signal(range(max(per_beat // step, 2))), Signal(BEAT_BITS)
+        part = Signal(range(max(per_beat // step, 2)), reset_less=True)
+        beat = Signal(BEAT_BITS, reset_less=True)
         held, ended = Signal(), Signal()
-        address = Signal.like(write.address)
+        address = Signal.like(write.address, reset_less=True)
         moves = Signal()
         m.d.comb += [moves.eq(held & self.ready), write.address.eq(address), write.replicate.eq(self.has_map)]
         width = BEAT_BITS // per_beat
@@ -96,7 +97,7 @@ class SampleWriter(wiring.Component):
         mask = Signal(mapping.row_replicas if self.has_map else len(self.write.write))
         if not self.has_map:
             total = mapping.inputs
-            left = Signal(range(total + step + 1))
+            left = Signal(range(total + step + 1), reset_less=True)
             m.d.comb += [ended.eq(left <= step), mask.eq(Cat(left > place for place in range(step)))]
             with m.If(self.start):
                 m.d.sync += left.eq(total)
@@ -106,7 +107,8 @@ class SampleWriter(wiring.Component):
         channels, height, width = mapping.input_shape
         replicas, (rows, pitch, column, origin) = mapping.row_replicas, mapping.layout(-1)
         top = origin // pitch
-        x, y, channel = Signal(range(width + 1)), Signal(range(height + 1)), Signal(range(channels + 1))
+        sizes = {"x": width, "y": height, "channel": channels}
+        x, y, channel = (Signal(range(size + 1), name=name, reset_less=True) for name, size in sizes.items())
         # whether this is the last column, row, channel: registers, as much depends on them
         row_end, map_end, image_end = Signal(), Signal(), Signal()
         m.d.comb += ended.eq(row_end & map_end & image_end)

@@ -59,7 +59,9 @@ class Sequencer(wiring.Component):
         self._parts_left = Signal(range(mapping.most_parts + 1), name="stage_parts_left")
         # where a stage has a residual: addresses of the word of its window, and of what is added
         self._adds = mapping.has_residuals
-        self._window, self._added = (Signal(activation_address(mapping), name=name) for name in ("window", "added"))
+        self._window, self._added = (
+            Signal(activation_address(mapping), name=name, reset_less=True) for name in ("window", "added")
+        )
         ports = {
             "start": In(1),
             "buffer": In(1),
@@ -82,11 +84,13 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        loops, group = Loops(self.mapping), Signal.like(self.word.weight)
-        last_mask = Signal(self.mapping.most_parts * self.mapping.columns)
+        loops, group = Loops(self.mapping), Signal.like(self.word.weight, reset_less=True)
+        last_mask = Signal(self.mapping.most_parts * self.mapping.columns, reset_less=True)
         running = Signal()
         # a register for each field: those that a single stage does not use go
-        control = {name: Signal(part.shape, name=f"pool_{name}") for name, part in self.word.pool.shape()}
+        control = {
+            name: Signal(part.shape, name=f"pool_{name}", reset_less=True) for name, part in self.word.pool.shape()
+        }
         m.d.comb += [self.word.pool[name].eq(part) for name, part in control.items()]
 
         def load(m: Module, stage: Signal, side: Value | int) -> None:
@@ -227,7 +231,7 @@ class Sequencer(wiring.Component):
         for j in reversed(range(count)):
             with m.If(~loops.ends[j]):
                 m.d.comb += level.eq(j)
-        chosen = delayed(m, level, 1, "level")
+        chosen = delayed(m, level, 1, "level", reset_less=True)
         pool = slice(loops.INNER, loops.POOL)
         m.d.sync += [
             self.word.enable.eq(running & ~loops.waiting if self._has_parts else running),

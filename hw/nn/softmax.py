@@ -57,12 +57,13 @@ class Softmax(wiring.Component):
         # the sum's pipeline: word, distance, table, its output register
         summing = Signal()
         flow, final = Signal(4), Signal(4)
-        maximum, base = Signal(signed(Q8_16.width)), Signal(signed(Q8_16.width + 1))
-        distance = Signal(Q8_16.width + 1)
+        maximum = Signal(signed(Q8_16.width), reset_less=True)
+        base = Signal(signed(Q8_16.width + 1), reset_less=True)
+        distance = Signal(Q8_16.width + 1, reset_less=True)
         dropped = Q8_16.fraction - tables.distance.fraction
-        term = Signal(term_width)
-        total = Signal(behind + 1)
-        lift = Signal(range(max(spec.octaves + 1, 2)))
+        term = Signal(term_width, reset_less=True)
+        total = Signal(behind + 1, reset_less=True)
+        lift = Signal(range(max(spec.octaves + 1, 2)), reset_less=True)
         m.d.sync += base.eq(maximum + (1 << (dropped - 1)))
         address = _even(distance, dropped, tables.distance.width)
         beyond = distance[dropped + tables.distance.width :].any()
@@ -82,8 +83,8 @@ class Softmax(wiring.Component):
 
         # the reciprocal of the normalised sum: the bits behind the leading one, rounded, address it
         dropped = behind - mantissa
-        rounded = Signal(mantissa + 2)
-        low = Signal()
+        rounded = Signal(mantissa + 2, reset_less=True)
+        low = Signal(reset_less=True)
         reciprocals = self._table(m, "reciprocals", move)
         nearest = Cat(rounded[1] & (rounded[0] | low), rounded[2:-1])
         m.d.comb += reciprocals.addr.eq(nearest | rounded[-1].replicate(mantissa))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Module, Signal, Value, signed
 
 
-def adder_tree(m: Module, values: Sequence[Value], name: str) -> Value:
+def adder_tree(m: Module, values: Sequence[Value], name: str, reset_less: bool = True) -> Value:
     """Sum of signed values, exact, one set of operands a cycle.
 
     Parameters
@@ -16,6 +16,8 @@ def adder_tree(m: Module, values: Sequence[Value], name: str) -> Value:
         2**k operands of one width, taken as signed.
     name : str
         Prefix of the registers' names: ``NAME_LEVEL_NUMBER``.
+    reset_less : bool
+        The registers have no reset: sums of what came before it appear for k cycles after it.
 
     Returns
     -------
@@ -33,7 +35,7 @@ def adder_tree(m: Module, values: Sequence[Value], name: str) -> Value:
     while len(values) > 1:
         sums = []
         for number, (a, b) in enumerate(zip(values[::2], values[1::2], strict=True)):
-            total = Signal(signed(len(a) + 1), name=f"{name}_{level}_{number}")
+            total = Signal(signed(len(a) + 1), name=f"{name}_{level}_{number}", reset_less=reset_less)
             m.d.sync += total.eq(a + b)
             sums.append(total)
         values, level = sums, level + 1

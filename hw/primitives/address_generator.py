@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT_COUNT_BITS
 from .pipeline import delayed
+from .registers import data_register
 
 
 class AddressGenerator(wiring.Component):
@@ -51,12 +52,15 @@ class AddressGenerator(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        index, stride, base = Signal.like(self.index), Signal.like(self.stride), Signal.like(self.base)
-        product = Signal(len(index) + len(stride))
+        index, stride, base = (
+            Signal.like(port, name=name, reset_less=True)
+            for name, port in (("index_given", self.index), ("stride_given", self.stride), ("base_given", self.base))
+        )
+        product = Signal(len(index) + len(stride), reset_less=True)
         computed = delayed(m, self.start, self.LATENCY - 1, "found")
         with m.If(self.start):
             m.d.sync += [index.eq(self.index), stride.eq(self.stride), base.eq(self.base), self.done.eq(0)]
         with m.Elif(computed):
             m.d.sync += self.done.eq(1)
-        m.d.sync += [product.eq(index * stride), self.address.eq(base + product)]
+        m.d.sync += [product.eq(index * stride), data_register(m, self.address).eq(base + product)]
         return m

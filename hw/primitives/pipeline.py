@@ -52,7 +52,8 @@ class Pipeline:
     def place(self, stage: str, value: Value, name: str, reset_less: bool = False) -> "Placed":
         """Place a value, or a view, at the stage in which it is valid.
 
-        `name` is the prefix of its registers' names, ``NAME_NUMBER``. They have a reset unless `reset_less`.
+        `name` is the prefix of its registers' names, ``NAME_NUMBER``. They have a reset unless `reset_less`: flags that
+        say that data are valid need it, the data do not.
         """
         return Placed(self, stage, value, name, reset_less)
 
@@ -98,7 +99,7 @@ class Placed:
         return plain if self._layout is None else data.View(self._layout, plain)
 
 
-def delayed(m: Module, value: Value, cycles: int, name: str = "delayed") -> Value:
+def delayed(m: Module, value: Value, cycles: int, name: str = "delayed", reset_less: bool = False) -> Value:
     """Delay a value by a fixed number of cycles.
 
     Parameters
@@ -111,10 +112,12 @@ def delayed(m: Module, value: Value, cycles: int, name: str = "delayed") -> Valu
         Number of registers; 0 gives `value` itself.
     name : str
         Prefix of the registers' names: ``NAME_NUMBER``.
+    reset_less : bool
+        The registers have no reset, as data that a flag tells to be valid need none; several are then a LUT a bit.
 
     Returns
     -------
     Value or data.View
-        `value` as it was `cycles` ago; zero in the first `cycles` cycles after reset.
+        `value` as it was `cycles` ago; zero in the first `cycles` cycles after a reset, unless `reset_less`.
     """
-    return Pipeline(m, {"now": 0, "later": cycles}).place("now", value, name).at("later")
+    return Pipeline(m, {"now": 0, "later": cycles}).place("now", value, name, reset_less).at("later")

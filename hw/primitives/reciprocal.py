@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.nn.arithmetic.average import MULTIPLIER_PART, NUMERATOR_PART, Reciprocal
 from .adder_tree import adder_tree
 from .pipeline import delayed
+from .registers import data_register
 
 
 class ReciprocalDivider(wiring.Component):
@@ -47,7 +48,8 @@ class ReciprocalDivider(wiring.Component):
         # the quotient is ahead by half of its range, which is its highest bit
         tie = low < reciprocal.multiplier if reciprocal.count % 2 == 0 else Const(0, 1)
         quotient = [high[0] & ~tie, *high[1:-1], ~high[-1]]
-        m.d.sync += [into.eq(bit) for into, bit in zip(self.quotient, quotient, strict=True)]
+        into = data_register(m, self.quotient)
+        m.d.sync += [place.eq(bit) for place, bit in zip(into, quotient, strict=True)]
         return m
 
     def _product(self, m: Module) -> Value:
@@ -56,14 +58,14 @@ class ReciprocalDivider(wiring.Component):
         across, down = reciprocal.parts
         if not across:
             return self.numerator
-        numerator = Signal.like(self.numerator)
+        numerator = Signal.like(self.numerator, reset_less=True)
         m.d.sync += numerator.eq(self.numerator)
         width = reciprocal.numerator_bits + reciprocal.multiplier.bit_length() + 1
         products: list[Value] = []
         for i, j in itertools.product(range(across), range(down)):
             part = numerator[i * NUMERATOR_PART : (i + 1) * NUMERATOR_PART]
             factor = reciprocal.multiplier >> j * MULTIPLIER_PART & (1 << MULTIPLIER_PART) - 1
-            product = Signal(NUMERATOR_PART + MULTIPLIER_PART, name=f"product{i}_{j}")
+            product = Signal(NUMERATOR_PART + MULTIPLIER_PART, name=f"product{i}_{j}", reset_less=True)
             m.d.sync += product.eq(part * factor)
             shifted = Signal(signed(width), name=f"shifted{i}_{j}")
             m.d.comb += shifted.eq(product << i * NUMERATOR_PART + j * MULTIPLIER_PART)
@@ -71,4 +73,5 @@ class ReciprocalDivider(wiring.Component):
         products += [Const(0, signed(width))] * ((1 << (len(products) - 1).bit_length()) - len(products))
         total = adder_tree(m, products, "sum")
         # behind one product there is no sum, and its register is the last one
-        return delayed(m, total, reciprocal.latency - 3 - (len(products) - 1).bit_length(), "product").as_unsigned()
+        rest = reciprocal.latency - 3 - (len(products) - 1).bit_length()
+        return delayed(m, total, rest, "product", reset_less=True).as_unsigned()

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Format
+from .registers import data_register
 
 
 def saturate(value: Signal, width: int) -> Value:
@@ -66,17 +67,21 @@ class RoundSaturate(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         kept = self.i[self.drop :].as_signed()
-        floor, half, rest, odd = Signal.like(kept), Signal(), Signal(), Signal()
+        floor = Signal.like(kept, reset_less=True)
+        half, rest, odd = (Signal(name=name, reset_less=True) for name in ("half", "rest", "odd"))
         m.d.sync += [
             floor.eq(kept),
             half.eq(self.i[self.drop - 1]),
             rest.eq(self.i[: self.drop - 1].any()),
             odd.eq(kept[0]),
         ]
-        rounded = Signal(signed(len(kept) + 1))
+        rounded = Signal(signed(len(kept) + 1), reset_less=True)
         m.d.sync += rounded.eq(floor + Cat(half & (rest | odd), 0).as_signed())
         width = self.target.width
-        m.d.sync += [self.o.eq(saturate(rounded, width)), self.clipped.eq(~_fits(rounded, width))]
+        m.d.sync += [
+            data_register(m, self.o).eq(saturate(rounded, width)),
+            data_register(m, self.clipped).eq(~_fits(rounded, width)),
+        ]
         return m
 
 
@@ -118,12 +123,15 @@ class NoiseSaturate(wiring.Component):
         # bits below the lowest one of the random number do not matter
         odd = Cat(1, self.noise)
         below = self.drop - len(odd)
-        kept, added = Signal(signed(len(self.i) - below)), Signal.like(odd)
+        kept, added = Signal(signed(len(self.i) - below), reset_less=True), Signal.like(odd, reset_less=True)
         m.d.sync += [kept.eq(self.i[below:]), added.eq(odd)]
-        total = Signal(signed(len(kept) + 1))
+        total = Signal(signed(len(kept) + 1), reset_less=True)
         m.d.sync += total.eq(kept + Cat(added, 0).as_signed())
         rounded = Signal(signed(len(total) - len(odd)))
         m.d.comb += rounded.eq(total[len(odd) :])
         width = self.target.width
-        m.d.sync += [self.o.eq(saturate(rounded, width)), self.clipped.eq(~_fits(rounded, width))]
+        m.d.sync += [
+            data_register(m, self.o).eq(saturate(rounded, width)),
+            data_register(m, self.clipped).eq(~_fits(rounded, width)),
+        ]
         return m

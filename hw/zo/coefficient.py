@@ -33,8 +33,8 @@ class Coefficient(wiring.Component):
         sample, result = self.i.payload, self.o.payload
         width = STEP_DIFFERENCE.width
         total = Signal(signed(width))
-        high, low = Signal(signed(width)), Signal(RATE.width)
-        half, sticky = Signal(), Signal()
+        high, low = Signal(signed(width), reset_less=True), Signal(RATE.width, reset_less=True)
+        half, sticky = Signal(reset_less=True), Signal(reset_less=True)
         # the multiplier leaves at the low end as the product grows from the high end
         adding, moving = Signal(), Signal()
         difference = high - (total & (adding & low[0]).replicate(width).as_signed())
@@ -51,7 +51,7 @@ class Coefficient(wiring.Component):
             result.clipped.eq(rounding.clipped),
         ]
 
-        count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left")
+        count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left", reset_less=True)
         with m.FSM():
             with m.State("take"):
                 m.d.comb += self.i.ready.eq(1)

@@ -9,6 +9,7 @@ from ...golden.fixed import Q4_12
 from ...golden.zo.loss_difference import DIFFERENCE, LossDifferenceSpec
 from ..nn.softmax import Softmax
 from ..ports import members
+from ..primitives.registers import data_register
 
 _PROBABILITY = Q4_12.fraction + 1
 """Bits of a probability, 0 to 1."""
@@ -94,12 +95,12 @@ class LossDifference(wiring.Component):
             next_pair.eq(load & last),
             self.label.ready.eq(next_pair),
         ]
-        result = self.o.payload
+        result = {name: data_register(m, self.o.payload[name], f"{name}_given") for name in ("plus", "minus")}
         with m.If(load):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
             m.d.sync += bank.eq(bank ^ last)
             with m.If(of_label | (index == 0)):
-                m.d.sync += [result.plus.eq(Mux(of_label, plus, 0)), result.minus.eq(Mux(of_label, minus, 0))]
+                m.d.sync += [result["plus"].eq(Mux(of_label, plus, 0)), result["minus"].eq(Mux(of_label, minus, 0))]
         return m
 
     def _products(self, m: Module, load: Value, last: Value, weight: Value, difference: Value, first: Value) -> Value:
@@ -109,12 +110,12 @@ class LossDifference(wiring.Component):
         """
         digits = self.spec.product
         width = DIFFERENCE.width
-        multiplier, multiplicand = Signal(2 * digits + 1), Signal(width)
+        multiplier, multiplicand = Signal(2 * digits + 1, reset_less=True), Signal(width, reset_less=True)
         step, busy, final, full = Signal(range(digits)), Signal(), Signal(), Signal()
         below, low, high = multiplier[:3]
         is_one, is_two = low ^ below, (high ^ low) & ~(low ^ below)
         chosen = (multiplicand & is_one.replicate(width)) | ((multiplicand << 1)[:width] & is_two.replicate(width))
-        total = Signal(signed(width))
+        total = Signal(signed(width), reset_less=True)
         last_step = step == digits - 1
         m.d.comb += [self.o.valid.eq(full), self.o.payload.difference.eq(total)]
         with m.If(self.o.ready):

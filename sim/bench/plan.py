@@ -34,6 +34,7 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
         "clock": emitted.clock,
         "reset": emitted.reset,
         "reset_level": emitted.reset_level,
+        "reset_cycles": spec.reset_cycles,
         "buses": spec.buses,
         "input_wires": spec.input_wires,
         "host": HOST,

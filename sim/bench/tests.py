@@ -39,13 +39,13 @@ async def filled(dut: Any) -> None:
 
 @cocotb.test()
 async def reset_midway(dut: Any) -> None:
-    """Resets of a single cycle in the middle of phases, then everything from the start."""
+    """Resets as short as they may be, in the middle of phases, then everything from the start."""
     bench = await Bench.start(dut, "reset midway", stall=0.25)
     phases = bench.plan["phases"]
     scripted = any(phase["script"] for phase in phases)
     words = max((count for phase in phases for count in _words(phase)), default=0)
     for number in range(1 if scripted else max(RESETS, words // WORDS_OF_A_RESET)):
-        await bench.reset(cycles=1)
+        await bench.reset(cycles=bench.plan["reset_cycles"])
         late = number >= RESETS
         phase = phases[0 if scripted or late else number % len(phases)]
         # what a later phase gives depends on those before it

@@ -13,14 +13,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ...golden.registry import CORES
+from ...hw.hierarchy import registers_of
 from ...hw.verilog import Emitted, emit
 from .build import build
 from .device import SimulatedDevice
 from .saif import Saif
 from .session import Dram
 
-_REGISTER = re.compile(r"^\s+(?:\\(\S+) |(\w+)) *<= ", re.MULTILINE)
-_PLACE = re.compile(r"^module \\(\S+)", re.MULTILINE)
 _CHANNEL = re.compile(r"([sm]_axi_\w+?\d*)_(aw|ar|w|r|b)[a-z]+")
 
 
@@ -234,15 +233,14 @@ def parts_of(emitted: Emitted) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        By name of the register: a component of the trainer, ``trainer`` for its own registers, or ``shell``.
+        By path of the register: a component of the trainer, ``trainer`` for its own registers, ``shell``, or the core's
+        name for what is in none of them.
     """
-    # a component's registers begin with its place, with "_" between the levels
-    places = [place.removeprefix(f"{emitted.top}.") for place in _PLACE.findall(emitted.rtlil)]
-    prefixes = {place.replace(".", "_") + "_": place.split(".")[-1] for place in places if place.count(".") <= 2}
-    by_length = sorted(prefixes, key=len, reverse=True)
-    names = sorted({escaped or plain for escaped, plain in _REGISTER.findall(emitted.verilog)})
-    found = {name: next((one for one in by_length if name.startswith(one)), None) for name in names}
-    return {name: prefixes[prefix].split("$")[0] for name, prefix in found.items() if prefix}
+    found = {}
+    for register in registers_of(emitted.verilog):
+        *places, _ = register.split(".")
+        found[register] = places[:2][-1] if places else emitted.top
+    return found
 
 
 def _pins(emitted: Emitted) -> list[str]:

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import ALIGNMENT, JobMemory
+from ...golden.cores.shell import RESET
 from ...golden.errors import UserError
 from .session import LARGEST_MEMORY, Bytes, Dram, Session
 
 _FIRST = (1 << 32) - 2 * ALIGNMENT
 """Address of the first buffer: the next ones are beyond 4 GiB."""
+_POLLED = 100
+"""Cycles from one read of a soft reset to the next."""
 LIMIT = 10**10
 """Cycles that a command may take at most, by default."""
 
@@ -104,6 +107,7 @@ class SimulatedDevice:
         self.buffers: list[SimulatedBuffer] = []
         self._image_bytes = 0
         self._reset_at: tuple[int, int] | None = None
+        self._soft_resets: tuple[int, ...] = ()
         self.results: list[dict[str, Any]] = []
         self.commands = 0
 
@@ -154,14 +158,20 @@ class SimulatedDevice:
             if self._waited > self._limit:
                 raise UserError(f"not done after interrupts in {self._waited} cycles")
             return
-        self.reset(self._reset_at[1])
-        self._reset_at = None
-        self._run()
+        after, self._reset_at = self._reset_at[1], None
+        if self._soft_resets:
+            self.soft_reset(after, self._soft_resets)
+        else:
+            self.reset(after)
+            self._run()
         raise DeviceResetError
 
-    def reset_in(self, commands: int, cycles: int) -> None:
-        """Reset so many cycles after the start of a command, the next one after `commands` others."""
-        self._reset_at = self.commands + commands, cycles
+    def reset_in(self, commands: int, cycles: int, soft: tuple[int, ...] = ()) -> None:
+        """Reset so many cycles after the start of a command, the next one after `commands` others.
+
+        With `soft` it is a `soft_reset`, asked for after these `distances`.
+        """
+        self._reset_at, self._soft_resets = (self.commands + commands, cycles), soft
 
     def no_reset(self) -> None:
         """Take back `reset_in` where the command has not come."""
@@ -198,6 +208,24 @@ class SimulatedDevice:
         """Run for so many cycles, then hold the reset."""
         self._session.cycles(after)
         self._session.reset()
+
+    def soft_reset(self, after: int = 0, distances: tuple[int, ...] = (0,)) -> None:
+        """Run for so many cycles, then ask for a soft reset after each of these distances, and wait for its end.
+
+        Raises
+        ------
+        UserError
+            If it takes longer than the limit.
+        """
+        pending, start = RESET.field("pending"), self.simulated
+        self._session.cycles(after)
+        for distance in distances:
+            self._session.cycles(distance)
+            self._session.write(RESET.offset, pending.mask)
+        while pending.of(self.read(RESET.offset)):
+            if self.simulated - start > self._limit + after:
+                raise UserError(f"a soft reset is pending after {self.simulated - start} cycles")
+            self._session.cycles(_POLLED)
 
     def waves(self, path: Path, period_ps: int) -> None:
         """Write all nets from here on; see `Session.waves`."""

@@ -191,6 +191,8 @@ struct Port {
         } coming[2];  // of reads and writes
         Random noise;  // what the pins show while they are not valid
         uint64_t read_beats, write_beats, reads_made, writes_made, busy, refused;
+        // bursts in flight at most, and beats of the longest: of reads and writes
+        uint64_t most[2], longest[2];
     } s;
 
     void start(uint64_t seed) {
@@ -210,6 +212,10 @@ struct Port {
 
     [[noreturn]] void broken(const std::string& what) {
         fail(format("m_axi_gmem%u: %s (cycle %" PRIu64 ")", number, what.c_str(), now));
+    }
+
+    void measure(unsigned half, uint64_t bursts, uint64_t beats) {
+        s.most[half] = std::max(s.most[half], bursts), s.longest[half] = std::max(s.longest[half], beats);
     }
 
     void quiet() {
@@ -330,6 +336,7 @@ void Port::take_address() {
     if (settings.hazards && PORTS > 1) no_write_in_flight(*this, s.aw, true);
     s.writes.push(Burst{s.aw.address, 0, s.aw.length + 1u, 0, OKAY});
     ++s.writes_made;
+    measure(1, s.writes.count + s.answers.count, s.aw.length + 1u);
 }
 
 void Port::sample() {
@@ -341,6 +348,7 @@ void Port::sample() {
             if (settings.hazards) no_write_in_flight(*this, a, false);
             s.reads.push(Burst{a.address, due(), a.length + 1u, 0, OKAY});
             ++s.reads_made;
+            measure(0, s.reads.count, a.length + 1u);
         }
         s.ar = a, s.ar_held = !s.arready;
     } else if (s.ar_held) {

@@ -219,9 +219,12 @@ void Harness::report(const std::string& problem) {
         const Port::State& s = ports[i].s;
         const double beats = static_cast<double>(s.read_beats + s.write_beats);
         std::printf("%s{\"read_beats\": %" PRIu64 ", \"write_beats\": %" PRIu64 ", \"read_bursts\": %" PRIu64
-                    ", \"write_bursts\": %" PRIu64 ", \"faulty_beats\": %" PRIu64 ", \"duty\": %.6f, \"use\": %.6f}",
+                    ", \"write_bursts\": %" PRIu64 ", \"faulty_beats\": %" PRIu64 ", \"duty\": %.6f, \"use\": %.6f"
+                    ", \"most_reads\": %" PRIu64 ", \"most_writes\": %" PRIu64 ", \"longest_read\": %" PRIu64
+                    ", \"longest_write\": %" PRIu64 "}",
                     i ? ", " : "", s.read_beats, s.write_beats, s.reads_made, s.writes_made, s.refused,
-                    s.busy ? beats / static_cast<double>(s.busy) : 0.0, now ? beats / static_cast<double>(now) : 0.0);
+                    s.busy ? beats / static_cast<double>(s.busy) : 0.0, now ? beats / static_cast<double>(now) : 0.0,
+                    s.most[0], s.most[1], s.longest[0], s.longest[1]);
     }
     std::printf("], \"bad_responses\": [");
     for (size_t i = 0; i < bad_responses.size(); ++i) {

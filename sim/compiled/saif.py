@@ -11,13 +11,17 @@ from ...golden.errors import UserError
 ROOT = "TOP"
 """Instance around the module, as Verilator writes it."""
 
-_NET = re.compile(r"^\s*\((.+?)(?:\\\[(\d+)\\\])? \(T0 (\d+)\) \(T1 (\d+)\) .*\(TC (\d+)\)\)$", re.MULTILINE)
+_LINE = re.compile(
+    r"^\s*(?:\((?:INSTANCE (?P<instance>\S+)|NET)"
+    r"|\((?P<net>\S+?)(?:\\\[(?P<bit>\d+)\\\])? \(T0 (?P<low>\d+)\) .*\(TC (?P<changes>\d+)\)\)|(?P<end>\)))$",
+    re.MULTILINE,
+)
 _DURATION = re.compile(r"^\(DURATION (\d+)\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Saif:
-    """Activity of a module's nets.
+    """Activity of the nets of a module and of those inside.
 
     Parameters
     ----------
@@ -28,7 +32,8 @@ class Saif:
     duration : int
         Time, in the file's unit.
     toggles : dict of str to tuple of int
-        Changes of each bit by name of the net, least significant bit first.
+        Changes of each bit by name of the net, least significant bit first; by path, with a dot between the levels,
+        of a net inside.
     lines : dict of str to tuple of str
         What the file says of each bit.
     """
@@ -41,7 +46,7 @@ class Saif:
 
     @classmethod
     def of(cls, text: str, module: str) -> Saif:
-        """Read what Verilator wrote of a design of one module.
+        """Read what Verilator wrote of a design.
 
         Parameters
         ----------
@@ -60,13 +65,20 @@ class Saif:
         if not found or not duration:
             raise UserError(f"SAIF without the activity of {module}: the simulation has not ended")
         bits: dict[str, dict[int, tuple[int, str]]] = {}
-        for net in _NET.finditer(nets):
-            name, bit, low, _high, changes = net.groups()
-            line = net[0].strip()
-            # Verilator counts from zero: a net that is always one has not toggled
-            if not int(low):
-                line, changes = line.replace(f"(TC {changes})", "(TC 0)"), "0"
-            bits.setdefault(name, {})[int(bit or 0)] = int(changes), line
+        places = [""]
+        for one in _LINE.finditer(nets):
+            if net := one["net"]:
+                line, changes = one[0].strip(), one["changes"]
+                # Verilator counts from zero: a net that is always one has not toggled
+                if not int(one["low"]):
+                    line, changes = line.replace(f"(TC {changes})", "(TC 0)"), "0"
+                bits.setdefault(f"{places[-1]}{net}", {})[int(one["bit"] or 0)] = int(changes), line
+            elif not one["end"]:
+                places.append(f"{places[-1]}{one['instance']}." if one["instance"] else places[-1])
+            elif len(places) > 1:
+                places.pop()
+            else:
+                break  # the end of the module
         by_net = {name: [one for _, one in sorted(found.items())] for name, found in bits.items()}
         return cls(
             head.rstrip(),

@@ -268,9 +268,10 @@ class Session:
             (each ``offset``, ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or
             timeout, ``read_beats`` and ``write_beats``: of each port), ``ports`` (since the start, each
             ``read_beats``, ``write_beats``, ``read_bursts``, ``write_bursts``, ``faulty_beats``, ``duty``: beats a
-            cycle in which one could be moved, ``use``: beats a cycle), ``bad_responses`` (each ``cycle``, ``port``,
-            ``kind``, ``response``, ``address`` of its burst, as the core took them), ``error``, ``dumps`` (name to
-            bytes), ``trace``: bytes, a row for each batch or step of this run, or nothing.
+            cycle in which one could be moved, ``use``: beats a cycle, ``most_reads``, ``most_writes``: bursts in flight
+            at once, ``longest_read``, ``longest_write``: beats of a burst), ``bad_responses`` (each ``cycle``,
+            ``port``, ``kind``, ``response``, ``address`` of its burst, as the core took them), ``error``, ``dumps``
+            (name to bytes), ``trace``: bytes, a row for each batch or step of this run, or nothing.
 
         Raises
         ------

@@ -21,6 +21,7 @@ from ...hw import yosys
 from .abc import run_abc
 from .checker import BROKEN, Checker
 from .counterexample import write_counterexample
+from .initial import FREE, mark_reset_less
 
 DEPTH = 8
 """Steps of the induction that is tried before reachability."""
@@ -120,7 +121,8 @@ def design_of(checker: Checker, emit_src: bool = False) -> tuple[str, list[str]]
     """
     checker.handshakes()
     names = [name.removeprefix(BROKEN) for name in checker.ports if name.startswith(BROKEN)]
-    return rtlil.convert(checker.m, ports=list(checker.ports.values()), name=TOP, emit_src=emit_src), names
+    fragment = mark_reset_less(checker.m)
+    return rtlil.convert(fragment, ports=list(checker.ports.values()), name=TOP, emit_src=emit_src), names
 
 
 def prove_text(
@@ -157,7 +159,7 @@ def prove_text(
 def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
     """Write a checker, given as RTLIL, as an and-inverter graph: ``model.aig``, with the names in ``model.map``.
 
-    An output is high where its rule is broken. Registers without an initial value begin at 0, as those of an FPGA do.
+    An output is high where its rule is broken. Registers without a reset begin with any value, see `initial`.
     """
     (folder / "design.il").write_text(text, encoding="utf-8")
     yosys.run(
@@ -180,6 +182,7 @@ def _preparation(cut: Collection[str]) -> list[str]:
     """Commands of Yosys that read ``design.il`` and leave one module with its parts cut, of cells that can be shown."""
     return [
         "read_rtlil design.il",
+        f"setattr -unset init w:* a:{FREE} %i",
         f"hierarchy -top {TOP}",
         "proc",
         "flatten",
@@ -189,6 +192,7 @@ def _preparation(cut: Collection[str]) -> list[str]:
         # reads become asynchronous, with registers of their own that keep their enables
         "memory_nordff",
         *(f"delete {_cells(each)}" for each in cut),
+        f"{yosys.CALL} {__package__}.initial free_initial_values",
         "setundef -undriven -expose",
         "setundef -init -zero",
         "opt_clean",

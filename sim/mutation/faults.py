@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from amaranth.back import rtlil
 
 from ...golden.block import Spec
 from ...golden.errors import UserError
-from ...hw import yosys
+from ...hw import naming, yosys
 from ...hw.power_up import with_power_up
+from ...hw.source_names import names_from_source
 from ...hw.top import TopWrapper
 from ...hw.verilog import Emitted, component, emit
 
@@ -119,7 +119,9 @@ def netlist(spec: Spec) -> CellNetlist:
     the text to its readers.
     """
     emitted = emit(spec)
-    text = rtlil.convert(TopWrapper(component(spec), spec), name=emitted.top)
+    with names_from_source():
+        wrapper = TopWrapper(component(spec), spec)
+    text = naming.convert(wrapper, emitted.top, None, emit_src=True)
     return CellNetlist(emitted, prepared(text, emitted.top))
 
 

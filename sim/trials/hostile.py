@@ -1,8 +1,8 @@
 """Trials of a compiled core on a hostile bus: a short job is right or ends in the right error, and then one is right.
 
 The memory answers late, in any order between channels and ports, holds channels back for long, lets ports starve, and
-gives errors on any beat. Buffers lie anywhere, and what is in none cannot be touched. A reset comes at any time. All of
-it follows from a seed.
+gives errors on any beat. Buffers lie anywhere, and what is in none cannot be touched. A reset comes at any time, or a
+soft reset, which waits for what is on the bus. All of it follows from a seed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...boards.host.driver import CoreError
+from ...golden.axi.register_map import SIGNATURE
+from ...golden.cores.shell import SHELL
 from ...golden.errors import UserError
 from ..compiled.device import DeviceResetError, SimulatedDevice
 from ..compiled.session import Dram
@@ -23,7 +25,9 @@ LIMIT = 50_000_000
 """Cycles after which a command hangs."""
 _SAME_TIME = 2
 """Cycles between two bad responses within which either may be the first that the core sees."""
-Adversity = Literal["none", "fault", "region", "reset"]
+_SOON = 40
+"""Cycles within which a command is still being checked, or has just begun."""
+Adversity = Literal["none", "fault", "region", "reset", "soft reset"]
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,10 @@ class Trial:
     Parameters
     ----------
     seed : int
-    adversity : "none", "fault", "region" or "reset"
-        An error on one beat; on all beats of a region; a reset.
+    adversity : "none", "fault", "region", "reset" or "soft reset"
+        An error on one beat; on all beats of a region; a reset; a soft reset.
     ended : str
-        End of the first job: ``right``, the name of an error, or ``reset``.
+        End of the first job: ``right``, the name of an error, ``reset`` or ``soft reset``.
     findings : list of str
         What was wrong; nothing where the core is right.
     cycles : int
@@ -171,7 +175,7 @@ def run_trial(
     rng = np.random.default_rng(seed)
     drawn = hostile_dram(rng)
     device = SimulatedDevice(program, dram or drawn, seed, limit, scattered=True, mutant=mutant)
-    adversity: Adversity = rng.choice(np.array(["none", "fault", "fault", "region", "reset"])).item()
+    adversity: Adversity = rng.choice(np.array(["none", "fault", "fault", "region", "reset", "soft reset"])).item()
     driver = job.driver(device)
     _prepare(device, adversity, calm, rng)
     findings: list[str] = []
@@ -186,7 +190,9 @@ def run_trial(
         ended = error.name
         findings += wrong_error(error, device.bad_responses)
     except DeviceResetError:
-        ended, loaded = "reset", False
+        ended, loaded = adversity, False
+        if adversity == "soft reset":
+            findings += not_reset(device)
     device.no_faults()
     device.no_reset()
     if not loaded or rng.integers(2):
@@ -213,6 +219,18 @@ def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.ran
     elif adversity == "reset":
         commands = int(rng.integers(calm.commands))
         device.reset_in(commands, int(rng.integers(2 * calm.cycles // calm.commands)))
+    elif adversity == "soft reset":
+        # also while a command is checked, behind its end, and again during the first reset
+        commands, most = int(rng.integers(calm.commands)), 2 * calm.cycles // calm.commands
+        distances = (0, int(rng.integers(_SOON)))[: int(rng.integers(1, 3))]
+        device.reset_in(commands, int(rng.integers(_SOON if rng.integers(4) == 0 else most)), distances)
+
+
+def not_reset(device: SimulatedDevice) -> list[str]:
+    """List what each core's registers hold where it is not as after a reset."""
+    kept = [item for item in SHELL if item.name != SIGNATURE]
+    found = [(item, device.read(item.offset)) for item in kept]
+    return [f"{item.name} is {value:#x} after a soft reset" for item, value in found if value != item.reset]
 
 
 def wrong_error(error: CoreError, responses: list[dict[str, Any]]) -> list[str]:

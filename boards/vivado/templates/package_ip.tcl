@@ -21,19 +21,18 @@ ipx::package_project -root_dir $folder -vendor $vendor -library $library -taxono
 set packaged [ipx::current_core]
 set_property name $name $packaged
 set_property version $version $packaged
+set_property core_revision $revision $packaged
 set_property display_name "fabtune $name" $packaged
 set_property description $summary $packaged
 set_property supported_families {zynquplus Production} $packaged
 
-# the names that Vitis asks for; the clock has from the Verilog those of the pins, which would stay beside them
+# the clock has them from the Verilog's attributes already; here is what else the IP has, each once
 set clock [ipx::get_bus_interfaces aclk -of_objects $packaged]
 if {[llength [ipx::get_bus_parameters -quiet ASSOCIATED_BUSIF -of_objects $clock]] > 0} {
     ipx::remove_bus_parameter ASSOCIATED_BUSIF $clock
 }
 foreach prefix [concat s_axi_control $manager_names] {
-    set interface [ipx::get_bus_interfaces $prefix -of_objects $packaged]
-    set_property name [string toupper $prefix] $interface
-    ipx::associate_bus_interfaces -busif [string toupper $prefix] -clock aclk $packaged
+    ipx::associate_bus_interfaces -busif $prefix -clock aclk $packaged
 }
 ipx::associate_bus_interfaces -clock aclk -reset aresetn $packaged
 foreach prefix $manager_names {
@@ -43,8 +42,6 @@ foreach prefix $manager_names {
 }
 
 set map [ipx::get_memory_maps s_axi_control -of_objects $packaged]
-set_property name S_AXI_CONTROL $map
-set_property slave_memory_map_ref S_AXI_CONTROL [ipx::get_bus_interfaces S_AXI_CONTROL -of_objects $packaged]
 set block [lindex [ipx::get_address_blocks -of_objects $map] 0]
 set_property name registers $block
 set_property range 4096 $block

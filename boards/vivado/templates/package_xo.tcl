@@ -24,7 +24,7 @@ set_property ipi_drc {ignore_freq_hz true} $packaged
 set clock [ipx::get_bus_interfaces aclk -of_objects $packaged]
 set_property value -1 [ipx::add_bus_parameter FREQ_TOLERANCE_HZ $clock]
 
-set map [ipx::get_memory_maps S_AXI_CONTROL -of_objects $packaged]
+set map [ipx::get_memory_maps s_axi_control -of_objects $packaged]
 set block [ipx::get_address_blocks registers -of_objects $map]
 foreach {low high interface} $addresses {
     ipx::remove_register $high $block

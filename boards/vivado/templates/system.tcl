@@ -57,11 +57,11 @@ set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI [expr {1 + $pynq}]] [get_
 set clocked {core/aclk reset/slowest_sync_clk registers/aclk processor/maxihpm0_fpd_aclk}
 set resets {core/aresetn registers/aresetn}
 connect_bd_intf_net [get_bd_intf_pins processor/M_AXI_HPM0_FPD] [get_bd_intf_pins registers/S00_AXI]
-connect_bd_intf_net [get_bd_intf_pins registers/M00_AXI] [get_bd_intf_pins core/S_AXI_CONTROL]
+connect_bd_intf_net [get_bd_intf_pins registers/M00_AXI] [get_bd_intf_pins core/s_axi_control]
 for {set port 0} {$port < $managers} {incr port} {
     create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect memory$port
     set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 1] [get_bd_cells memory$port]
-    connect_bd_intf_net [get_bd_intf_pins core/M_AXI_GMEM$port] [get_bd_intf_pins memory$port/S00_AXI]
+    connect_bd_intf_net [get_bd_intf_pins core/m_axi_gmem$port] [get_bd_intf_pins memory$port/S00_AXI]
     connect_bd_intf_net [get_bd_intf_pins memory$port/M00_AXI] [get_bd_intf_pins processor/S_AXI_HP${port}_FPD]
     lappend clocked memory$port/aclk processor/saxihp${port}_fpd_aclk
     lappend resets memory$port/aresetn
@@ -100,7 +100,7 @@ foreach pin $clocked { connect_bd_net [get_bd_pins processor/pl_clk0] [get_bd_pi
 connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
 foreach pin $resets { connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins $pin] }
 
-assign_bd_address -offset $registers_at -range 4K [get_bd_addr_segs core/S_AXI_CONTROL/registers]
+assign_bd_address -offset $registers_at -range 4K [get_bd_addr_segs core/s_axi_control/registers]
 assign_bd_address
 validate_bd_design
 save_bd_design

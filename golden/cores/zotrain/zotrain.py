@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from ...axi.axi_read import AxiReadSpec
+from ...axi.axi_write import AxiWriteSpec
 from ...axi.bus import BEAT, BEAT_COUNT_BITS
 from ...errors import UserError
 from ...fixed import Q8_16
@@ -255,6 +257,16 @@ class ZotrainSpec(NetworkCoreSpec):
         if network.repeats_inputs:
             settings.pop("cut_rows", None)
         return settings
+
+    @property
+    def reader(self) -> AxiReadSpec:
+        """Short FIFOs, which are no block RAM: a sample takes thousands of cycles, in which its successor is read."""
+        return AxiReadSpec(address=self.address, burst=16, depth=32)
+
+    @property
+    def writer(self) -> AxiWriteSpec:
+        """Short FIFOs, as of `reader`."""
+        return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
     def reasons(self, command: int, settings: SettingValues) -> Reasons:
         """List the core's own reasons to refuse a command."""

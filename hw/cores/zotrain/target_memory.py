@@ -82,7 +82,8 @@ class TargetMemory(wiring.Component):
 
         # the beat whose values are given
         per_beat = BYTES_PER_BEAT if mapping.byte_inputs else WORDS_PER_BEAT
-        beat, part, tail = Signal(BEAT_BITS), Signal(range(per_beat)), Signal()
+        beat, tail = Signal(BEAT_BITS, reset_less=True), Signal(reset_less=True)
+        part = Signal(range(per_beat), reset_less=True)
         last_part = part == Mux(tail, (mapping.inputs - 1) % per_beat, per_beat - 1)
         value = activation_of_byte(beat[:8]) if mapping.byte_inputs else beat[: ACTIVATION.width]
         m.d.comb += [

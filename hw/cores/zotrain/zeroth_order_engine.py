@@ -4,8 +4,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.axi.axi_read import AxiReadSpec
-from ....golden.axi.axi_write import AxiWriteSpec
 from ....golden.axi.bus import BEAT
 from ....golden.cores.zotrain.registers import CORE, Command, Error
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
@@ -36,8 +34,6 @@ READS = ("order", "images")
 """Requesters that read, the highest rank first; images are samples, parameters, deltas and states of the generator."""
 WRITES = ("records", "logits", "deltas")
 """Requesters that write, the highest rank first."""
-_READER, _WRITER = AxiReadSpec(burst=16, depth=32), AxiWriteSpec(burst=16, depth=32)
-"""Short FIFOs, which are no block RAM: a sample takes thousands of cycles, and its successor is read meanwhile."""
 
 
 def _cut(spec: ZotrainSpec) -> Cut | None:
@@ -96,7 +92,7 @@ class ZerothOrderEngine(wiring.Component):
         self.state = StateLoader(generator)
         self.logits = LogitWriter(spec.layout.logit_beats, address)
         self.targets = TargetMemory(forward) if spec.loss == "mse" else None
-        self.memory = MemorySystem(READS, WRITES, Error, reader=_READER, writer=_WRITER, address=address)
+        self.memory = MemorySystem(READS, WRITES, Error, reader=spec.reader, writer=spec.writer, address=address)
         ports = {"control": In(Control(CORE, address)), **buses(1, address)}
         super().__init__({**ports, "monitor": Out(Monitor(spec.layout.row_beats))})
 

@@ -16,6 +16,7 @@ from ...nn.interfaces import ACTIVATION, BEAT_BITS, LOGIT
 from ...nn.mac import MacArray
 from ...nn.memories.weight_memory import WeightMemory
 from ...primitives.pipeline import Pipeline, delayed
+from ...primitives.registers import data_register, replicas
 from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
 from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
@@ -113,6 +114,7 @@ class BackwardEngine(wiring.Component):
             head.show.eq(self.show),
             head.gradients.address.eq(sequencer.hidden),
             sequencer.finished.eq(head.finished),
+            sequencer.completing.eq(self.array.completing),
             sequencer.complete.eq(self.array.complete),
             sequencer.sums.eq(self.array.sums),
             self.clipped.eq(head.clipped + sequencer.clipped),
@@ -129,7 +131,9 @@ class BackwardEngine(wiring.Component):
         """A and B: written by `load` or an update, read by the sequencer or, between batches, by `saved`."""
         mapping, load, saved = self.mapping, self.load, self.saved
         sequencer, head, updates = self.sequencer, self.head, self.sequencer.updates
-        m.submodules.a = a = WeightMemory(mapping.adapter_rows, mapping.lanes, mapping.columns, mapping.words_per_cycle)
+        m.submodules.a = a = WeightMemory(
+            mapping.adapter_rows, mapping.lanes, mapping.columns, mapping.words_per_cycle, early=True
+        )
         busy = Signal()
         with m.If(self.batch.start):
             m.d.sync += busy.eq(1)
@@ -138,6 +142,7 @@ class BackwardEngine(wiring.Component):
         loads = load.a.any()
         of_a = updates.address < mapping.a_beats
         row_bits = exact_log2(mapping.forward.word_beats)
+        of_b = delayed(m, saved.address - mapping.a_beats, 1, "saved_b", reset_less=True)
         b_beats = Mux(load.b, load.beats, updates.beats.as_value())
         m.d.comb += [
             a.write.eq(Mux(loads, load.a, Mux(of_a, updates.write, 0))),
@@ -148,24 +153,24 @@ class BackwardEngine(wiring.Component):
             head.b_write.enable.eq(load.b | (updates.write[0] & ~of_a)),
             head.b_write.address.eq(Mux(load.b, load.address, updates.address - mapping.a_beats)),
             head.b_write.value.eq(b_beats[: len(Value.cast(head.b_write.value))]),
-            head.b_read.address.eq(Mux(busy, sequencer.b.address, saved.address - mapping.a_beats)),
+            head.b_read.address.eq(Mux(busy, sequencer.b.address, of_b)),
             sequencer.b.value.eq(head.b_read.value),
             sequencer.b.gradient.eq(head.b_read.gradient),
         ]
-        part = delayed(m, saved.address[:row_bits], 1, "part")
-        whole = delayed(m, saved.address < mapping.a_beats, 1, "whole")
+        part = delayed(m, saved.address[:row_bits], 2, "part", reset_less=True)
+        whole = delayed(m, saved.address < mapping.a_beats, 2, "whole", reset_less=True)
         beat = a.word.as_value().word_select(part, BEAT_BITS)
-        m.d.sync += saved.beat.eq(Mux(whole, beat, head.b_read.value.as_value()))
+        m.d.sync += data_register(m, saved.beat, "saved_beat").eq(Mux(whole, beat, head.b_read.value.as_value()))
         return a
 
     def _operands(self, m: Module, pipeline: Pipeline, a: WeightMemory, row: list[Value]) -> None:
         """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""
-        mapping, array, sequencer, head = self.mapping, self.array, self.sequencer, self.head
+        array, sequencer, head = self.array, self.sequencer, self.head
         within = pipeline.place("address", sequencer.within, "within").at("operands")
-        gradient = head.gradients.value.as_value().replicate(len(array.w) // mapping.ranks)
+        gradient = list(head.gradients.value)
         m.d.comb += [
             *(into.eq(value) for into, value in zip(array.x, row, strict=True)),
-            array.w.eq(Mux(within, gradient, a.word.as_value())),
+            *(into.eq(value) for into, value in zip(array.w, self._second_operands(m, a, gradient), strict=True)),
             array.within.eq(within),
             head.forward.hidden_valid.eq(array.valid),
             *(into.eq(value) for into, value in zip(head.forward.hidden, array.y, strict=False)),
@@ -176,6 +181,17 @@ class BackwardEngine(wiring.Component):
         for name in ("enable", "first", "last"):
             flag = pipeline.place("address", getattr(sequencer, name), name)
             m.d.comb += getattr(array, name).eq(flag.at("operands"))
+
+    def _second_operands(self, m: Module, a: WeightMemory, gradients: list[Value]) -> list[Value]:
+        """Parameters, or gradients at the hidden values, lane by lane; a register for each column chooses."""
+        columns = self.mapping.columns
+        within = replicas(columns, "within_column")
+        m.d.sync += [register.eq(self.sequencer.within) for register in within]
+        ranks = self.mapping.ranks
+        return [
+            Mux(within[number % columns], gradients[number % ranks], parameter)
+            for number, parameter in enumerate(a.word)
+        ]
 
     def _fetch(self, m: Module, pipeline: Pipeline, style: str) -> list[Value]:
         """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.

@@ -13,6 +13,7 @@ from ....golden.rng.urng import UrngSpec
 from ...nn.interfaces import PARAMETER
 from ...ports import elements
 from ...primitives.pipeline import Pipeline
+from ...primitives.registers import data_register, replicas
 from ...rng.urng import Urng
 from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead
 from .update import Updater
@@ -27,6 +28,8 @@ OPERANDS = 1
 """Operand registers of the updaters."""
 CLIPPED = 2
 """Registers of the counts of clipped values, behind an update's last beat."""
+_LANES_A_PART = 4
+"""Lanes of an update that share a counter of the parts of a row."""
 
 
 class BackwardSequencer(wiring.Component):
@@ -66,15 +69,17 @@ class BackwardSequencer(wiring.Component):
     address : Out, range(2 * batch * sample_rows)
         Row in the batch memory.
     row : Out, range(adapter_rows)
-        Row of A: forward the word's, backward the one whose gradients leave.
+        Row of A: forward the word's, backward the one whose gradients leave. A cycle ahead of `address`.
     hidden : Out, range(batch * adapters)
         Gradient at the hidden values that is multiplied by the row.
+    completing : In, 1
+        `complete` is high in the next cycle.
     complete : In, 1
         `sums` has a row's gradients.
     sums : In, array of lanes * columns integers of `width` bits
         Gradients, stable in the cycle of `complete`.
     parameters : In, array of lanes * columns Q4.12
-        Row `row` of A, one cycle later.
+        Row `row` of A, two cycles later.
     b : Out, `BRead`
         Entries of B and their gradients.
     updates : Out, `AdapterUpdates`
@@ -102,6 +107,7 @@ class BackwardSequencer(wiring.Component):
                 "address": Out(range(2 * batch * mapping.sample_rows)),
                 "row": Out(range(max(mapping.adapter_rows, 2))),
                 "hidden": Out(range(batch * mapping.adapters)),
+                "completing": In(1),
                 "complete": In(1),
                 "sums": In(data.ArrayLayout(signed(width), values)),
                 "parameters": In(data.ArrayLayout(PARAMETER, values)),
@@ -209,10 +215,9 @@ class BackwardSequencer(wiring.Component):
             self.base.eq(forward & of_logits),
             self.address.eq(position),
             self.hidden.eq(hidden),
-            # backward, the parameters are read for what leaves
-            self.row.eq(Mux(forward, row, leaving)),
         ]
-        m.d.comb += self.b.address.eq(entry)
+        # backward, the parameters are read for what leaves
+        m.d.comb += [self.b.address.eq(entry), self.row.eq(Mux(forward, row, leaving))]
         if mapping.constant_rows:
             m.d.sync += self.constant.eq(self._is_constant(row))
         if mapping.loss == "mse":
@@ -268,39 +273,52 @@ class BackwardSequencer(wiring.Component):
             m.submodules[f"updater{number}"] = updater
             m.d.comb += updater.rate.eq(self.batch.rate)
             clipped.append(updater.clipped)
-        held = Signal(self.sums.shape())
-        row, part, busy = Signal(range(mapping.adapter_rows + 1)), Signal(range(slices)), Signal()
+        held = Signal(self.sums.shape(), reset_less=True)
+        row, busy = Signal(range(mapping.adapter_rows + 1)), Signal()
+        # registers for some of the gradients each, as all are held, and chosen, at once
+        takes = replicas(mapping.columns, "takes")
+        parts = replicas(VALUES * words // _LANES_A_PART, "part", range(slices))
+        part = parts[0]
+        m.d.sync += [take.eq(self.completing) for take in takes]
+        for place, total in enumerate(self.sums):
+            with m.If(takes[place % mapping.columns]):
+                m.d.sync += held[place].eq(total)
         number = Signal(range(mapping.adapter_rows * slices + 1))
         with m.If(self.batch.start):
             m.d.sync += [row.eq(0), number.eq(0)]
         with m.If(self.complete):
-            m.d.sync += [held.eq(self.sums), busy.eq(1), part.eq(0)]
+            m.d.sync += [busy.eq(1), *(each.eq(0) for each in parts)]
         with m.Elif(busy):
-            m.d.sync += [part.eq(part + 1), number.eq(number + 1)]
+            m.d.sync += [number.eq(number + 1), *(each.eq(part + 1) for each in parts)]
             with m.If(part == slices - 1):
                 m.d.sync += [busy.eq(0), row.eq(row + 1)]
         pipeline = Pipeline(m, {"entry": 0, "gradients": FETCH, "updaters": OPERANDS, "updates": Updater.LATENCY})
         of_b = pipeline.place("entry", column, "of_b").at("gradients")
-        entry = pipeline.place("entry", entry, "entry").at("gradients")
-        address = Signal.like(self.updates.address)
+        entry = pipeline.place("entry", entry, "entry", reset_less=True).at("gradients")
+        address = Signal.like(self.updates.address, reset_less=True)
         m.d.sync += address.eq(Mux(of_b, mapping.a_beats + entry, number << exact_log2(words)))
         m.d.comb += [
-            self.updates.address.eq(pipeline.place("updaters", address, "address").at("updates")),
+            self.updates.address.eq(pipeline.place("updaters", address, "address", reset_less=True).at("updates")),
             self.updates.write.eq(Cat(updater.done for updater in self.updaters)),
             self.updates.beats.eq(Cat(updater.o for updater in self.updaters)),
             self.clipped.eq(sum(clipped[1:], clipped[0])),
         ]
         if self.urng:
             self._draw(m, self.urng)
+        inputs = [
+            (data_register(m, updater.sums, "sums_data"), data_register(m, updater.parameters, "parameters_data"))
+            for updater in self.updaters
+        ]
         for lane in range(VALUES * words):
-            updater, into = self.updaters[lane // VALUES], lane % VALUES
+            (sums, parameters), into = inputs[lane // VALUES], lane % VALUES
             starts = range(lane, mapping.lanes * mapping.columns, VALUES * words)
-            total = Array(held[start] for start in starts)[part]
-            value = Array(self.parameters[start] for start in starts)[part]
+            chosen = parts[lane // _LANES_A_PART]
+            total = Array(held[start] for start in starts)[chosen]
+            value = Array(self.parameters[start] for start in starts)[chosen]
             if lane < VALUES:
                 b_value, b_total = (self.b.value[lane], self.b.gradient[lane]) if lane < mapping.ranks else (0, 0)
                 total, value = Mux(of_b, b_total, total), Mux(of_b, b_value, value)
-            m.d.sync += [updater.sums[into].eq(total), updater.parameters[into].eq(value)]
+            m.d.sync += [sums[into].eq(total), parameters[into].eq(value)]
         for lane, updater in enumerate(self.updaters):
             m.d.sync += updater.valid.eq(busy if lane else busy | of_b)
         return row

@@ -164,7 +164,7 @@ class LogitHead(wiring.Component):
     def _targets(self, m: Module, loss: Mseloss) -> None:
         """Give the values of the batch's samples one after the other, a row of the batch memory at a time."""
         mapping, read = self.mapping, self.targets
-        row = Signal(read.values.shape().size)
+        row = Signal(read.values.shape().size, reset_less=True)
         row_valid, row_arrives, over_row = Signal(), Signal(), Signal()
         lane, number = Signal(range(mapping.logits_per_row)), Signal(range(mapping.classes))
         last = number == mapping.classes - 1
@@ -234,7 +234,7 @@ class LogitHead(wiring.Component):
         b_port, h_port = b.read_port(), h.read_port()
         entry, class_number, adapter = Signal(range(self.entries)), Signal(range(classes)), Signal(range(adapters))
         origin = Signal(range(self.batch * adapters + 1))
-        base_row, pause = Signal(base_out.data.shape()), Signal(range(settle_cycles))
+        base_row, pause = Signal(base_out.data.shape(), reset_less=True), Signal(range(settle_cycles))
         sample_begin, issue, end_of_adapters = Signal(), Signal(), Signal()
         m.d.comb += [
             b_port.addr.eq(Mux(issue, entry, self.b_read.address)),
@@ -269,14 +269,14 @@ class LogitHead(wiring.Component):
                 m.d.sync += pause.eq(pause - 1)
                 with m.If(pause == 0):
                     m.next = "WAIT"
-        products = [Signal(PRODUCT, name=f"logit_product{rank}") for rank in range(ranks)]
+        products = [Signal(PRODUCT, name=f"logit_product{rank}", reset_less=True) for rank in range(ranks)]
         m.d.sync += [p.eq(b_port.data[r] * h_port.data[r]) for r, p in enumerate(products)]
         total = adder_tree(m, products, "logitd")
         step = pipeline.place("issue", issue, "logit_step").at("total")
-        first = pipeline.place("issue", adapter == 0, "logit_first").at("total")
+        first = pipeline.place("issue", adapter == 0, "logit_first", reset_less=True).at("total")
         last = pipeline.place("issue", issue & end_of_adapters, "logit_last").at("total")
-        final = pipeline.place("issue", class_number == classes - 1, "logit_final").at("rounded")
-        logit = Signal(signed(max(len(total), PRODUCT.width) + adapters.bit_length() + 1))
+        final = pipeline.place("issue", class_number == classes - 1, "logit_final", reset_less=True).at("rounded")
+        logit = Signal(signed(max(len(total), PRODUCT.width) + adapters.bit_length() + 1), reset_less=True)
         with m.If(step):
             m.d.sync += logit.eq(Mux(first, base_row[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
             with m.If(first):
@@ -384,19 +384,21 @@ class LogitHead(wiring.Component):
         gradient = self._gradient(m, loss_gradients, gradient_count, class_number)
         stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "sums": SUM, "rounded": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
-        dh_first = pipeline.place("issue", class_number == 0, "dh_first").at("products")
+        dh_first = pipeline.place("issue", class_number == 0, "dh_first", reset_less=True).at("products")
         dh_last = pipeline.place("issue", issue & end_of_classes, "dh_last").at("products")
         db_step = pipeline.place("issue", issue, "db_step").at("products")
-        db_address = pipeline.place("issue", entry, "db_position").at("products")
-        db_first = pipeline.place("issue", first_sample, "db_first").at("products")
+        db_address = pipeline.place("issue", entry, "db_position", reset_less=True).at("products")
+        db_first = pipeline.place("issue", first_sample, "db_first", reset_less=True).at("products")
         clipped = []
-        batch_sum = Signal.like(db_out.data)
+        batch_sum = Signal.like(db_out.data, reset_less=True)
         m.d.sync += batch_sum.eq(db_out.data)
         db_sums = []
         dh_valid = pipeline.place("products", dh_last, "dh_valid").at("rounded")
         for rank in range(ranks):
-            lower, outer = Signal(GRADIENT_PRODUCT, name=f"lower{rank}"), Signal(PRODUCT, name=f"outer{rank}")
-            dh_sum = Signal(signed(GRADIENT_PRODUCT.width + classes.bit_length()), name=f"dh_sum{rank}")
+            lower = Signal(GRADIENT_PRODUCT, name=f"lower{rank}", reset_less=True)
+            outer = Signal(PRODUCT, name=f"outer{rank}", reset_less=True)
+            width = GRADIENT_PRODUCT.width + classes.bit_length()
+            dh_sum = Signal(signed(width), name=f"dh_sum{rank}", reset_less=True)
             m.d.sync += [
                 lower.eq(b_port.data[rank] * gradient),
                 outer.eq(h_port.data[rank] * gradient),
@@ -406,11 +408,11 @@ class LogitHead(wiring.Component):
             m.submodules[f"dh_rounding{rank}"] = rounding = RoundSaturate(len(dh_sum), Q4_12.fraction, Q4_12)
             m.d.comb += [rounding.i.eq(dh_sum), dh_in.data[rank].eq(rounding.o)]
             clipped.append(rounding.clipped & dh_valid)
-        db_written = Signal.like(db_in.data)
+        db_written = Signal.like(db_in.data, reset_less=True)
         m.d.sync += [db_written[rank].eq(db_sum) for rank, db_sum in enumerate(db_sums)]
         m.d.comb += [
             db_in.en.eq(pipeline.place("products", db_step, "db_write").at("sums")),
-            db_in.addr.eq(pipeline.place("products", db_address, "db_address").at("sums")),
+            db_in.addr.eq(pipeline.place("products", db_address, "db_address", reset_less=True).at("sums")),
             db_in.data.eq(db_written),
         ]
         dh_address, done_adapters = Signal(range(self.batch * adapters + 1)), Signal(range(adapters + 1))
@@ -441,11 +443,11 @@ class LogitHead(wiring.Component):
                 port.addr.eq(class_number),
             ]
             return port.data
-        gradients = [Signal(PARAMETER, name=f"gradient{index}") for index in range(classes)]
+        gradients = [Signal(PARAMETER, name=f"gradient{index}", reset_less=True) for index in range(classes)]
         with m.If(moves):
             for index, gradient in enumerate(gradients):
                 with m.If(gradient_count == index):
                     m.d.sync += gradient.eq(loss_gradients.payload.gradient)
-        chosen = Signal(PARAMETER)
+        chosen = Signal(PARAMETER, reset_less=True)
         m.d.sync += chosen.eq(Array(gradients)[class_number])
         return chosen

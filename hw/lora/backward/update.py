@@ -69,7 +69,7 @@ class Updater(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        rate = Signal(signed(len(self.rate) + 1))
+        rate = Signal(signed(len(self.rate) + 1), reset_less=True)
         m.d.sync += rate.eq(self.rate)
         stages = {
             "sums": 0,
@@ -79,7 +79,7 @@ class Updater(wiring.Component):
             "steps": STEP,
         }
         pipeline = Pipeline(m, stages | {"parameters": RoundSaturate.LATENCY})
-        old = pipeline.place("sums", self.parameters, "old").at("products")
+        old = pipeline.place("sums", self.parameters, "old", reset_less=True).at("products")
         rounded = pipeline.place("sums", self.valid, "rounded").at("gradients")
         m.d.comb += self.done.eq(pipeline.place("gradients", rounded, "done").at("parameters"))
         if self.noise_bits:
@@ -90,10 +90,10 @@ class Updater(wiring.Component):
                 self.width, PRODUCT_FRACTION - BATCH_GRADIENT.fraction, BATCH_GRADIENT
             )
             m.d.comb += gradient.i.eq(self.sums[lane])
-            operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{lane}")
-            product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{lane}")
+            operand = Signal(signed(BATCH_GRADIENT.width), name=f"operand{lane}", reset_less=True)
+            product = Signal(signed(BATCH_GRADIENT.width + len(rate)), name=f"step{lane}", reset_less=True)
             width = max(PARAMETER.width + NOISE_BITS, len(product)) + 1
-            stepped = Signal(signed(width), name=f"stepped{lane}")
+            stepped = Signal(signed(width), name=f"stepped{lane}", reset_less=True)
             m.d.sync += [
                 operand.eq(gradient.o),
                 product.eq(operand * rate),

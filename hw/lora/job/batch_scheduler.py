@@ -87,7 +87,7 @@ class BatchScheduler(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         batch, load, number, half = self.batch, self.load, self.batch.number, self.load.half
-        m.submodules.address = address = AddressGenerator(self._address - OFFSET_BITS)
+        m.submodules.address_generator = address = AddressGenerator(self._address - OFFSET_BITS)
         goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
         m.d.sync += [recorded.eq(recorded + self.recorded), missing.eq(goal - recorded)]
         m.d.comb += [
@@ -143,7 +143,7 @@ class BatchScheduler(wiring.Component):
             scales.eq(address.address + mapping.code_beats),
             values.eq(address.address + Mux(job.raw, skipped_raw, skipped)),
         ]
-        record, read = Signal(24), self.record_command
+        record, read = Signal(24, reset_less=True), self.record_command
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):

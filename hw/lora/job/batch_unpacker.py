@@ -11,6 +11,7 @@ from ....golden.nf4.nf4_dequant import Nf4DequantSpec
 from ...nf4.nf4_dequant import Nf4Dequant
 from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS
 from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
+from ...primitives.registers import data_register
 from ..job_interfaces import BatchLoad, BatchWrite
 
 
@@ -50,7 +51,9 @@ class BatchUnpacker(wiring.Component):
             }
         )
         # the word that is put together from beats, whether it is complete, and whether it is a record's
-        self._assembled = [Signal(ACTIVATION, name=f"assembled{lane}") for lane in range(mapping.lanes)]
+        self._assembled = [
+            Signal(ACTIVATION, name=f"assembled{lane}", reset_less=True) for lane in range(mapping.lanes)
+        ]
         self._full, self._from_record = Signal(), Signal()
         # it may be replaced in this cycle; where records are raw, whose turn it is
         self._room, self._record_turn = Signal(), Signal()
@@ -84,14 +87,16 @@ class BatchUnpacker(wiring.Component):
         second, alone = flags
         m.d.comb += self.load.busy.eq(sampling | recording | in_flight.any() | full | self.rows.enable.any())
         m.d.sync += self.rows.enable.eq(0)
+        address = data_register(m, self.rows.address, "row_address")
+        row_words = data_register(m, self.rows.words, "row_words")
         with m.If(decoded | full):
-            m.d.sync += self.rows.address.eq(row)
+            m.d.sync += address.eq(row)
             m.d.sync += self.rows.enable.eq(1 if mapping.words_per_cycle == 1 else Cat(~second, second | alone))
             for lane in range(mapping.lanes):
                 value = Mux(decoded, dequant.o.payload.value[lane], self._assembled[lane])
-                m.d.sync += self.rows.words[lane].eq(value)
+                m.d.sync += row_words[lane].eq(value)
                 if mapping.words_per_cycle == 2:
-                    m.d.sync += self.rows.words[mapping.lanes + lane].eq(Mux(alone, 0, value))
+                    m.d.sync += row_words[mapping.lanes + lane].eq(Mux(alone, 0, value))
         return m
 
     def _record_flags(self) -> list[tuple[bool, bool, bool]]:
@@ -104,7 +109,9 @@ class BatchUnpacker(wiring.Component):
         load, forward = self.load, self.mapping.forward
         per_beat = BYTES_PER_BEAT if forward.byte_inputs else WORDS_PER_BEAT
         per_word = self.mapping.lanes // per_beat
-        left, beat, slot = Signal.like(load.count), Signal(range(forward.sample_beats)), Signal(range(max(per_word, 2)))
+        left = Signal.like(load.count, name="samples_left", reset_less=True)
+        beat = Signal(range(forward.sample_beats), reset_less=True)
+        slot = Signal(range(max(per_word, 2)), reset_less=True)
         more, take, end = Signal(), Signal(), Signal()
         m.d.comb += [
             self.samples.ready.eq(more & self._room & ~(load.raw & self._record_turn)),
@@ -127,8 +134,9 @@ class BatchUnpacker(wiring.Component):
         load, mapping = self.load, self.mapping
         words = sum(map(len, mapping.batch_words))
         slots = mapping.lanes // WORDS_PER_BEAT
-        left, slot = Signal.like(load.count), Signal(range(slots))
-        number, word = Signal(range(max(mapping.scale_beats, 2))), Signal(range(words + 1))
+        left = Signal.like(load.count, name="records_left", reset_less=True)
+        slot, word = Signal(range(slots), reset_less=True), Signal(range(words + 1), reset_less=True)
+        number = Signal(range(max(mapping.scale_beats, 2)), reset_less=True)
         more, take, end, coding = Signal(), Signal(), Signal(), Signal()
         ended = Signal()
         after_sample = self._record_turn if mapping.takes_sample else Const(1, 1)
@@ -180,7 +188,8 @@ class BatchUnpacker(wiring.Component):
             Rows of a sample before the thread's first one.
         """
         mapping, load = self.mapping, self.load
-        number, row = Signal(range(max(len(words), 2)), name=f"{name}_word"), Signal.like(self.rows.address)
+        number = Signal(range(max(len(words), 2)), name=f"{name}_word", reset_less=True)
+        row = Signal.like(self.rows.address, name=f"{name}_row", reset_less=True)
         end, second, alone, close = (Signal(name=f"{name}_{what}") for what in ("end", "second", "alone", "close"))
         m.d.comb += [end.eq(number == len(words) - 1), close.eq(1)]
         if mapping.words_per_cycle > 1:
@@ -213,14 +222,17 @@ class BatchUnpacker(wiring.Component):
         mapping = self.mapping
         records = [word for words in mapping.batch_words for word in words]
         block = Signal(range(mapping.scales + 1))
-        borders = [Signal(range(mapping.lanes + 1), name=f"border{scale}") for scale in range(SCALES - 1)]
+        borders = [
+            Signal(range(mapping.lanes + 1), name=f"border{scale}", reset_less=True) for scale in range(SCALES - 1)
+        ]
         with m.Switch(word):
             for number, record_word in enumerate(records):
                 ends = (*record_word.borders, *(mapping.lanes,) * SCALES)
                 with m.Case(number):
                     m.d.comb += block.eq(record_word.block)
                     m.d.sync += [border.eq(end) for border, end in zip(borders, ends, strict=False)]
-        turn, valid, codes = Signal(exact_log2(SCALES)), Signal(), Signal(BEAT_BITS)
+        turn, valid = Signal(exact_log2(SCALES), reset_less=True), Signal()
+        codes = Signal(BEAT_BITS, reset_less=True)
         m.d.sync += [turn.eq(block[:2]), valid.eq(code)]
         with m.If(code):
             m.d.sync += codes.eq(self.records.payload)

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.lora.mapping import AdapterMapping
 from ...axi.memory_port import ReadPort, WritePort
+from ...primitives.registers import data_register
 from ..job_interfaces import AdapterRead, ParameterKind, ParameterWrite, parameter_beats
 
 WEIGHT, BIAS, A, B = ParameterKind
@@ -125,6 +126,6 @@ class ParameterTransfer(wiring.Component):
         first, last = (Mux(frozen, *pair) for pair in ((WEIGHT, A), (BIAS, B)))
         m.d.sync += [
             self.parameters.kind.eq(Mux(beats.valid, Mux(second, last, first), 0)),
-            self.parameters.address.eq(address),
-            self.parameters.beat.eq(beats.payload),
+            data_register(m, self.parameters.address, "parameter_address").eq(address),
+            data_register(m, self.parameters.beat, "parameter_beat").eq(beats.payload),
         ]

@@ -70,10 +70,15 @@ class RecordPacker(wiring.Component):
         mapping = self.mapping
         columns = mapping.columns
         stage = Signal(range(len(mapping.forward.stages)))
-        start, group, address = (Signal.like(self.outputs.address, name=name) for name in ("start", "group", "address"))
-        column = Signal(exact_log2(columns))
-        count, length = Signal(range(max(c for c, _ in mapping.blocks) + 1)), Signal(range(longest_of(mapping) + 1))
-        block, position = Signal.like(count), Signal.like(length)
+        start, group, address = (
+            Signal.like(self.outputs.address, name=name, reset_less=True) for name in ("start", "group", "address")
+        )
+        column = Signal(exact_log2(columns), reset_less=True)
+        count = Signal(range(max(c for c, _ in mapping.blocks) + 1), reset_less=True)
+        length = Signal(range(longest_of(mapping) + 1), reset_less=True)
+        block, position = (
+            Signal.like(like, name=name, reset_less=True) for name, like in (("block", count), ("position", length))
+        )
         # the value is its block's last, the block its tensor's, the column the last
         last_value, last_block, wrapped = Signal(), Signal(), Signal()
         vector = Signal()
@@ -201,7 +206,7 @@ class CodePacker(WordPacker):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping = self.mapping
-        word, offered, flush = Signal(BEAT_BITS), Signal(), Signal()
+        word, offered, flush = Signal(BEAT_BITS, reset_less=True), Signal(), Signal()
         taken = Signal()
         lane, close, final = self._close(m, taken)
         m.submodules.scales = scales = memory.Memory(
@@ -255,7 +260,7 @@ class ValuePacker(WordPacker):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         mapping = self.mapping
-        word, offered, fill, ends = Signal(BEAT_BITS), Signal(), Signal(), Signal()
+        word, offered, fill, ends = Signal(BEAT_BITS, reset_less=True), Signal(), Signal(), Signal()
         taken, free = Signal(), Signal()
         lane, close, final = self._close(m, taken)
         left = Signal(range(mapping.lanes // 4))

@@ -96,11 +96,13 @@ class SampleScheduler(wiring.Component):
             }
         )
         rows = self._mark_rows
-        self._left, self._epochs, self._order_at = Signal(32), Signal(32), Signal(address - OFFSET_BITS)
+        self._left, self._epochs = (Signal(32, name=name, reset_less=True) for name in ("left", "epochs"))
+        self._order_at = Signal(address - OFFSET_BITS, reset_less=True)
         self._beats, self._sweep = Signal(range(self._half_rows + 1)), Signal(range(rows))
         self._number, self._half = Signal.like(self.batch.count), Signal()
-        self._index, self._label, self._record = Signal(24), Signal(8), Signal(24)
-        self._rate, self._validating = Signal(ORDER_WORD), Signal()
+        self._index, self._record = (Signal(24, name=name, reset_less=True) for name in ("index", "record"))
+        self._label = Signal(8, reset_less=True)
+        self._rate, self._validating = Signal(ORDER_WORD, reset_less=True), Signal()
         self._address = AddressGenerator(address - OFFSET_BITS)
 
     @property
@@ -121,7 +123,7 @@ class SampleScheduler(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.address = self._address
+        m.submodules.address_generator = self._address
         # two batches: one is looked through while the other is loaded
         m.submodules.order = order = memory.Memory(shape=data.ArrayLayout(ENTRY, 4), depth=2 * self._half_rows, init=[])
         m.submodules.marks = marks = memory.Memory(shape=unsigned(WORD), depth=self._mark_rows, init=[])

@@ -7,7 +7,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member
 
 from ....golden.nn.array.mapping import Mapping
+from ...primitives.registers import replicas
 from ..mac import MacArray
+from ..sample_buffers import SampleBuffers
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class OwnArray:
         )
         self.ports: dict[str, Member] = {}
 
-    def put(self, m: Module, engine: wiring.Component, word: ArrayWord, running: Signal) -> None:
+    def put(self, m: Module, engine: wiring.Component, word: ArrayWord, buffers: SampleBuffers) -> None:
         """Put a word into the array. It may be the last one of a sample that runs no more."""
         array = self.array
         if array.halves:
@@ -96,9 +98,12 @@ class SharedArray:
         self.array = array
         self.ports: dict[str, Member] = {"shared": In(array.interface)}
 
-    def put(self, m: Module, engine: wiring.Component, word: ArrayWord, running: Signal) -> None:
+    def put(self, m: Module, engine: wiring.Component, word: ArrayWord, buffers: SampleBuffers) -> None:
         """Put a word into the array, the other component's where no sample is computed."""
-        array = self.array
+        array, running = self.array, buffers.running
+        # a register for each column, as all operands are chosen
+        of_column = replicas(array.columns, "running")
+        m.d.sync += [register.eq(buffers.runs_next) for register in of_column]
         if array.halves:
             m.d.comb += array.parts.halved.eq(word.halved & running)
         if array.lane_parts > 1:
@@ -106,7 +111,11 @@ class SharedArray:
             m.d.comb += array.parts.rounds.eq(running)
         for name, value in word.operands.items():
             shared = Value.cast(getattr(engine.shared, name))
-            m.d.comb += Value.cast(getattr(array.port, name)).eq(Mux(running, value, shared))
+            into = Value.cast(getattr(array.port, name))
+            width = array.formats.w.width if name == "w" else len(into)
+            for number, first in enumerate(range(0, len(into), width)):
+                own = slice(first, first + width)
+                m.d.comb += into[own].eq(Mux(of_column[number % array.columns], value[own], shared[own]))
         m.d.comb += array.bias.eq(Mux(running, word.bias, 0))
         if array.words_per_cycle == 2:
             m.d.comb += array.paired.eq(~running)
@@ -118,6 +127,7 @@ class SharedArray:
             shared.operands.eq(port.operands),
             shared.valid.eq(port.valid & ~running),
             shared.y.eq(port.y),
+            shared.completing.eq(port.completing),
             shared.complete.eq(port.complete),
             shared.sums.eq(port.sums),
         ]

@@ -40,7 +40,7 @@ class Cut:
     ) -> OutputWrite:
         """Add the memory; writes of outputs, and of those that are restored in the cycles between."""
         passes, made = engine.passes, outputs.write
-        m.submodules.cut = cut = self.memory
+        m.submodules.cut_memory = cut = self.memory
         # while samples are held, no pass follows
         m.d.sync += cut.free.eq(sequencer.consumed & passes.restore & ~engine.hold)
         m.d.comb += [

@@ -60,10 +60,12 @@ class OffsetParameters:
         add_cycle = ActivationMemory.LATENCY - latency.OFFSET
         bias_add_cycle = add_cycle - latency.PARAMETER_READ + read.bias_cycles
         m.d.comb += [
-            offsets.weight.eq(delayed(m, sequencer.word.weight, add_cycle - self.interface.latency, "offset")),
-            offsets.side.eq(delayed(m, sequencer.side, add_cycle - 1, "side")),
+            offsets.weight.eq(
+                delayed(m, sequencer.word.weight, add_cycle - self.interface.latency, "offset", reset_less=True)
+            ),
+            offsets.side.eq(delayed(m, sequencer.side, add_cycle - 1, "side", reset_less=True)),
             offsets.bias.eq(bias.addr),
-            offsets.bias_side.eq(delayed(m, sequencer.side, bias_add_cycle, "bias_side")),
+            offsets.bias_side.eq(delayed(m, sequencer.side, bias_add_cycle, "bias_side", reset_less=True)),
         ]
         word = []
         for number, weight in enumerate(weights.word):
@@ -81,7 +83,7 @@ class OffsetParameters:
         """Lanes whose weights are used: not those behind the last input, and none for a residual."""
         mapping = self.mapping
         tail = delayed(m, sequencer.tail, ActivationMemory.LATENCY - 1, "tail")
-        used, tail_lanes = Signal(mapping.lanes), Signal(mapping.lanes)
+        used, tail_lanes = Signal(mapping.lanes, reset_less=True), Signal(mapping.lanes, reset_less=True)
         # the next stage begins before the last words of the one before are read
         with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
             m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
@@ -94,6 +96,6 @@ class OffsetParameters:
     @staticmethod
     def _sum(m: Module, parameter: Value, offset: Value, name: str) -> Value:
         """A parameter with its offset, a cycle later."""
-        total = Signal(signed(PARAMETER.width + 1), name=name)
+        total = Signal(signed(PARAMETER.width + 1), name=name, reset_less=True)
         m.d.sync += total.eq(parameter + offset)
         return saturate(total, PARAMETER.width)

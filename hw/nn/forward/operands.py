@@ -59,9 +59,9 @@ class OperandIssue:
         address_delay = ActivationMemory.LATENCY - self.parameters.latency
         m.d.comb += [
             activations.address.eq(sequencer.word.address),
-            memories.weights.address.eq(delayed(m, sequencer.word.weight, address_delay, "weight")),
+            memories.weights.address.eq(delayed(m, sequencer.word.weight, address_delay, "weight", reset_less=True)),
         ]
-        group = delayed(m, sequencer.word.bias, address_delay + self.array.bias_cycles, "bias")
+        group = delayed(m, sequencer.word.bias, address_delay + self.array.bias_cycles, "bias", reset_less=True)
         if self.mapping.most_parts > 1:
             group = self._next_part(m, group)
         m.d.comb += memories.biases.addr.eq(group)
@@ -70,7 +70,7 @@ class OperandIssue:
     def _next_part(self, m: Module, group: Value) -> Value:
         """Group of the biases that are read: with a further part the one behind that of the cycle before."""
         groups = range(self.mapping.groups)
-        following, number = Signal(groups), Signal(groups, name="group_number")
+        following, number = Signal(groups, reset_less=True), Signal(groups, name="group_number")
         begins = self.array.bias_cycles - 1 - latency.within_latency()
         further = delayed(m, self.array.parts.further, begins - self.parameters.latency, "further")
         m.d.comb += number.eq(Mux(further, following, group))

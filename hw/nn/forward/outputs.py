@@ -92,19 +92,19 @@ class OutputPath:
         begin = sides.until_outputs(m, sequencer.begin, self.latency, "output_begin")
         # field by field: a single stage's target and mask are not used, and their registers go
         control = {
-            name: delayed(m, sequencer.word.pool[name], self.sum_latency, f"pool_{name}")
+            name: delayed(m, sequencer.word.pool[name], self.sum_latency, f"pool_{name}", reset_less=True)
             for name in pooling.control.shape().members
         }
         if self.has_parts:
-            self._part(m, control, sides.until_outputs(m, sequencer.cells, self.sum_latency, "cells"))
+            self._part(m, control, sides.until_outputs(m, sequencer.cells, self.sum_latency, "cells", reset_less=True))
             m.d.comb += memory.position.eq(pooling.position)
         m.d.comb += [
             *(pooling.control[name].eq(value) for name, value in control.items()),
-            pooling.relu.eq(sides.until_outputs(m, sequencer.relu, self.sum_latency, "relu")),
+            pooling.relu.eq(sides.until_outputs(m, sequencer.relu, self.sum_latency, "relu", reset_less=True)),
             pooling.valid.eq(sides.own_sums(port.valid)),
             pooling.sums.eq(port.y),
             memory.begin.eq(begin),
-            memory.first.eq(sides.until_outputs(m, sequencer.output, self.latency, "output_first")),
+            memory.first.eq(sides.until_outputs(m, sequencer.output, self.latency, "output_first", reset_less=True)),
             memory.write.eq(pooling.write),
             memory.values.eq(pooling.o),
             memory.enable.eq(engine.outputs.enable),
@@ -121,7 +121,9 @@ class OutputPath:
     def _function(self, m: Module, pooling: Pooling, sequencer: Sequencer) -> None:
         """Connect what stages of some networks make of their sums besides ReLU."""
         for name in sequencer.function.signature.members:
-            value = self.sides.until_outputs(m, getattr(sequencer.function, name), self.sum_latency, name)
+            value = self.sides.until_outputs(
+                m, getattr(sequencer.function, name), self.sum_latency, name, reset_less=True
+            )
             m.d.comb += getattr(pooling, _POOLING_PORTS.get(name, name)).eq(value)
 
     def _clipped(self, pooling: Pooling) -> Value:
@@ -135,7 +137,7 @@ class OutputPath:
     def _part(self, m: Module, control: dict[str, Value], cells: Value) -> None:
         """Control of further parts of a sum: that of the part before, for the channels behind its own."""
         columns, rest = self.mapping.columns, self.array.parts.rest
-        following = {name: Signal.like(value, name=f"next_{name}") for name, value in control.items()}
+        following = {name: Signal.like(value, name=f"next_{name}", reset_less=True) for name, value in control.items()}
         control |= {name: Mux(rest, following[name], value) for name, value in control.items()}
         channels = Cat(control["mask"], control["more"]) >> columns
         next_control = control | {

@@ -55,7 +55,7 @@ class OneSide:
     ) -> None:
         """Connect the sides of the output memory: there is one."""
 
-    def until_outputs(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+    def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
         """Delay control of a stage until its outputs need it: it stays until they are there."""
         return value
 
@@ -119,13 +119,13 @@ class TwoSides:
     ) -> None:
         """Connect the sides of the output memory: that of a stage `cycles` after its begin, and the reader's."""
         m.d.comb += [
-            outputs.into.eq(delayed(m, sequencer.side, cycles, "output_side")),
+            outputs.into.eq(delayed(m, sequencer.side, cycles, "output_side", reset_less=True)),
             outputs.side.eq(engine.outputs.side),
         ]
 
-    def until_outputs(self, m: Module, value: Value, cycles: int, name: str) -> Value:
+    def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
         """Delay control of a stage until its outputs need it."""
-        return delayed(m, value, cycles, name)
+        return delayed(m, value, cycles, name, reset_less)
 
     def own_sums(self, valid: Signal) -> Value:
         """Tell whether sums of the array are those of a sample: all are, also of one that runs no more."""

@@ -11,6 +11,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
+from ...primitives.registers import data_register
 from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
@@ -64,9 +65,9 @@ class ActivationMemory(wiring.Component):
     def _read(self, m: Module, banks: list[memory.Memory], low: int) -> None:
         lanes = len(banks)
         row = self.address[low:]
-        this_row, following_row = Signal.like(row), Signal.like(row)
-        wrapped = Signal(lanes)
-        turn = [Signal(low, name=f"turn{stage}") for stage in range(self.LATENCY)]
+        this_row, following_row = Signal.like(row, reset_less=True), Signal.like(row, reset_less=True)
+        wrapped = Signal(lanes, reset_less=True)
+        turn = [Signal(low, name=f"turn{stage}", reset_less=True) for stage in range(self.LATENCY)]
         m.d.sync += [
             this_row.eq(row),
             following_row.eq(row + 1),
@@ -84,7 +85,7 @@ class ActivationMemory(wiring.Component):
         for step, width in enumerate((-(-(low - 1) // 2), (low - 1) // 2)):
             unit = 1 << (high - width)
             select = turn[1 + step][high - width : high]
-            turned = [Signal(ACTIVATION, name=f"turned{step}_{lane}") for lane in range(lanes)]
+            turned = [Signal(ACTIVATION, name=f"turned{step}_{lane}", reset_less=True) for lane in range(lanes)]
             for lane, into in enumerate(turned):
                 m.d.sync += into.eq(Array(done[(lane + unit * by) % lanes] for by in range(1 << width))[select])
             done, high = turned, high - width
@@ -95,11 +96,14 @@ class ActivationMemory(wiring.Component):
         lanes, columns, request = len(banks), self.mapping.columns, self.write
         elements = len(request.write)
         first, row = request.address[:low], request.address[low:]
-        begins, wrapped, turn = Signal(lanes), Signal(lanes), Signal(exact_log2(columns))
-        values, write = Signal.like(request.values), Signal.like(request.write)
-        replicate, value = Signal(), Signal(ACTIVATION)
+        begins, wrapped = Signal(lanes, reset_less=True), Signal(lanes, reset_less=True)
+        turn, values = Signal(exact_log2(columns), reset_less=True), Signal.like(request.values, reset_less=True)
+        replicate, value = Signal(reset_less=True), Signal(ACTIVATION, reset_less=True)
+        write = Signal.like(request.write)
         rows_apart = self.mapping.layout(-1).pitch // lanes
-        rows = [[Signal.like(row, name=f"row{e}_{carry}") for carry in range(2)] for e in range(elements)]
+        rows = [
+            [Signal.like(row, name=f"row{e}_{carry}", reset_less=True) for carry in range(2)] for e in range(elements)
+        ]
         m.d.sync += [
             begins.eq(Cat(first == lane for lane in range(lanes))),
             wrapped.eq(Cat(first > lane for lane in range(lanes - 1))),
@@ -121,6 +125,6 @@ class ActivationMemory(wiring.Component):
             chosen = Array(values[(lane - by) % columns] for by in range(columns))[turn]
             m.d.sync += [
                 port.en.eq(Cat(stored).any()),
-                port.addr.eq(reduce(or_, masked)),
-                port.data.eq(Mux(replicate, value, chosen)),
+                data_register(m, port.addr, f"address{lane}").eq(reduce(or_, masked)),
+                data_register(m, port.data, f"written{lane}").eq(Mux(replicate, value, chosen)),
             ]

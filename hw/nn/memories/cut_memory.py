@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from ....golden.nn.array.mapping import Mapping
 from ...device import ram_style
+from ...primitives.registers import data_register
 from ..interfaces import CutRow, CutRows
 
 
@@ -138,21 +139,23 @@ class CutMemory(wiring.Component):
         m = Module()
         rows, depth = self.kept.port(m, self, platform), self.kept.depth
         # recording: a register, as the outputs come from a long way
-        keeping, written = Signal(), Signal(range(depth))
+        keeping, written = Signal(), Signal(range(depth), reset_less=True)
         with m.If(self.begin):
             m.d.sync += keeping.eq(self.recording & self.final)
         with m.If(~self.recording):
             m.d.sync += written.eq(0)
         with m.Elif(rows.write):
             m.d.sync += written.eq(written + 1)
+        kept = data_register(m, rows.data, "row_data")
         m.d.sync += [
             rows.write.eq(self.write & keeping),
-            *(rows.data[name].eq(getattr(self, name)) for name in ("mask", "address", "values")),
+            *(kept[name].eq(getattr(self, name)) for name in ("mask", "address", "values")),
         ]
 
         # restoring: a row a cycle, while the activation memory is free
         sizes = [stage.groups * stage.cells for stage in self.mapping.stages]
-        size, left, at_row = Signal(range(max(sizes) + 1)), Signal(range(max(sizes) + 1)), Signal(range(depth))
+        size, left = (Signal(range(max(sizes) + 1), name=name, reset_less=True) for name in ("size", "left"))
+        at_row = Signal(range(depth), reset_less=True)
         with m.Switch(self.cut):
             for cut in range(1, len(sizes)):
                 with m.Case(cut):

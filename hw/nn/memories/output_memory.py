@@ -65,7 +65,7 @@ class OutputMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        column = Signal.like(self.column)
+        column = Signal.like(self.column, reset_less=True)
         write, first, address, depth = self.write, self.first, self.address, self.depth - self.dropped
         if self.dropped:
             keeping, write, address, first = Signal(), Signal(), Signal(range(depth)), Signal(range(depth))
@@ -77,7 +77,7 @@ class OutputMemory(wiring.Component):
             with m.If(self.begin):
                 m.d.sync += keeping.eq(self.first >= self.dropped)
         style = "distributed" if self.dropped and depth <= _SMALL else "block"
-        position: Value = Signal(range(depth), name="position")
+        position: Value = Signal(range(depth), name="position", reset_less=True)
         if self.has_positions:
             m.d.comb += position.eq(self.position - self.dropped)
         else:
@@ -128,7 +128,7 @@ class SidedOutputMemory(OutputMemory):
     ports: ClassVar = dict.fromkeys(("into", "side"), In(1))
 
     def _of_side(self, m: Module, position: Value, address: Value, depth: int) -> tuple[Value, Value, int]:
-        side = Signal()
+        side = Signal(reset_less=True)
         with m.If(self.begin):
             m.d.sync += side.eq(self.into)
         return Cat(position, side), Cat(address, self.side), 2 << len(position)

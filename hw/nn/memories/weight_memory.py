@@ -6,10 +6,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...device import ram_style
+from ...primitives.registers import replicas
 from ..interfaces import BEAT_BITS, PARAMETER
 
 _DEEP = 2048
 """Most words in block RAM; ultra RAM has 4,096 rows."""
+_BEATS_AN_ADDRESS = 8
+"""Beats of a word that share a register of the address."""
 
 
 class WeightMemory(wiring.Component):
@@ -25,6 +28,9 @@ class WeightMemory(wiring.Component):
         Parameters of a word.
     beats_per_write : int
         Neighbouring beats, of one word, that can be written at once; a power of two.
+    early : bool
+        The address comes a cycle earlier, and is in registers for some of the beats each: memories of LUTs have eight
+        loads for every seven bits.
 
     Attributes
     ----------
@@ -37,11 +43,12 @@ class WeightMemory(wiring.Component):
     address : In, range(depth)
         Number of the word to read.
     word : Out, array of lanes * columns Q4.12
-        The word at `address`, one cycle later; lane by lane, a parameter for each column.
+        The word at `address`, one cycle later, or two where it comes `early`; lane by lane, a parameter for each
+        column.
     """
 
-    def __init__(self, depth: int, lanes: int, columns: int, beats_per_write: int = 1) -> None:
-        self.depth, self.beats_per_write = depth, beats_per_write
+    def __init__(self, depth: int, lanes: int, columns: int, beats_per_write: int = 1, early: bool = False) -> None:
+        self.depth, self.beats_per_write, self.early = depth, beats_per_write, early
         word = data.ArrayLayout(PARAMETER, lanes * columns)
         self.slices = word.size // BEAT_BITS
         # a block RAM is 512 deep: of a short memory too much would lie idle, most in a wide core
@@ -63,7 +70,7 @@ class WeightMemory(wiring.Component):
             self._words(m, ram_style(platform, "ultra"))
             return m
         low, bits = exact_log2(self.beats_per_write), exact_log2(self.slices)
-        parts = []
+        parts, addresses = [], self._addresses(m, -(-self.slices // _BEATS_AN_ADDRESS))
         for number in range(self.slices):
             part = memory.Memory(shape=unsigned(BEAT_BITS), depth=self.depth, init=[], attrs={"ram_style": self.style})
             m.submodules[f"beat{number}"] = part
@@ -73,11 +80,19 @@ class WeightMemory(wiring.Component):
                 into.en.eq(self.write[place] & (self.index[low:bits] == group)),
                 into.addr.eq(self.index[bits:]),
                 into.data.eq(self.beats.word_select(place, BEAT_BITS)),
-                port.addr.eq(self.address),
+                port.addr.eq(addresses[number // _BEATS_AN_ADDRESS]),
             ]
             parts.append(port.data)
         m.d.comb += self.word.eq(Cat(parts))
         return m
+
+    def _addresses(self, m: Module, count: int) -> list[Signal]:
+        """Addresses to read at, one for some of the beats each."""
+        if not self.early:
+            return [self.address] * count
+        registers = replicas(count, "read_address", self.address.shape())
+        m.d.sync += [register.eq(self.address) for register in registers]
+        return registers
 
     def _words(self, m: Module, style: str) -> None:
         """One memory: the beats of a word before its last one wait in registers."""
@@ -86,13 +101,13 @@ class WeightMemory(wiring.Component):
             shape=unsigned(BEAT_BITS * self.slices), depth=self.depth, init=[], attrs={"ram_style": style}
         )
         into, port = words.write_port(), words.read_port()
-        waiting = Signal(BEAT_BITS * (self.slices - 1))
+        waiting = Signal(BEAT_BITS * (self.slices - 1), reset_less=True)
         with m.If(self.write):
             m.d.sync += waiting.eq(Cat(waiting, self.beats)[BEAT_BITS:])
         m.d.comb += [
             into.en.eq(self.write & self.index[:bits].all()),
             into.addr.eq(self.index[bits:]),
             into.data.eq(Cat(waiting, self.beats)),
-            port.addr.eq(self.address),
+            port.addr.eq(self._addresses(m, 1)[0]),
             self.word.eq(port.data),
         ]

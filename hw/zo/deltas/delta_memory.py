@@ -12,6 +12,7 @@ from ...axi.memory_port import BEATS
 from ...ports import shape
 from ...primitives.adder_tree import adder_tree
 from ...primitives.pipeline import delayed
+from ...primitives.registers import data_register
 from ...primitives.rounding import RoundSaturate
 from .delta_rows import DeltaRows
 from .offset_memory import OffsetRow
@@ -241,21 +242,22 @@ class DeltaMemory(wiring.Component):
         """Multiply and add: the sums go back into the memory, or are rounded to offsets."""
         control, walk, total_cycles = self.control, issue.walk, self._total_cycles
         # k is beside the numbers
-        coefficient, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT))
+        coefficient, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT), reset_less=True)
         with m.If(walk == Walk.UPDATE):
             m.d.comb += coefficient.eq(control.coefficient)
         with m.Elif(walk == Walk.SIDES):
             m.d.comb += coefficient.eq(Mux(issue.side, -control.eps, control.eps))
-        m.d.sync += factor.eq(delayed(m, coefficient, self.latency - 1, "early_factor"))
+        m.d.sync += factor.eq(delayed(m, coefficient, self.latency - 1, "early_factor", reset_less=True))
         m.d.comb += [
             self.written.eq(delayed(m, issue.valid & ~issue.makes_offsets, total_cycles, "store")),
-            self.written_word.eq(delayed(m, issue.word, total_cycles, "written_word")),
-            self.written_part.eq(delayed(m, self.part, total_cycles, "written_part")),
+            self.written_word.eq(delayed(m, issue.word, total_cycles, "written_word", reset_less=True)),
+            self.written_part.eq(delayed(m, self.part, total_cycles, "written_part", reset_less=True)),
         ]
         deltas = self._rows(m, issue.word, issue.valid & (walk == Walk.CLEAR))
         offsets_valid = delayed(m, issue.valid & issue.makes_offsets, self._depth, "made_offset")
         minus_follows = delayed(m, issue.valid & issue.both_sides, self._depth, "opposed")
         clips = []
+        minus = data_register(m, self.offsets.minus.numbers, "minus_numbers") if self.parts > 1 else None
 
         def offset(total: Signal, name: str, counts: Value) -> Value:
             rounding = RoundSaturate(len(total), DELTA.fraction - Q4_12.fraction, Q4_12)
@@ -265,9 +267,9 @@ class DeltaMemory(wiring.Component):
             return rounding.o
 
         for j in range(self.width):
-            product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}")
+            product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}", reset_less=True)
             # an offset's sum is exact, an update wraps
-            total = Signal(signed(DELTA.width + 2), name=f"total{j}")
+            total = Signal(signed(DELTA.width + 2), name=f"total{j}", reset_less=True)
             m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + deltas[j])]
             m.d.comb += [
                 self.written_row[j].eq(total[: DELTA.width].as_signed()),
@@ -277,24 +279,24 @@ class DeltaMemory(wiring.Component):
                 opposite = Signal.like(total, name=f"opposite{j}")
                 m.d.sync += [
                     opposite.eq(deltas[j] - product),
-                    self.offsets.minus.numbers[j].eq(offset(opposite, f"rounding_minus{j}", minus_follows)),
+                    minus[j].eq(offset(opposite, f"rounding_minus{j}", minus_follows)),
                 ]
         m.d.comb += [
             self.offsets.valid.eq(offsets_valid),
-            self.offsets.word.eq(delayed(m, issue.word, self._depth, "offset_word")),
-            self.offsets.part.eq(delayed(m, self.part, self._depth, "offset_part")),
-            self.offsets.side.eq(delayed(m, issue.side, self._depth, "offset_side")),
+            self.offsets.word.eq(delayed(m, issue.word, self._depth, "offset_word", reset_less=True)),
+            self.offsets.part.eq(delayed(m, self.part, self._depth, "offset_part", reset_less=True)),
+            self.offsets.side.eq(delayed(m, issue.side, self._depth, "offset_side", reset_less=True)),
         ]
         if self.parts > 1:
             m.d.comb += self.offsets.minus.follow.eq(minus_follows)
         clips += [Cat(0, 0).as_signed()] * ((1 << (len(clips) - 1).bit_length()) - len(clips))
-        m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped"))
+        m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped", reset_less=False))
 
     def _rows(self, m: Module, word: Signal, clear: Value) -> data.View:
         """The deltas of a part as its products are there, or 0."""
         m.submodules.rows = rows = self.memory
         m.d.comb += [
-            rows.address.eq(delayed(m, word * self.parts + self.part, self.latency, "read_row")),
+            rows.address.eq(delayed(m, word * self.parts + self.part, self.latency, "read_row", reset_less=True)),
             rows.clear.eq(delayed(m, clear, self.latency, "clear")),
             rows.write.eq(self.written),
             rows.write_address.eq(self.written_word * self.parts + self.written_part),

@@ -86,7 +86,7 @@ class DeltaRows(wiring.Component):
             m.d.sync += load_beat.eq(Mux(load_end, 0, load_beat + 1))
             with m.If(load_end):
                 m.d.sync += load_row.eq(Mux(load_row == rows - 1, 0, load_row + 1))
-        saving, save_row = Signal(), Signal(range(rows))
+        saving, save_row = Signal(), Signal(range(rows), reset_less=True)
         address = Mux(saving, save_row, self.address)
         store: Value = Mux(loading, load_row, self.write_address)
         depth = rows
@@ -118,8 +118,8 @@ class DeltaRows(wiring.Component):
                 ]
                 other_data.append(other_rows.data)
             m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
-            # a register with a reset: the output latch of the memory
-            read = Signal(32 * count, name=f"read{number}")
+            # a register that is cleared: the output latch of the memory
+            read = Signal(32 * count, name=f"read{number}", reset_less=True)
             m.d.sync += read.eq(port.data)
             with m.If(self.clear):
                 m.d.sync += read.eq(0)

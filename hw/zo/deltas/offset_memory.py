@@ -113,7 +113,7 @@ class OffsetMemory(wiring.Component):
         # where words share rows, weights use those of the biases, too
         m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
         weights_row = row.valid if folded else row.valid & ~of_biases
-        address_before = Signal.like(address)
+        address_before = Signal.like(address, reset_less=True)
         m.d.sync += address_before.eq(address)
         words_read = []
         for cycle in range(rows.weight_rows):
@@ -157,8 +157,9 @@ class OffsetMemory(wiring.Component):
         """
         times, words = self.rows.times, self.rows.words
         bits = times.bit_length()
-        word, total, high = Signal(range(words)), Signal(bits + 1), Signal(range((words >> bits) + 1))
-        wraps, row, turn = Signal(), Signal(bits), Signal(range(self.n))
+        word, total = Signal(range(words), reset_less=True), Signal(bits + 1, reset_less=True)
+        high, turn = Signal(range((words >> bits) + 1), reset_less=True), Signal(range(self.n), reset_less=True)
+        wraps, row = Signal(), Signal(bits)
         m.d.sync += [
             word.eq(self.offsets.weight + len(self.rows.whole.biases)),
             total.eq(word[:bits] + word[bits:]),
@@ -175,7 +176,7 @@ class OffsetMemory(wiring.Component):
     def _biases(self, m: Module, store: Value) -> None:
         """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
         row, columns = self.row, self.rows.columns
-        group = Signal(range(self.rows.groups))
+        group = Signal(range(self.rows.groups), reset_less=True)
         depth = 2 << len(group)
         m.submodules.biases = biases = memory.Memory(
             shape=data.ArrayLayout(PARAMETER, columns),
@@ -184,8 +185,9 @@ class OffsetMemory(wiring.Component):
             attrs={"ram_style": "block" if depth > _SHALLOW else "distributed"},
         )
         into, port = biases.write_port(), biases.read_port()
-        turning, side, busy = [Signal(PARAMETER, name=f"turning{j}") for j in range(self.n)], Signal(), Signal()
-        left_groups = Signal(range(self.rows.most_groups))
+        turning = [Signal(PARAMETER, name=f"turning{j}", reset_less=True) for j in range(self.n)]
+        side, busy = Signal(reset_less=True), Signal()
+        left_groups = Signal(range(self.rows.most_groups), reset_less=True)
         m.d.comb += [
             into.en.eq(busy),
             into.addr.eq(Cat(group, side)),

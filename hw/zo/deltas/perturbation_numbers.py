@@ -61,7 +61,7 @@ class PerturbationNumbers(wiring.Component):
         last = self.part == self.parts - 1
         for j in range(self.width):
             number = mux_tree(self.part, numbers[j :: self.width])
-            scaled = Signal(product, name=f"scaled{j}")
+            scaled = Signal(product, name=f"scaled{j}", reset_less=True)
             missing = last if j + (self.parts - 1) * self.width >= self.n else 0
             m.d.sync += scaled.eq(Mux(missing, 0, self._integer(number)))
             if self.drop:

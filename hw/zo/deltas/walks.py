@@ -159,7 +159,7 @@ class WalkRegisters:
     def __init__(self, rows: Rows, cycles: int, gap: Signal) -> None:
         self.range, self.bounds = Signal(WalkRange), RangeBounds(rows, cycles)
         self.spread_left, self.is_spreading = Signal(range(rows.most_groups)), Signal()
-        self.rest_of_gap = Signal.like(gap)
+        self.rest_of_gap = Signal.like(gap, reset_less=True)
         self.uses_numbers, self.is_final, self.returns, self.marks = Signal(), Signal(), Signal(), Signal()
         self.next_word, self.is_last = Signal.like(self.bounds.first), Signal()
         self.ends, self.skips = Signal(), Signal()
@@ -187,7 +187,7 @@ class RangeBounds:
     def __init__(self, rows: Rows, cycles: int) -> None:
         self.rows, self.cycles = rows, cycles
         self.first, self.last_bias, self.weights, self.last, self.last_waited = (
-            Signal(range(len(rows)), name=name) for name in self.NAMES
+            Signal(range(len(rows)), name=name, reset_less=True) for name in self.NAMES
         )
 
     def load(self, m: Module, words: Value, cut: Value) -> None:

@@ -51,7 +51,7 @@ class LabelMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.labels = labels = memory.Memory(
+        m.submodules.words = labels = memory.Memory(
             shape=LABEL_BITS, depth=LARGEST_BATCH, init=[], attrs={"ram_style": "distributed"}
         )
         into, port = labels.write_port(), labels.read_port(domain="comb")

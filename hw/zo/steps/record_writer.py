@@ -59,9 +59,9 @@ class RecordWriter(wiring.Component):
         m = Module()
         command, beats = self.write.command, self.write.beats
         sample, summary = self.sample.payload, self.summary.payload
-        beat, lane = Signal(8 * BEAT), Signal(range(WORDS))
+        beat, lane = Signal(8 * BEAT, reset_less=True), Signal(range(WORDS))
         start = beat_number(self.address)
-        next_beat, end = Signal.like(start), Signal.like(start)
+        next_beat, end = Signal.like(start, reset_less=True), Signal.like(start, reset_less=True)
         offered, announced, closing = Signal(), Signal(), Signal()
         free = ~offered
         m.d.comb += [

@@ -41,7 +41,7 @@ class StateLoader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bits, held = self.spec.state_bits, Signal()
-        beat, number = Signal(8 * BEAT), Signal(range(bits))
+        beat, number = Signal(8 * BEAT, reset_less=True), Signal(range(bits))
         last = number == bits - 1
         taken = self.load.valid & self.load.ready
         m.d.comb += [

@@ -134,6 +134,7 @@ class StepScheduler(wiring.Component):
         # a register: a sample's start must not wait for the arbiter's ready
         fetches = self.sample_command.valid & self.sample_command.ready
         m.d.sync += self.begin.eq(fetches)
+        m.d.comb += self.fault.address.eq(order.failed)
         with m.FSM():
             self._read_states(m, order)
             with m.State("TAKE"):
@@ -226,7 +227,7 @@ class StepScheduler(wiring.Component):
             m.d.sync += [
                 self.fault.failed.eq(1),
                 self.fault.error.eq(self.errors[name]),
-                self.fault.address.eq(order.word),
+                order.failed.eq(order.word),
             ]
 
 
@@ -245,17 +246,23 @@ class _OrderPlace:
         The step's samples are fetched again, and how often they still are.
     bad_step, bad_index, bad_label : 1
         The word at hand is wrong, as that of a step or of a sample.
+    failed : 32 bits
+        The wrong word, for the fault.
     sample, stride, index
         Beat of a sample, the distance of samples times a power of two, and the bits of its index that are to be added.
     """
 
     def __init__(self, job: wiring.PureInterface) -> None:
         order, samples = beat_number(job.order), beat_number(job.samples)
-        self.beat, self.lane = Signal(8 * BEAT), Signal(range(WORDS), name="lane")
+        self.beat, self.lane = Signal(8 * BEAT, reset_less=True), Signal(range(WORDS), name="lane", reset_less=True)
         self.word = self.beat[:32]
-        self.next_beat, self.step_beat = Signal.like(order), Signal.like(order, name="block")
-        self.steps_left, self.samples_left = Signal.like(job.steps), Signal.like(job.batch, name="in_step")
-        self.again, self.repeats = Signal(), Signal(job.repeats.shape(), name="repeats")
+        self.next_beat = Signal.like(order, name="next_beat", reset_less=True)
+        self.step_beat = Signal.like(order, name="block", reset_less=True)
+        self.steps_left = Signal.like(job.steps, name="steps_left", reset_less=True)
+        self.samples_left = Signal.like(job.batch, name="in_step", reset_less=True)
+        self.again, self.repeats = Signal(), Signal(job.repeats.shape(), name="repeats", reset_less=True)
+        self.failed = Signal(32, name="failed", reset_less=True)
         self.bad_step, self.bad_index, self.bad_label = Signal(), Signal(), Signal(name="bad_label")
-        self.sample, self.stride = Signal.like(samples), Signal.like(samples)
-        self.index = Signal(LABEL_BIT)
+        self.sample = Signal.like(samples, name="sample", reset_less=True)
+        self.stride = Signal.like(samples, name="stride", reset_less=True)
+        self.index = Signal(LABEL_BIT, reset_less=True)

@@ -83,7 +83,7 @@ class StepUpdates(wiring.Component):
             into.data.eq(coefficient.payload),
             port.addr.eq(loops.address),
         ]
-        largest, mask = self._largest(m), Signal(_WIDTH - _DIGITS)
+        largest, mask = self._largest(m), Signal(_WIDTH - _DIGITS, reset_less=True)
         addend, clips = self._rounded(m, port.data, mask)
         m.d.sync += loops.outer_ends.eq(loops.outer == self.first - 1)
         m.d.sync += loops.inner_ends.eq(loops.inner == self.second - 1)
@@ -166,7 +166,7 @@ class StepUpdates(wiring.Component):
 
     def _largest(self, m: Module) -> Signal:
         """Largest magnitude of the coefficients that were taken, two cycles after the last of them."""
-        largest, magnitude, taken = Signal(_WIDTH), Signal(_WIDTH), Signal()
+        largest, magnitude, taken = Signal(_WIDTH), Signal(_WIDTH, reset_less=True), Signal()
         coefficient = self.coefficient
         m.d.sync += [
             magnitude.eq(Mux(coefficient.payload[-1], -coefficient.payload, coefficient.payload)),
@@ -178,7 +178,8 @@ class StepUpdates(wiring.Component):
 
     def _rounded(self, m: Module, coefficient: Value, mask: Signal) -> tuple[Value, Value]:
         """A coefficient without the mask's bits, rounded half to even, three cycles later; and if it is clipped."""
-        slope, rounded, odd = Signal(signed(_WIDTH)), Signal(signed(_WIDTH + 1)), Signal()
+        slope, odd = Signal(signed(_WIDTH), reset_less=True), Signal(reset_less=True)
+        rounded = Signal(signed(_WIDTH + 1), reset_less=True)
         last_place = Cat(1, mask) & ~mask
         m.d.sync += [
             slope.eq(coefficient),
@@ -215,4 +216,4 @@ class _Sum:
     """Sum of the coefficients of a perturbation of the first part, and whether it is still incomplete."""
 
     def __init__(self) -> None:
-        self.total, self.summing = Signal(signed(_SUM)), Signal(name="summing")
+        self.total, self.summing = Signal(signed(_SUM), reset_less=True), Signal(name="summing")

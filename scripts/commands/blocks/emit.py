@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from ....boards.board import DEFAULT_BOARD, DEFAULT_MHZ
+from ....golden.errors import UserError
 from ...display import show_json
-from ...options import PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
+from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
 @click.command(cls=SectionedCommand, short_help="Write a block's Verilog, memories and constraints.")
@@ -25,7 +26,8 @@ from ...options import PATH, SectionedCommand, as_json, block, option, refuse_op
 @section(
     "Output",
     option("--output", "-o", type=PATH, help="Folder to write, by default build/BLOCK."),
-    option("--top", metavar="NAME", help="Name of the top module, by default the block's."),
+    option("--name", metavar="SUFFIX", help=NAME_HELP),
+    option("--top", metavar="NAME", help="Name of the top module, instead of CORE_SUFFIX; default: the block's."),
     option("--force", is_flag=True, help="Replace the folder's files of the same names."),
     as_json,
 )
@@ -36,6 +38,7 @@ def command(
     board: str | None,
     mhz: float,
     output: Path | None,
+    name: str | None,
     top: str | None,
     force: bool,
     as_json: bool,
@@ -43,14 +46,18 @@ def command(
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
     if board is None:
         refuse_options(["mhz"], "no --board")
+    if top is not None and name is not None:
+        raise UserError("--top is the whole name and --name the end of one: give one of them")
+    from ....boards.identity import design_name
     from ....boards.vivado.package import package
     from ...outputs import OutputFolder
 
-    files = package(spec_of(block, settings, preset), board, top, mhz)
+    spec = spec_of(block, settings, preset)
+    files = package(spec, board, top or design_name(spec, name, None if settings else preset), mhz)
     folder = output or Path("build") / block
     written = OutputFolder(folder, force, default=output is None).write(files)
     if as_json:
         show_json({"folder": str(folder), "files": written})
         return
-    for name in written:
-        click.echo(folder / name)
+    for file in written:
+        click.echo(folder / file)

@@ -10,7 +10,7 @@ import click
 from ....boards.board import DEFAULT_MHZ
 from ....golden.errors import UserError
 from ...display import show_json
-from ...options import PATH, SectionedCommand, as_json, block, option, section, spec_of
+from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, section, spec_of
 
 
 @click.command(cls=SectionedCommand, short_help="Write a core as an IP, with scripts and drivers for a board.")
@@ -38,6 +38,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 @section(
     "Output",
     option("--output", "-o", type=PATH, help="Folder to write, by default build/packages/CORE-BOARD."),
+    option("--name", metavar="SUFFIX", help=NAME_HELP),
     option("--force", is_flag=True, help="Replace the folder's files, and those of an earlier package."),
     as_json,
 )
@@ -50,11 +51,13 @@ def command(
     targets: tuple[str, ...],
     debug: bool,
     output: Path | None,
+    name: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
     from ....boards.board import board as board_of
+    from ....boards.identity import design_name
     from ....boards.manifest import earlier_package, replaced
     from ....boards.packaging import core_package, settings_file
     from ....golden.cores.core import CoreSpec
@@ -63,20 +66,20 @@ def command(
     target, spec = board_of(board), spec_of(block, settings, preset)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
-    mhz = target.processor_clock.rate(mhz)
+    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if settings else preset)
     spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
-    earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets))
+    earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets, top))
     if targets and earlier and earlier.targets:  # what the folder is for already it stays for
         targets += earlier.targets
-    files = core_package(spec, target, targets, mhz)
-    left = {name: was for name, was in (earlier.digests if earlier else {}).items() if name not in files}
+    files = core_package(spec, target, targets, mhz, top)
+    left = {file: was for file, was in (earlier.digests if earlier else {}).items() if file not in files}
     written = folder.write(files, instead_of=left)
     if earlier and earlier.targets is None:
         click.echo(replaced(folder.path, len(left)), err=True)
     if as_json:
         show_json({"folder": str(folder.path), "files": written})
         return
-    for name in written:
-        click.echo(folder.path / name)
+    for file in written:
+        click.echo(folder.path / file)

@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import types
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -17,7 +16,7 @@ from fabtune.golden.errors import UserError
 from fabtune.sim.compiled.device import SimulatedDevice
 
 from ...small_cores import instantft
-from .test_selftest import BLOCKS, COMPILER, CORES, SANITIZED, compiled, needs_compiler, overlay_core, play, program
+from .programs import BLOCKS, COMPILER, CORES, SANITIZED, compiled, needs_compiler, overlay_core, play, program
 
 STATUS = {register.name: register.offset for register in SHELL}
 STOPPED = "standing still: the core's clock has stopped, or it is in reset"
@@ -228,51 +227,6 @@ def test_a_command_without_its_interrupt_is_said_to_be_one(programs, tmp_path, m
     with pytest.raises(module.CoreError, match="no interrupt: status 0x00000002") as caught:
         core.run("load", poll=False)
     assert caught.value.status == 7
-
-
-def run_main(module, core, arguments, monkeypatch):
-    """The command line of the driver for PYNQ, with an overlay whose core is this."""
-    monkeypatch.setattr(module, "Overlay", lambda _: types.SimpleNamespace(core=core))
-    try:
-        return module.main(arguments)
-    except SystemExit as ended:
-        return ended.code
-
-
-def test_the_driver_for_pynq_is_a_program_too(tmp_path, monkeypatch, capsys):
-    module, core = overlay_core("zotrain", tmp_path, monkeypatch)
-    bitstream, image = tmp_path / "zotrain.bit", tmp_path / "selftest.bin"
-    bitstream.touch()
-    waits = []
-
-    class Interrupt:
-        """As PYNQ has it: a coroutine that returns behind the interrupt."""
-
-        async def wait(self):
-            waits.append(1)
-
-    assert run_main(module, core, [str(bitstream), str(image), "--seconds", "3"], monkeypatch) == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith(", polled, time limit 3 s")
-    core.interrupt = Interrupt()
-    assert run_main(module, core, [str(bitstream), str(image)], monkeypatch) == 0
-    assert capsys.readouterr().out.splitlines()[0].endswith(", with interrupt, time limit 10 s")
-    assert waits
-    assert run_main(module, core, ["--poll", str(bitstream), str(image)], monkeypatch) == 0
-    assert ", polled, " in capsys.readouterr().out
-    for arguments, message in (
-        ([], "the following arguments are required"),
-        (["no.bit", str(image)], "there is no file 'no.bit'"),
-        ([str(bitstream), str(image), "--seconds", "0"], "takes a whole number from 1 to 1000000, not 0"),
-    ):
-        assert run_main(module, core, arguments, monkeypatch) == 2
-        said = capsys.readouterr().err
-        assert message in said
-        assert said.count("\n") == 1
-    image.write_bytes(bytes(image.stat().st_size))
-    assert run_main(module, core, [str(bitstream), str(image)], monkeypatch) == 4
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "self-test: wrong, exit status 4"
-    assert lines[-2].startswith("memory: the core does not read or write this buffer")
 
 
 def without_reset(folder):

@@ -1,56 +1,33 @@
 """Self-tests of both cores on the compiled core: through the host driver, and through the driver in C."""
 
-import ast
-import importlib.util
 import re
 import shutil
 import subprocess
-import sys
-import types
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-import nbformat
-import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
 from fabtune.boards.host.clock import ClockWatch
-from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import core_package, selftest_of
 from fabtune.golden.errors import UserError
-from fabtune.sim.compiled.comparison import compiled_core
-from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import OPTIONS, instantft, zotrain
+from ...small_cores import zotrain
+from .programs import (
+    BLOCKS,
+    COMPILER,
+    CORES,
+    WARNINGS,
+    compiled,
+    nanoseconds,
+    needs_compiler,
+    overlay_core,
+    play,
+    simulated,
+)
 
-CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
-BLOCKS = ("instantft", "zotrain")
-"""Cores whose files have their names."""
-WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
-SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-COMPILER = shutil.which("cc") or shutil.which("gcc")
 OTHER_CLOCK = "11"
 """Code of `FABTUNE_OTHER_CLOCK`."""
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
-
-
-@cache
-def program(name):
-    """The compiled core, which other tests compile too."""
-    return compiled_core(CORES[name])
-
-
-def nanoseconds(device, mhz=187.5):
-    """Time of a simulated device whose clock has a rate."""
-    return round(1000 * device.simulated / mhz)
-
-
-def simulated(name, **more):
-    """A device, and its driver."""
-    device = SimulatedDevice(program(name), limit=3_000_000, **more)
-    return device, Core(CORES[name].registers, device, device, device.interrupt)
 
 
 @pytest.mark.parametrize("name", CORES)
@@ -106,148 +83,6 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
     assert ": wrong, " in said[-2 if copied else -1]
 
 
-def compiled(name, folder, flags=SANITIZED):
-    """The self-test in C, from the files of a package."""
-    files = core_package(CORES[name], BOARDS["kv260"], ["vitis", "linux", "baremetal"])
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    names = ("fabtune.c", "fabtune_text.c", "fabtune_uio.c", "fabtune_selftest.c")
-    sources = [*(folder / "driver" / one for one in names), folder / "selftest/selftest.c"]
-    main = Path(__file__).with_name("pipe.c")
-    flags = [*WARNINGS, *flags, "-DFABTUNE_WATCHED_NS=5000u", f"-I{folder / 'driver'}"]
-    command = [COMPILER, *flags, *sources, main, "-o", folder / "selftest.program"]
-    subprocess.run(command, check=True)
-    return folder / "selftest.program"
-
-
-class Ended(NamedTuple):
-    """How the self-test in C ended: its result and report, its exit status, and what it printed."""
-
-    result: str
-    stage: int
-    error: int
-    address: int
-    cycles: int
-    hertz: int
-    what: str
-    status: int
-    said: list
-
-
-def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5):
-    """Run the program with a device of a clock at its other end; what it printed, and how it ended."""
-    test = selftest_of(CORES[name])
-    buffer = device.allocate(test.size)
-    memory = executable.parent / "memory"
-    image = np.zeros(test.size, np.uint8)
-    image[: test.image.size] = test.image
-    if changed:
-        image[test.memory.addresses[changed]] ^= 1
-    memory.write_bytes(image.tobytes())
-    address = buffer.device_address if at is None else at
-    process = subprocess.Popen(
-        [executable, memory, str(address), mode, str(polls)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin
-    assert process.stdout
-    said = []
-    with process:
-        for line in process.stdout:
-            kind, *words = line.split()
-            value = 0
-            if kind == "result":
-                result = words
-                continue
-            if kind == "say":
-                said.append(line.removeprefix("say ").rstrip("\n"))
-                continue
-            if kind == "write":
-                device.write(int(words[0]), int(words[1]))
-                continue
-            if kind == "read":
-                value = device.read(int(words[0]))
-            elif kind == "now":
-                value = nanoseconds(device, mhz)
-            elif kind == "interrupt":
-                device.interrupt()
-            elif words == ["1"]:
-                buffer.array[:] = np.frombuffer(memory.read_bytes(), np.uint8)
-                buffer.flush()
-            else:
-                buffer.invalidate()
-                memory.write_bytes(buffer.array.tobytes())
-            process.stdin.write(f"{value}\n")
-            process.stdin.flush()
-    return Ended(*result[:1], *map(int, result[1:6]), " ".join(result[6:]), process.returncode, said)
-
-
-class Array(np.ndarray):
-    """As ``pynq.allocate`` gives: a view of a buffer of the simulated device."""
-
-    def flush(self):
-        self.buffer.array[:] = self
-        self.buffer.flush()
-
-    def invalidate(self):
-        self.buffer.invalidate()
-        self[:] = self.buffer.array
-
-
-def overlay_core(name, folder, monkeypatch):
-    """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
-    files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
-    for path in ("fabtune_core.py", "fabtune_clock.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
-        content = files[f"pynq/{path}"]
-        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    device, _ = simulated(name)
-
-    class DefaultIP:
-        def __init__(self, description):
-            assert description == "hwh"
-
-        def read(self, offset):
-            return device.read(offset)
-
-        def write(self, offset, value):
-            device.write(offset, value)
-
-    def allocate(shape, dtype):
-        found = np.zeros(shape, dtype).view(Array)
-        found.buffer = device.allocate(found.nbytes)
-        found.device_address = found.buffer.device_address
-        return found
-
-    pynq = types.ModuleType("pynq")
-    pynq.DefaultIP, pynq.Overlay, pynq.allocate = DefaultIP, None, allocate
-    monkeypatch.setitem(sys.modules, "pynq", pynq)
-    found = importlib.util.spec_from_file_location("fabtune_core", folder / "fabtune_core.py")
-    module = importlib.util.module_from_spec(found)
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "fabtune_clock", raising=False)
-    found.loader.exec_module(module)
-    module.WATCHED = 5_000
-    module.FabtuneCore.now = staticmethod(lambda: nanoseconds(device))
-    return module, module.FabtuneCore("hwh")
-
-
-@pytest.mark.parametrize("name", BLOCKS)
-def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
-    module, core = overlay_core(name, tmp_path, monkeypatch)
-    assert module.FabtuneCore.bindto == [f"fabtune:cores:{name}:1.0", f"xilinx.com:module_ref:{name}:1.0"]
-    stages = [stage.name for stage in selftest_of(CORES[name]).stages]
-    assert core.selftest(tmp_path / "selftest.bin") == stages
-    assert core.selftest(tmp_path / "selftest.bin") == stages
-
-
-def test_the_driver_for_pynq_measures_the_clock(tmp_path, monkeypatch):
-    module, core = overlay_core("zotrain", tmp_path, monkeypatch)
-    assert core.expected_hz == 187_500_000
-    (tmp_path / "zotrain.clock").write_text("214283569\n")  # as Vivado's project leaves it
-    with pytest.raises(module.CoreError, match=r"clock: 187\.[45]\d* MHz instead of 214.284 MHz"):
-        core.selftest(tmp_path / "selftest.bin")
-
-
 def test_the_host_driver_measures_the_clock(monkeypatch):
     device, core = simulated("instantft")
     test = selftest_of(CORES["instantft"])
@@ -264,52 +99,6 @@ def test_the_host_driver_measures_the_clock(monkeypatch):
     assert len(run(187.5, 187_498_123)) == len(test.stages)
     with pytest.raises(UserError, match=r"self-test, clock: 214.\d* MHz instead of 187.500 MHz"):
         run(1500 / 7, 187_500_000)
-
-
-def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
-    module, core = overlay_core("zotrain", tmp_path, monkeypatch)
-    with pytest.raises(
-        module.CoreError, match=r"reports an error: status 0x00000306, error 3 \(bad_address\) at 0x8, "
-    ):
-        core.run("load", parameters=8)
-    with pytest.raises(ValueError, match="'rate' is not a setting: parameters, deltas, "):
-        core.run("load", rate=8)
-    image = bytearray((tmp_path / "selftest.bin").read_bytes())
-    image[selftest_of(CORES["zotrain"]).memory.addresses["deltas"]] ^= 1
-    (tmp_path / "other.bin").write_bytes(image)
-    with pytest.raises(module.CoreError, match="memory, save the same deltas: deltas have CRC-32"):
-        core.selftest(tmp_path / "other.bin")
-    monkeypatch.setitem(module.CORE, "signature", 1)
-    with pytest.raises(module.CoreError, match="instead of 0x00000001: the bitstream is of other settings"):
-        module.FabtuneCore("hwh")
-
-
-@pytest.mark.parametrize("name", BLOCKS)
-def test_the_notebook_for_pynq_runs(name, tmp_path, monkeypatch, capsys):
-    module, core = overlay_core(name, tmp_path, monkeypatch)
-    found = nbformat.read(tmp_path / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
-    nbformat.validate(found)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "fabtune_core", module)
-
-    def load(file):
-        assert file == f"{name}.bit"
-        return types.SimpleNamespace(core=core)
-
-    sys.modules["pynq"].Overlay = load
-    scope, results = {}, []
-    for cell in (cell for cell in found.cells if cell.cell_type == "code"):
-        *body, last = ast.parse(cell.source).body
-        exec(compile(ast.Module(body, []), "cell", "exec"), scope)
-        if isinstance(last, ast.Expr):
-            results.append(eval(compile(ast.Expression(last.value), "cell", "eval"), scope))
-        else:
-            exec(compile(ast.Module([last], []), "cell", "exec"), scope)
-    registers, stages, counted = results
-    assert registers["signature"] == hex(CORES[name].signature)
-    assert stages == [stage.name for stage in selftest_of(CORES[name]).stages]
-    assert counted["cycles"] > 0
-    assert "error 3 (bad_address) at 0x" in capsys.readouterr().out.splitlines()[-1]
 
 
 @needs_compiler
@@ -490,10 +279,16 @@ def test_the_bare_metal_program_runs(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler here")
-def test_the_host_program_for_xrt_compiles(tmp_path):
-    """Against declarations as XRT's documentation has them."""
+@pytest.mark.parametrize("layout", ["2024", "2025"])
+def test_the_host_program_for_xrt_compiles(tmp_path, layout):
+    """Against declarations as XRT's documentation has them: `experimental` beside the folder `xrt`, and later in it."""
     compiled("zotrain", tmp_path)
-    includes = [f"-I{tmp_path / 'driver'}", f"-I{Path(__file__).parent}"]
+    headers = tmp_path / "include"
+    shutil.copytree(Path(__file__).with_name("xrt"), headers / "xrt")
+    shutil.copytree(
+        Path(__file__).with_name("experimental"), headers / ("xrt" if layout == "2025" else ".") / "experimental"
+    )
+    includes = [f"-I{tmp_path / 'driver'}", f"-I{headers}"]
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
     subprocess.run(["g++", *flags, *includes, tmp_path / "driver" / "selftest_xrt.cpp"], check=True)
 
@@ -513,21 +308,72 @@ def test_the_steps_for_linux_are_those_of_the_board(board, loader):
     assert "bootgen -image linux/zotrain.bif -arch zynqmp -process_bitstream bin -w " in steps
 
 
+BASE = """\
+/dts-v1/;
+/ {
+	#address-cells = <2>;
+	#size-cells = <2>;
+	fpga_full: fpga-full { };
+	zynqmp_clk: clock-controller { #clock-cells = <1>; };
+	zynqmp_reset: reset-controller { #reset-cells = <1>; };
+	amba: axi {
+		#address-cells = <2>;
+		#size-cells = <2>;
+		PARENT: interrupts { interrupt-controller; #interrupt-cells = <3>; };
+	};
+};
+"""
+"""Labels of a board's base tree that the overlay names; of its interrupt controller there are two."""
+
+
 @pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")
 @pytest.mark.parametrize("name", BLOCKS)
-def test_the_overlay_compiles(name, tmp_path):
-    files = core_package(CORES[name], BOARDS["kv260"], ["linux"], mhz=187.5)
-    text = files[f"linux/{name}.dts"]
-    source, blob, back = tmp_path / "a.dts", tmp_path / "a.dtbo", tmp_path / "back.dts"
-    source.write_text(text)
-    done = subprocess.run(["dtc", "-@", "-O", "dtb", "-o", blob, source], capture_output=True, text=True, check=True)
-    assert "rror" not in done.stderr
-    subprocess.run(["dtc", "-q", "-O", "dts", "-o", back, blob], check=True)
-    found = back.read_text()
+@pytest.mark.parametrize(("parent", "hertz"), [("gic", None), ("imux", 187_498_123)])
+def test_the_overlay_fits_the_base_tree(name, parent, hertz, tmp_path):
+    """As `linux/Makefile` makes it: for both labels, with the rate that was asked for and the one that was reached."""
+    for path, content in core_package(CORES[name], BOARDS["kv260"], ["linux"], mhz=187.5).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    if hertz:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / f"{name}.clock").write_text(f"{hertz}\n")
+    variables = [] if parent == "gic" else [f"INTERRUPT_PARENT={parent}"]
+    made = subprocess.run(
+        ["make", "-C", tmp_path / "linux", f"{name}.dtbo", *variables], capture_output=True, text=True, check=False
+    )
+    assert (made.returncode, made.stderr) == (0, "")
+    base, overlay, merged = tmp_path / "base.dtb", tmp_path / "linux" / f"{name}.dtbo", tmp_path / "merged.dtb"
+
+    def merge(label):
+        (tmp_path / "base.dts").write_text(BASE.replace("PARENT", label))
+        subprocess.run(["dtc", "-@", "-q", "-O", "dtb", "-o", base, tmp_path / "base.dts"], check=True)
+        command = ["fdtoverlay", "-i", base, "-o", merged, overlay]
+        return subprocess.run(command, capture_output=True, text=True, check=False).returncode
+
+    # a base tree that calls its interrupt controller otherwise refuses it
+    assert merge({"gic": "imux", "imux": "gic"}[parent]) != 0
+    assert merge(parent) == 0
+    back = subprocess.run(["dtc", "-q", "-I", "dtb", "-O", "dts", merged], capture_output=True, text=True, check=True)
+    found = back.stdout
     assert 'compatible = "generic-uio"' in found
     assert "interrupts = <0x00 0x59 0x04>" in found
     assert "reg = <0x00 0xa0000000 0x00 0x1000>" in found
-    assert f"assigned-clock-rates = <0x{187_500_000:x}>" in found
-    size = int(found.partition("ikwzm,u-dma-buf")[2].partition("size = <")[2].partition(">")[0], 16)
+    assert f"assigned-clock-rates = <0x{hertz or 187_500_000:x}>" in found
+    assert re.search(r"fpga-full {[^}]*resets = <0x[0-9a-f]+ 0x74>", found)
+    (buffer,) = re.findall(r"udmabuf0 {([^}]*)}", found)
+    assert 'compatible = "ikwzm,u-dma-buf"' in buffer
+    assert "sync-mode = <0x02>" in buffer
+    size = int(re.search(r"\bsize = <0x([0-9a-f]+)>", buffer)[1], 16)
     assert selftest_of(CORES[name]).size <= size < selftest_of(CORES[name]).size + 4096
-    assert "sync-mode = <0x02>" in found.partition("ikwzm,u-dma-buf")[2]
+
+
+@needs_compiler
+def test_the_self_test_for_linux_expects_the_rate_that_vivado_reached(tmp_path):
+    compiled("zotrain", tmp_path)
+    assert "#define FABTUNE_CLOCK_HZ 187500000u\n" in (tmp_path / "selftest" / "selftest.c").read_text()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "zotrain.clock").write_text("187498123\n")
+    made = subprocess.run(
+        ["make", "-n", "-C", tmp_path / "linux", "selftest"], capture_output=True, text=True, check=True
+    )
+    assert " -DFABTUNE_CLOCK_HZ=187498123u " in made.stdout

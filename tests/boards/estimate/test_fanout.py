@@ -85,3 +85,15 @@ def test_a_net_is_as_long_as_its_readers_need_room() -> None:
     # 1024 slices, 32 by 32, of which 8 by 8 belong to the fit
     assert delays.net(4096) == 150 + 12 * 40 + 24 * 11
     assert delays.net(32768) > 2 * delays.net(256)
+
+
+def test_equal_registers_are_merged_unless_they_are_to_be_kept(tmp_path: Path) -> None:
+    source = """
+        module top(input clk, s, input [31:0] a, output [31:0] y);
+          ATTRIBUTE reg low, high;
+          always @(posedge clk) begin low <= s; high <= s; end
+          assign y = {{16{high}}, {16{low}}} & a;
+        endmodule"""
+    merged, kept = (estimate(tmp_path, source.replace("ATTRIBUTE", text)) for text in ("", '(* keep = "true" *)'))
+    assert (merged.resources["ff"], merged.fan_outs[0].loads) == (1, 32)
+    assert (kept.resources["ff"], kept.fan_outs[0].loads) == (2, 16)

@@ -24,8 +24,17 @@ def _run_script(tmp_path):
             (home / file).write_bytes(text if isinstance(text, bytes) else text.encode())
         log = tmp_path / "log"
         driver = [f"set stand_in(log) [open {{{log}}} w]"]
-        settings = {"slack": "0.5", "hold": "0.05", "progress": "100%", "associated": ""}
-        settings |= {"cable": "arm_dap_1 xck26_0", "ilas": "hw_ila_1", "width": "8", "full": "1"} | changes
+        settings = {
+            "slack": "0.5",
+            "hold": "0.05",
+            "progress": "100%",
+            "associated": "",
+            "hertz": "187498123",
+            "cable": "arm_dap_1 xck26_0",
+            "ilas": "hw_ila_1",
+            "width": "8",
+            "full": "1",
+        } | changes
         settings |= {"installed": " ".join(installed), "runs": str(tmp_path / "runs of it")}
         driver += [f"set stand_in({key}) {{{value}}}" for key, value in settings.items()]
         driver += [f"set step {step}"] if step else []

@@ -6,6 +6,7 @@
 set stand_in(properties) {
     HD.CLK_SRC STEPS.SYNTH_DESIGN.ARGS.MORE\ OPTIONS USED_IN board_connections board_part ip_repo_paths is_enabled top
     CONFIG.C_IRQ_CONNECTION CONFIG.NUM_MI CONFIG.NUM_SI CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ
+    CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL
     CONFIG.PSU__FPGA_PL0_ENABLE CONFIG.PSU__MAXIGP0__DATA_WIDTH CONFIG.PSU__NUM_FABRIC_RESETS
     CONFIG.PSU__SAXIGP2__DATA_WIDTH CONFIG.PSU__SAXIGP3__DATA_WIDTH CONFIG.PSU__USE__IRQ0 CONFIG.PSU__USE__M_AXI_GP0
     CONFIG.PSU__USE__M_AXI_GP1 CONFIG.PSU__USE__M_AXI_GP2 CONFIG.PSU__USE__S_AXI_GP2 CONFIG.PSU__USE__S_AXI_GP3
@@ -128,6 +129,7 @@ command get_property {
     switch -- $name {
         PROGRESS { return $stand_in(progress) }
         DIRECTORY { return $stand_in(runs) }
+        CONFIG.FREQ_HZ { return $stand_in(hertz) }
         STATS.WNS { return $stand_in(slack) }
         STATS.WHS { return $stand_in(hold) }
         WIDTH { return $stand_in(width) }

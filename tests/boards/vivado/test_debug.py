@@ -1,8 +1,11 @@
 """A logic analyser on a core's monitor: its size, the block design with it, and the script that reads it."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +19,7 @@ from fabtune.hw.verilog import emit
 
 from ...small_cores import instantft, zotrain
 
+TCLINT = Path(sys.prefix) / "tclint" / "bin" / "tclint"
 INSTALLED = ["xilinx.com:kv260_som:part0:1.4", "xilinx.com:zcu102:part0:3.4"]
 CORES = {"instantft": replace(instantft(), monitor=True), "zotrain": replace(zotrain(), monitor=True)}
 
@@ -136,3 +140,30 @@ def test_the_page_says_what_to_type():
     page = package("zotrain")["README.md"]
     assert "vivado -mode batch -source vivado/capture.tcl" in page
     assert "fabtune compare zotrain vivado/capture.csv" in page
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "made"),
+    [
+        ("vivado/system.tcl", ["build", "pynq"], "out/zotrain.xsa"),
+        ("vivado/package_ip.tcl", [], "vivado"),
+        ("vivado/synth_ooc.tcl", ["route"], "vivado/reports"),
+        ("vivado/capture.tcl", [], "vivado/capture.csv"),
+        ("vitis/package_xo.tcl", [], "vitis/zotrain.xo"),
+    ],
+)
+def test_every_script_runs_in_a_folder_with_spaces(script, arguments, made, tmp_path, run_script):
+    home = tmp_path / "my boards" / "fab tune"
+    files = core_package(CORES["zotrain"], BOARDS["kv260"], ["vivado", "vitis"]) | {"out/zotrain.ltx": ""}
+    status, said, commands = run_script(script, files, arguments, installed=INSTALLED, home=home)
+    assert status == 0, said
+    assert (home / made).exists()
+    assert any(str(home) in one for one in commands)
+
+
+@pytest.mark.skipif(not TCLINT.exists(), reason="tclint is not installed: make style")
+def test_the_scripts_have_nothing_that_tclint_reports(tmp_path):
+    for name in ("vivado/system.tcl", "vivado/capture.tcl"):
+        (tmp_path / name.replace("/", " ")).write_text(package("zotrain")[name])
+    found = subprocess.run([TCLINT, "--ignore", "line-length", tmp_path], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")

@@ -99,7 +99,7 @@ def handoff(component, calls, top="system"):
     for source, target in nets:
         _connect(made, source, target)
         _connect(made, target, source)
-    at = {"core": ("S_AXI_CONTROL", registers), "interrupts": ("s_axi", INTC_AT)}
+    at = {"core": ("s_axi_control", registers), "interrupts": ("s_axi", INTC_AT)}
     memory = ET.SubElement(made["processor"], "MEMORYMAP")
     for name, (interface, base) in at.items():
         if name in made:
@@ -151,7 +151,7 @@ def _core(module, ports, interfaces, component):
     blocks = ET.SubElement(module, "ADDRESSBLOCKS")
     for block in found(root, "memoryMaps/memoryMap/addressBlock"):
         one = ET.SubElement(
-            blocks, "ADDRESSBLOCK", INTERFACE="S_AXI_CONTROL", NAME=text(block, "name"), USAGE="register"
+            blocks, "ADDRESSBLOCK", INTERFACE="s_axi_control", NAME=text(block, "name"), USAGE="register"
         )
         shown = ET.SubElement(one, "REGISTERS")
         for register in found(block, "register"):

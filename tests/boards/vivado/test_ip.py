@@ -110,16 +110,38 @@ def test_every_pin_is_a_port_and_belongs_to_one_interface(name):
 
 @pytest.mark.parametrize("name", CORES)
 def test_interfaces_have_the_names_that_vitis_asks_for(name):
-    root, managers = component(name), ["M_AXI_GMEM0", "M_AXI_GMEM1"][: getattr(CORES[name], "ports", 1)]
+    root, managers = component(name), ["m_axi_gmem0", "m_axi_gmem1"][: getattr(CORES[name], "ports", 1)]
     interfaces = {text(one, "name"): one for one in found(root, "busInterfaces/busInterface")}
-    assert list(interfaces) == ["S_AXI_CONTROL", *managers, "aclk", "aresetn", "interrupt"]
-    logical = {one.text for one in found(interfaces["M_AXI_GMEM0"], "portMaps/portMap/logicalPort/name")}
+    assert list(interfaces) == ["s_axi_control", *managers, "aclk", "aresetn", "interrupt"]
+    logical = {one.text for one in found(interfaces["m_axi_gmem0"], "portMaps/portMap/logicalPort/name")}
     assert {"AWADDR", "AWLEN", "WSTRB", "BRESP", "ARCACHE", "RLAST"} <= logical
     clock = {text(one, "name"): text(one, "value") for one in found(interfaces["aclk"], "parameters/parameter")}
-    assert clock == {"ASSOCIATED_BUSIF": ":".join(["S_AXI_CONTROL", *managers]), "ASSOCIATED_RESET": "aresetn"}
+    assert clock == {"ASSOCIATED_BUSIF": ":".join(["s_axi_control", *managers]), "ASSOCIATED_RESET": "aresetn"}
     spaces = {text(one, "name"): one for one in found(root, "addressSpaces/addressSpace")}
     assert list(spaces) == managers
     assert {(text(one, "range"), text(one, "width")) for one in spaces.values()} == {(str(1 << 64), "64")}
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_memory_ports_say_what_their_bursts_are(name):
+    """In the description, and in the Verilog for a block design that has the core as a module."""
+    spec, root, verilog = CORES[name], component(name), emit(CORES[name]).verilog
+    ports = {
+        text(one, "name"): one
+        for one in found(root, "busInterfaces/busInterface")
+        if found(one, "master/addressSpaceRef")
+    }
+    assert len(ports) == spec.memory_ports
+    for prefix, port in ports.items():
+        shown = {text(one, "name"): text(one, "value") for one in found(port, "parameters/parameter")}
+        assert shown == {key: str(value) for key, value in spec.bus_parameters[prefix].items()}
+        assert shown["SUPPORTS_NARROW_BURST"] == "0"
+        (attribute,) = re.findall(rf'X_INTERFACE_PARAMETER = "XIL_INTERFACENAME {prefix}, ([^"]*)"', verilog)
+        assert dict(one.split() for one in attribute.split(", ")) == shown
+        physical = [one.text for one in found(port, "portMaps/portMap/physicalPort/name")]
+        informed = re.findall(rf'X_INTERFACE_INFO = "xilinx.com:interface:aximm:1.0 {prefix} (\w+)"', verilog)
+        assert [f"{prefix}_{logical.lower()}" for logical in informed] == physical
+    assert spec.bus_parameters["m_axi_gmem0"]["MAX_BURST_LENGTH"] == (16 if name == "zotrain" else 64)
 
 
 @pytest.mark.parametrize("name", CORES)
@@ -158,17 +180,19 @@ def test_the_system_connects_every_interface(name, board, run_script):
     status, said, commands = run_script("vivado/system.tcl", package(name, board), installed=INSTALLED)
     assert (status, said) == (0, "")
     managers = range(getattr(CORES[name], "ports", 1))
-    assert f"create_bd_cell -type ip -vlnv {vlnv(CORES[name])} core" in commands
-    assert any("PL0_REF_CTRL__FREQMHZ 187.5 " in one for one in commands)
+    assert f"create_bd_cell -type ip -vlnv {vlnv(CORES[name].name)} core" in commands
+    assert any(
+        "PL0_REF_CTRL__SRCSEL IOPLL CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 187.5 " in one for one in commands
+    )
     connected = [one.removeprefix("connect_bd_intf_net ") for one in commands if one.startswith("connect_bd_intf_net")]
     assert connected == [
         "processor/M_AXI_HPM0_FPD registers/S00_AXI",
-        "registers/M00_AXI core/S_AXI_CONTROL",
+        "registers/M00_AXI core/s_axi_control",
         *(
             pair
             for port in managers
             for pair in (
-                f"core/M_AXI_GMEM{port} memory{port}/S00_AXI",
+                f"core/m_axi_gmem{port} memory{port}/S00_AXI",
                 f"memory{port}/M00_AXI processor/S_AXI_HP{port}_FPD",
             )
         ),
@@ -231,9 +255,15 @@ def test_the_system_is_built_where_that_is_asked_for(tmp_path, run_script):
     assert status == 0, said
     assert "launch_runs impl_1 -to_step write_bitstream -jobs 4" in commands
     here = tmp_path / "emitted here"
-    assert {file.name for file in (here / "out").iterdir()} == {"zotrain.bit", "zotrain.hwh", "zotrain.xsa"}
+    assert {file.name for file in (here / "out").iterdir()} == {
+        f"zotrain.{kind}" for kind in ("bit", "hwh", "xsa", "clock")
+    }
+    assert (here / "out" / "zotrain.clock").read_text() == "187498123\n"
     assert commands[-1].startswith("write_hw_platform -fixed -include_bit ")
-    assert f"zotrain: setup slack 0.5 ns, hold slack 0.05 ns; bitstream, .hwh and .xsa are in {here}" in said
+    assert (
+        "zotrain: setup slack 0.5 ns, hold slack 0.05 ns; clock 187498123 Hz; bitstream, .hwh, .xsa and .clock" in said
+    )
+    assert f"are in {here}" in said
 
 
 @pytest.mark.parametrize(
@@ -241,12 +271,17 @@ def test_the_system_is_built_where_that_is_asked_for(tmp_path, run_script):
     [
         ({"installed": []}, "ERROR: no board files for xilinx.com:kv260_som:part0:1.4"),
         ({"arguments": ["burn"]}, "ERROR: burn is not known: give build, pynq, both or nothing"),
+        (
+            {"hertz": "199998001"},
+            "ERROR: pl_clk0 has 199998001 Hz and not the 187.5 MHz of this package: the PLL IOPLL",
+        ),
+        ({"hertz": ""}, "ERROR: pl_clk0 has  Hz and not the 187.5 MHz of this package"),
         ({"arguments": ["build"], "progress": "40%"}, "ERROR: no bitstream"),
         ({"arguments": ["build"], "slack": "-0.2"}, "ERROR: timing is not met, setup slack -0.2 ns: ask for a slower"),
         ({"arguments": ["build"], "hold": "-0.1"}, "ERROR: timing is not met, hold slack -0.1 ns: implement it with"),
         ({"arguments": ["build"], "hold": "NA"}, "ERROR: timing is not met, hold slack NA ns"),
     ],
-    ids=["no board files", "argument", "no bitstream", "too slow", "hold", "unknown"],
+    ids=["no board files", "argument", "other clock", "no clock", "no bitstream", "too slow", "hold", "unknown"],
 )
 def test_the_system_fails_with_a_status(tmp_path, run_script, change, message):
     status, said, _ = run_script("vivado/system.tcl", package("zotrain"), **({"installed": INSTALLED} | change))
@@ -301,13 +336,11 @@ def test_vivado_packages_the_same_ip(name, inferred, run_script):
                 "access": text(field, "access"),
                 "description": text(field, "description"),
             }
-    managers = ["M_AXI_GMEM0", "M_AXI_GMEM1"][: getattr(spec, "ports", 1)]
-    for interface in ["S_AXI_CONTROL", *managers]:
-        assert known[interface.lower()]["name"] == interface
+    managers = ["m_axi_gmem0", "m_axi_gmem1"][: getattr(spec, "ports", 1)]
     for manager in managers:
-        assert (known[manager.lower()]["width"], known[manager.lower()]["range"]) == ("64", str(1 << 64))
+        assert (known[manager]["width"], known[manager]["range"]) == ("64", str(1 << 64))
     saved = {tuple(words(one)[1:4]): words(one)[4] for one in commands if one.startswith("parameter ")}
-    assert saved == {("ASSOCIATED_BUSIF", "of", "aclk"): ":".join(["S_AXI_CONTROL", *managers])}
+    assert saved == {("ASSOCIATED_BUSIF", "of", "aclk"): ":".join(["s_axi_control", *managers])}
     assert "ipx::associate_bus_interfaces -clock aclk -reset aresetn packaged" in commands
     for step in ("create_xgui_files", "update_checksums", "check_integrity", "save_core"):
         assert any(one.startswith(f"ipx::{step}") for one in commands)
@@ -334,9 +367,9 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
         "vitis_drc": "ctrl_protocol user_managed",
         "ipi_drc": "ignore_freq_hz true",
     }
-    buses = {item.name: "M_AXI_GMEM0" for item in spec.registers.addresses}
+    buses = {item.name: "m_axi_gmem0" for item in spec.registers.addresses}
     if name == "instantft, two ports":
-        buses["cache"] = "M_AXI_GMEM1"
+        buses["cache"] = "m_axi_gmem1"
     elif name == "instantft on the chip":
         del buses["cache"]
     removed = [words(one)[1:] for one in commands if one.startswith("ipx::remove_register")]
@@ -371,7 +404,7 @@ def test_the_linker_of_vitis_makes_one_core():
     configuration = package("zotrain", "zcu102")["vitis/link.cfg"]
     lines = [line for line in configuration.splitlines() if not line.startswith("#")]
     assert lines == ["[connectivity]", "nk=zotrain:1:core"]
-    assert "# sp=core.M_AXI_GMEM0:HP0" in configuration
+    assert "# sp=core.m_axi_gmem0:HP0" in configuration
 
 
 def test_a_folder_of_a_long_name_serves(tmp_path, run_script):
@@ -410,8 +443,8 @@ def test_a_board_without_ultra_ram_gets_block_ram():
     ("change", "message"),
     [
         ({"targets": ["toaster"]}, "no 'toaster' to package for: choose one of vivado, vitis, pynq, linux, baremetal"),
-        ({"mhz": 0}, "0 MHz is not a clock"),
-        ({"mhz": float("nan")}, "nan MHz is not a clock"),
+        ({"mhz": 0}, "0 MHz is no clock of this board: pl_clk0 is 1500 MHz divided by integers; take 20 to 300"),
+        ({"mhz": float("nan")}, "nan MHz is no clock of this board: .*; take 20 to 300"),
     ],
 )
 def test_what_cannot_be_packaged_is_refused(change, message):

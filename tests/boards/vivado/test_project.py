@@ -179,7 +179,7 @@ def test_project_of_a_core_is_a_block_design(tmp_path, run_script):
     assert any("xilinx.com:kv260_carrier:som240_1_connector:1.3" in c for c in commands[:6])
     assert "create_bd_cell -type module -reference pezo core" in commands
     assert any(c.startswith("apply_bd_automation") for c in commands)
-    assert any("PL0_REF_CTRL__FREQMHZ 187.5 " in c for c in commands)
+    assert any("PL0_REF_CTRL__SRCSEL IOPLL CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 187.5 " in c for c in commands)
     assert "connect_bd_net processor/pl_clk0 core/aclk reset/slowest_sync_clk" in commands
     assert "connect_bd_net reset/peripheral_aresetn core/aresetn" in commands
     wrapper = f"{tmp_path}/emitted here/vivado/pezo_kv260.gen/sources_1/bd/system/hdl/system_wrapper.v"

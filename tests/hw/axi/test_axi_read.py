@@ -110,6 +110,14 @@ def test_read_fills_its_fifo_to_the_last_beat():
     assert run.issued[1] < 150 < run.issued[2]
 
 
+def test_read_has_as_many_bursts_outstanding_as_the_spec_says():
+    """Of one beat each, while no answer comes."""
+    spec = AxiReadSpec(burst=4, depth=16)
+    run = read(AxiRead(spec), [(BEAT * at, 1) for at in range(30)], latency=200)
+    assert run.beats == run.wanted()
+    assert sum(cycle < 200 for cycle in run.issued) == spec.most_outstanding == 13
+
+
 def test_read_issues_nothing_in_the_cycle_of_abort():
     asked = commands(7, 10, 60)
     fourth = read(AxiRead(AxiReadSpec()), asked).issued[3]

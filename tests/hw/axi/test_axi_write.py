@@ -85,6 +85,7 @@ def test_write_has_no_more_bursts_outstanding_than_it_may():
     run = write(AxiWrite(spec), [(PAGE * at, 4) for at in range(5)], latency=100)
     assert run.written == run.image()
     assert run.issued[2] < 100 < run.issued[3]
+    assert spec.most_outstanding == 3
 
 
 def test_write_issues_nothing_in_the_cycle_of_abort():

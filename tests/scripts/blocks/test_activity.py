@@ -47,6 +47,7 @@ def test_files_and_figures(fabtune):
         (("zotrain", "--raw"), "in DRAM"),
         (("instantft", "--preset", "tiny", "--batch", "500"), "takes 1 to"),
         (("zotrain", "--mhz", "0"), "MHz"),
+        (("zotrain", "--mhz", "210"), "210 MHz is no clock of this board"),
         (("zotrain", "--steps", "0"), "--steps"),
     ],
 )

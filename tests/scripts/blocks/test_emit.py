@@ -20,7 +20,7 @@ def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
         "zotrain": (*smaller, "--set", "cut_rows=0"),
     }.get(block, ())
     # generated for this board already: hw/test_verilog reads the same text
-    status, out, _ = fabtune("emit", block, *settings, "--board", "kv260", "--json")
+    status, out, _ = fabtune("emit", block, *settings, "--top", block, "--board", "kv260", "--json")
     written = json.loads(out)
     assert status == 0
     assert names(tmp_path / "build" / block) == sorted(written["files"])
@@ -41,9 +41,9 @@ def test_emit_for_a_board_adds_constraints_and_scripts(fabtune, tmp_path, board)
 def test_without_a_board_the_memories_are_those_of_the_estimate(fabtune, tmp_path):
     small = ("--preset", "tiny", "--set", "columns=2", "--set", "network=64 fc10", "--set", "cut_rows=0")
     core = ("zotrain", *small, "--set", "deltas=ultra")
-    for board in ((), ("--board", "kv260")):
-        assert fabtune("emit", *core, *board, "-o", "-".join(("core", *board[1:])))[0] == 0
-    default, kv260 = ((tmp_path / name / "zotrain.v").read_text() for name in ("core", "core-kv260"))
+    for board in (("--name", "mine"), ("--name", "mine", "--board", "kv260")):
+        assert fabtune("emit", *core, *board, "-o", "-".join(("core", *board[3:])))[0] == 0
+    default, kv260 = ((tmp_path / name / "zotrain_mine.v").read_text() for name in ("core", "core-kv260"))
     assert ['ram_style = "ultra"' in text for text in (default, kv260)] == [False, True]
     assert json.loads(fabtune("estimate", "urng", "--json")[1])["board"] == "zcu102"
 
@@ -109,6 +109,7 @@ MISTAKES = {
     "emit urng --board zedboard": "zedboard",
     "emit urng --top 9x": "'9x' is not a module name",
     "emit urng --board zcu102 --mhz 5000": "5000",
+    "emit pezo --board kv260 --mhz 200": "take 187.5 or 214.3",
     "emit urng --output /dev/null": "is a file, not a folder",
     "emit urng --output /proc/nowhere": "/proc/nowhere",
     "emit tile --set pezo.replay=false": "pezo.replay must be true",
@@ -119,3 +120,27 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing(refused, mistake):
     assert MISTAKES[mistake] in refused(mistake)
+
+
+SMALL = ("--set", "network=1x4x4 flatten fc8 relu fc4", "--set", "lanes=16", "--set", "columns=2")
+
+
+def test_cores_of_different_settings_have_different_names(fabtune, tmp_path):
+    spec = build(BLOCKS["zotrain"], [one for one in SMALL if one != "--set"])
+    for options, name in (((), f"zotrain_{spec.signature:08x}"), (("--name", "left"), "zotrain_left")):
+        assert fabtune("emit", "zotrain", *SMALL, *options, "-o", name)[0] == 0
+        assert f"module {name}(" in (tmp_path / name / f"{name}.v").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--name", "a-b"), "'a-b' is no end of a name: letters, digits and _"),
+        (("--name", "a", "--top", "b"), "--top is the whole name and --name the end of one: give one of them"),
+    ],
+)
+def test_wrong_names_are_refused(fabtune, tmp_path, options, message):
+    status, _, err = fabtune("emit", "urng", *options)
+    assert status == 2
+    assert message in err
+    assert not (tmp_path / "build").exists()

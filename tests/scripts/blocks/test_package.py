@@ -5,7 +5,11 @@ import json
 
 import pytest
 
-SMALL = ("--set", "network=64 fc10", "--set", "lanes=16", "--set", "columns=2", "--set", "byte_inputs=true")
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
+
+SETTINGS = ("network=64 fc10", "lanes=16", "columns=2", "byte_inputs=true")
+SMALL = tuple(word for setting in SETTINGS for word in ("--set", setting))
 
 
 def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
@@ -18,7 +22,7 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     )
     assert {"README.md", "ip/component.xml", "vivado/system.tcl", "registers/fabtune_zotrain.rdl"} <= {*report["files"]}
     page = (folder / "README.md").read_text()
-    assert "# zotrain for the kv260" in page
+    assert f"# zotrain_{build(BLOCKS['zotrain'], SETTINGS).signature:08x} for the kv260" in page
     assert "vivado -mode batch -source vivado/system.tcl" in page
     # again: what fabtune wrote is replaced; what the user changed is not
     assert fabtune("package", "zotrain", *SMALL, "--board", "kv260")[0] == 0
@@ -29,8 +33,8 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     assert (folder / "vivado" / "system.tcl").read_text() == "mine"
 
 
-OTHER = (*SMALL, "--set", "address=41", "--for", "vivado")
-FIRST = ("package", "zotrain", *SMALL, "--board", "kv260")
+OTHER = (*SMALL, "--set", "address=41", "--for", "vivado", "--name", "mine")
+FIRST = ("package", "zotrain", *SMALL, "--board", "kv260", "--name", "mine")
 
 
 def files_of(folder):
@@ -75,11 +79,11 @@ def test_a_folder_is_never_a_mixture_of_two_packages(fabtune, tmp_path, named):
 def test_what_the_user_changed_of_an_earlier_package_is_kept(fabtune, tmp_path):
     assert fabtune(*FIRST)[0] == 0
     folder = tmp_path / "build/packages/zotrain-kv260"
-    (folder / "linux" / "zotrain.dts").write_text("mine")
+    (folder / "linux" / "zotrain_mine.dts").write_text("mine")
     before = files_of(folder)
     status, _, err = fabtune("package", "zotrain", *OTHER, "--board", "kv260")
     assert status == 2
-    assert "linux/zotrain.dts exists: choose another folder with --output, or --force to replace it" in err
+    assert "linux/zotrain_mine.dts exists: choose another folder with --output, or --force to replace it" in err
     assert files_of(folder) == before
     assert fabtune("package", "zotrain", *OTHER, "--board", "kv260", "--force")[0] == 0
     assert not (folder / "linux").exists()
@@ -121,9 +125,14 @@ def test_a_folder_that_does_not_say_what_is_of_a_package_is_refused(fabtune, tmp
         ),
         (("toaster", "--board", "kv260"), "there is no block 'toaster'"),
         (("zotrain", "--board", "kv260", "--for", "toaster"), "no 'toaster' to package for"),
-        (("zotrain", "--board", "kv260", "--mhz", "2000"), "2000.0 MHz is not a clock for this fabric"),
+        (
+            ("zotrain", "--board", "kv260", "--mhz", "200"),
+            "200 MHz is no clock of this board: pl_clk0 is 1500 MHz divided by integers; take 187.5 or 214.3",
+        ),
+        (("zotrain", "--board", "kv260", "--mhz", "2000"), "divided by integers; take 20 to 300"),
         (("zotrain", "--board", "kv260", "--set", "address=70"), "address = 70 is not in 33 to 62"),
         (("zotrain", "--board", "kv260", "-o", "mine"), "mine/README.md exists"),
+        (("zotrain", "--board", "kv260", "--name", ""), "'' is no end of a name"),
         (("zotrain", "--board", "kv260", "-o", "file"), "file is a file, not a folder"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
+from fabtune.sim.simulator import Run
 
 
 def test_verify_reports_what_it_compared(fabtune, fast_simulator):
@@ -27,6 +28,16 @@ def test_verify_fails_when_the_rtl_is_another(fabtune, fast_simulator, monkeypat
     assert status == 1
     assert "differ" in out
     assert "golden" in err
+
+
+@pytest.mark.parametrize(("given", "seed"), [((), None), (("--power-up", 0), 0), (("--power-up", 7), 7)])
+def test_contents_at_power_up_are_chosen(fabtune, monkeypatch, given, seed):
+    import fabtune.sim.verify as module
+
+    seeds = []
+    monkeypatch.setattr(module, "simulate", lambda *_, power_up: seeds.append(power_up) or Run({}, ("none",)))
+    assert fabtune("verify", "urng", "--words", 10, *given)[0] == 1
+    assert seeds == [seed]
 
 
 @pytest.mark.parametrize("simulator", [pytest.param("verilator", marks=pytest.mark.slow), "icarus"], indirect=True)
@@ -56,6 +67,7 @@ def test_a_simulator_that_is_not_there_is_named_with_its_remedy(fabtune, monkeyp
 MISTAKES = {
     "verify urng --simulator vcs": "choose one of verilator, icarus",
     "verify urng --seed 99999999999999999999999": "'--seed': 99999999999999999999999 is not in the range",
+    "verify urng --power-up 4294967296": "'--power-up': 4294967296 is not in the range",
     "verify urng --words 0": "Invalid value for '--words'",
     "verify urng --waves nodir/w.vcd": "there is no folder nodir",
     "verify urng --force": "--force has no meaning with no --waves",

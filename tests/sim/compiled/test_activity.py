@@ -97,7 +97,7 @@ def test_the_file_of_some_nets_reads_the_same(tmp_path):
 def test_registers_are_counted_by_part():
     parts = parts_of(emit(TRAINING))
     assert set(parts.values()) >= {"shell", "registers", "generator", "engine", "deltas", "memory", "trainer"}
-    assert parts["block_shell_code"] == "shell"
+    assert parts["shell.code"] == "shell"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ FAULTS = {
     "changed": "o_stable",
     "inverted": "o_in_order",
     "deaf": "progress",
+    # it has no reset, and begins with anything
+    "unset": "o_words_made",
 }
 
 
@@ -36,7 +38,7 @@ class Stage(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        full, ticks = Signal(), Signal(3)
+        full, ticks = Signal(reset_less=self.fault == "unset"), Signal(3)
         m.d.sync += ticks.eq(ticks + 1)
         now = ticks == 0
         free = (~full | self.o.ready) & ~((self.fault == "deaf") & self.i.valid & (self.i.payload == 5))
@@ -78,17 +80,19 @@ def test_a_fault_breaks_its_rule(fault):
     assert fault or set(status.values()) == {"proved"}
 
 
-def test_a_counterexample_is_a_waveform_and_a_bench_that_fails(tmp_path):
-    (proof,) = prove(checker("lost"), rules=["o_words_lost"], keep=tmp_path / "new" / "folder")
+@pytest.mark.parametrize("fault", ["lost", "unset"])
+def test_a_counterexample_is_a_waveform_and_a_bench_that_fails(tmp_path, fault):
+    rule = FAULTS[fault]
+    (proof,) = prove(checker(fault), rules=[rule], keep=tmp_path / "new" / "folder")
     folder = tmp_path / "new" / "folder"
     assert proof.status == "broken"
-    assert sorted(path.name for path in folder.iterdir()) == [f"o_words_lost{end}" for end in (".v", ".vcd", "_tb.v")]
-    changes = (folder / "o_words_lost.vcd").read_text()
-    assert "broken_o_words_lost" in changes
-    assert f"#{10 * (proof.cycles - 1)}" in changes.split()
-    run = simulated(folder, "o_words_lost", tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == [f"{rule}{end}" for end in (".v", ".vcd", "_tb.v")]
+    changes = (folder / f"{rule}.vcd").read_text()
+    assert f"broken_{rule}" in changes
+    assert f"#{10 * (proof.cycles - 1)}" in changes.split() or proof.cycles == 1
+    run = simulated(folder, rule, tmp_path)
     assert run.returncode != 0
-    assert f"rule o_words_lost is broken in cycle {proof.cycles - 1}" in run.stdout + run.stderr
+    assert f"rule {rule} is broken in cycle {proof.cycles - 1}" in run.stdout + run.stderr
 
 
 def test_the_bench_does_not_fail_without_the_fault(tmp_path):

@@ -37,7 +37,7 @@ def chosen(made: CellNetlist, count: int, seed: int, component: str) -> list[Cel
         return next(one for one in own if all(getattr(one, name) == value for name, value in wanted.items()))
 
     # the writer has a register of this name too, and the netlist numbers the second
-    address = re.compile(r"block_trainer_memory_error_address(\$\d+)?\[12\]")
+    address = re.compile(r"trainer_memory_error_address(_\d+)?\[12\]")
     wire = next(one.wire for one in found if "hw/axi/axi_read.py" in one.files and address.fullmatch(one.wire))
     return [
         first("hw/nn/mac.py", kind="$mul", port="Y", bit=12, mode="inv"),

@@ -53,14 +53,16 @@ class Case:
 
         async def array(ctx):
             """Give rows of A, and each row of gradients in the cycle in which its sums are complete alone."""
-            arriving, completed = [None] * (FETCH + latency.within_latency() - 1), 0
+            arriving, completed, before = [None] * (FETCH + latency.within_latency() - 1), 0, 0
             while True:
                 *_, row, leaves = await ctx.tick().sample(dut.row, dut.enable & dut.within & dut.last)
-                ctx.set(dut.parameters, self.parameters[min(row, mapping.adapter_rows - 1)].tolist())
+                ctx.set(dut.parameters, self.parameters[min(before, mapping.adapter_rows - 1)].tolist())
+                before = row
                 arriving.append(completed if leaves else None)
                 completed += leaves
                 number = arriving.pop(0)
                 ctx.set(dut.complete, number is not None)
+                ctx.set(dut.completing, arriving[0] is not None)
                 ctx.set(dut.sums, [7] * len(self.sums[0]) if number is None else self.sums[number].tolist())
 
         async def body(bench):

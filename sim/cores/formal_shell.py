@@ -1,0 +1,96 @@
+"""Rules of the shell, with a trainer that does anything: its soft reset, the trainer's reset, answers of its bus.
+
+The core under the rules has an address, a setting with a reset value, and a counter; the rules are for any.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from amaranth.hdl import Cat, Signal
+
+from ...golden.cores.shell import Address, CoreRegisters, Counter, Setting
+from ...hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Check, Shell
+from ..formal.checker import Checker
+from ..formal.inside import parts_of, state_of
+
+
+class Command(IntEnum):
+    """Commands of the core."""
+
+    GO = 1
+    REST = 2
+
+
+class Error(IntEnum):
+    """Error codes of the core."""
+
+    BAD_COMMAND = 1
+    BAD_ADDRESS = 2
+    TOO_LONG = 3
+    BROKEN = 4
+
+
+CORE = CoreRegisters(
+    "few",
+    Command,
+    Error,
+    settings=(Address("place", "of words", commands=(Command.GO,)), Setting("length", "words", reset=5)),
+    counters=(Counter("words", "done"),),
+)
+ENDS = DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 8
+"""Cycles in which a soft reset ends where nothing is on the bus: those of each part, and a few between them."""
+
+
+def part() -> Shell:
+    """Make the shell of the core."""
+    return Shell(CORE, 0x1234, lambda command, settings: [Check(settings.length > 9, Error.TOO_LONG, settings.length)])
+
+
+def check(checker: Checker, shell: Shell) -> None:
+    """Add the rules.
+
+    ``reset_state``: in the cycle after a soft reset all is as after a reset. ``reset_kept``: it stays pending until
+    then. ``reset_busy``, ``reset_starts_nothing``: until then the core is busy, and starts no command. ``reset_ends``:
+    it does where no burst is outstanding. ``clear_begins``, ``abort_ends``, ``clear_ends``: the trainer is reset once
+    traffic was stopped and nothing was outstanding, goes on in reset without `abort`, and is left alone for a while
+    before the next command. ``bus_b_of_aw``, ``bus_b_of_w``, ``bus_r_words``: one answer for each access of the host.
+    """
+    m, control, registers = checker.m, shell.control, parts_of(shell).registers
+    moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b")}
+    answer = (checker.streams["bus_b"].valid, moves["b"], 1)
+    for half in ("aw", "w"):
+        checker.balance(f"bus_b_of_{half}", [(moves[half], 1)], [answer], 2)
+    checker.words("bus_ar", "bus_r", capacity=1, drained=2)
+
+    pending = registers.soft_reset[0]
+    before = {
+        name: Signal(len(value), name=f"{name}_before")
+        for name, value in {
+            "pending": pending,
+            "cleared": registers.clear,
+            "clear": shell.clear,
+            "abort": control.abort,
+            "quiet": control.quiet,
+        }.items()
+    }
+    m.d.sync += [
+        before["pending"].eq(pending),
+        before["cleared"].eq(registers.clear),
+        before["clear"].eq(shell.clear),
+        before["abort"].eq(control.abort),
+        before["quiet"].eq(control.quiet),
+    ]
+    at_reset = [getattr(registers, item.name) == item.reset for item in CORE.map.accessed("RW", "W", "W1S", "R")]
+    rest = [registers.command_strobe, shell.interrupt, control.abort, shell.clear, control.start]
+    checker.rule("reset_state", ~before["cleared"] | (Cat(at_reset).all() & ~Cat(rest).any() & state_of(shell, "IDLE")))
+    checker.rule("reset_kept", ~before["pending"] | pending | before["cleared"])
+    checker.rule("reset_busy", ~(before["pending"] & pending) | registers.status[0])
+    checker.rule("reset_starts_nothing", ~(pending & control.start))
+    checker.passes("reset_ends", pending & control.quiet, ENDS)
+    checker.rule("clear_begins", ~shell.clear | before["clear"] | (before["abort"] & before["quiet"]))
+    checker.rule("abort_ends", ~before["abort"] | control.abort | before["clear"])
+    calm = checker.lasts("calm", ~shell.clear, RESET_DELAY)
+    cleared = Signal(name="ever_cleared")
+    m.d.sync += cleared.eq(cleared | shell.clear)
+    checker.rule("clear_ends", ~(control.start & cleared) | calm)

@@ -1,0 +1,58 @@
+"""Packages with their benches in a folder whose path has spaces, two side by side, and make in them."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from fabtune.boards.board import BOARDS
+from fabtune.boards.packaging import core_package
+
+from ...small_cores import instantft, zotrain
+
+SPECS = {"zotrain": zotrain(), "instantft": instantft(ports=2)}
+
+
+def written(spec, folder):
+    """Write the package of a core for simulation into a folder."""
+    for name, content in core_package(spec, BOARDS["kv260"], ["simulation"]).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory):
+    """Folder with a package of each core, side by side."""
+    parent = tmp_path_factory.mktemp("packages") / "two cores"
+    for name, spec in SPECS.items():
+        written(spec, parent / name)
+    return parent
+
+
+@pytest.fixture(scope="session")
+def make(tmp_path_factory):
+    """Run make in the folder `tb` of a package: exit status, and all that it printed."""
+    program = tmp_path_factory.mktemp("bin") / "fabtune"
+    python = shlex.quote(sys.executable)
+    program.write_text(f"#!/bin/sh\nexec {python} -c 'from fabtune.scripts.cli import main; main()' \"$@\"\n")
+    program.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "COCOTB"))}
+    builds = tmp_path_factory.mktemp("builds")
+
+    def run(package, *arguments):
+        done = subprocess.run(
+            ["make", "-C", package / "tb", f"FABTUNE={program}", *arguments],
+            env=env | {"TMPDIR": str(builds)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    yield run
+    shutil.rmtree(builds, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""The code of the page on test benches: its tests in cocotb and in pytest run as they stand there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "own-test-bench.md").read_text()
+CODE = dict(re.findall(r"^`(test_\w+\.py)`\n\n<!-- not run: [^\n]+ -->\n\n```python\n(.*?)^```$", PAGE, re.M | re.S))
+
+
+def test_the_tests_in_cocotb_pass(packages, make, fast_simulator):
+    folder = packages / "zotrain" / "tb"
+    (folder / "test_mine.py").write_text(CODE["test_mine.py"])
+    try:
+        status, out = make(packages / "zotrain", f"SIM={fast_simulator}", "COCOTB_TEST_MODULES=test_mine")
+    finally:
+        (folder / "test_mine.py").unlink()
+    assert status == 0, out[-3000:]
+    cases = ElementTree.parse(folder / f"results-{fast_simulator}.xml").iter("testcase")
+    assert {case.get("name") for case in cases} == {*re.findall(r"async def (\w+)\(dut\)", CODE["test_mine.py"])}
+
+
+def test_a_failing_test_is_a_status(packages, make, fast_simulator):
+    folder = packages / "zotrain" / "tb"
+    wrong = CODE["test_mine.py"].replace('("read_slverr", 0)', '("read_slverr", 16)')
+    assert wrong != CODE["test_mine.py"]
+    (folder / "test_wrong.py").write_text(wrong)
+    chosen = ("COCOTB_TEST_MODULES=test_wrong", "COCOTB_TEST_FILTER=memory_errors")
+    try:
+        status, out = make(packages / "zotrain", f"SIM={fast_simulator}", *chosen)
+    finally:
+        (folder / "test_wrong.py").unlink()
+    assert status != 0
+    assert "('read_slverr', 0)" in out
+
+
+def pytest_in(folder):
+    """Run pytest with the plugin alone, as its entry point loads it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "fabtune.sim.pytest_plugin", "-p", "no:cacheprovider"]
+    env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run([*command, "-W", "error"], cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_test_in_pytest_passes(packages, tmp_path):
+    shutil.copytree(packages / "zotrain", tmp_path / "core", ignore=shutil.ignore_patterns("tb"))
+    (tmp_path / "test_core.py").write_text(CODE["test_core.py"])
+    done = pytest_in(tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1].split(" in ")[0]) == (0, "1 passed"), done.stdout
+    settings = (tmp_path / "core" / "spec.json").read_text()
+    (tmp_path / "core" / "spec.json").write_text(settings.replace('"lanes": 16', '"lanes": 99'))
+    done = pytest_in(tmp_path)
+    assert done.returncode == 1
+    assert "core/spec.json: " in done.stdout
+
+
+def test_pytest_finds_the_plugin_where_fabtune_is_installed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (module,) = project["entry-points"]["pytest11"].values()
+    assert module == "fabtune.sim.pytest_plugin"
+    assert hasattr(import_module(module), "fabtune_core")

@@ -1,0 +1,26 @@
+"""What a core says of its bursts in `component.xml`, held against what it does on its bus at most."""
+
+import pytest
+
+from fabtune.boards.host.driver import Core
+from fabtune.boards.packaging import selftest_of
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.compiled.session import Dram
+
+from ...small_cores import OPTIONS, instantft, zotrain
+
+CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
+SLOW = Dram(latency=2000, outstanding=64, duty=0.2)
+"""A memory that lets as many bursts wait as the core gives."""
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_bursts_as_its_description_says(name):
+    spec = CORES[name]
+    device = SimulatedDevice(compiled_core(spec), SLOW, limit=30_000_000)
+    selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
+    for port, said in zip(device.results[-1]["ports"], spec.bus_parameters.values(), strict=True):
+        assert 1 < port["most_reads"] <= said["NUM_READ_OUTSTANDING"]
+        assert 1 < port["most_writes"] <= said["NUM_WRITE_OUTSTANDING"]
+        assert max(port["longest_read"], port["longest_write"]) == said["MAX_BURST_LENGTH"]

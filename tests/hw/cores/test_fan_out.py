@@ -1,0 +1,32 @@
+"""Fan-out of the cores: no net has more than about two thousand loads, and few flip-flops have a reset."""
+
+import pytest
+
+from fabtune.boards.board import DEFAULT_BOARD, board
+from fabtune.boards.estimate.estimate import estimate_spec
+from fabtune.golden.registry import CORES
+from fabtune.golden.settings import build
+
+from ..small_cores import NETWORK
+
+MOST_LOADS = 2100
+"""A word of 2,048 bits may be chosen at once, between two halves of a deep memory."""
+SMALL = (f"network={NETWORK}", "lanes=16")
+PRESETS = [(name, preset) for name, kind in CORES.items() for preset in kind.presets]
+
+
+def check(spec, share):
+    found = estimate_spec(spec, board(DEFAULT_BOARD).fabric)
+    assert max(one.loads for one in found.fan_outs) <= MOST_LOADS, found.fan_outs[0]
+    assert found.with_reset <= share * found.raw["ff"], (found.with_reset, found.raw["ff"])
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_small_core_has_no_large_net_and_few_resets(core):
+    check(build(CORES[core], SMALL), 0.28)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("core", "preset"), PRESETS)
+def test_a_preset_has_no_large_net_and_few_resets(core, preset):
+    check(build(CORES[core], (), preset), 0.25 if preset == "tiny" else 0.2)

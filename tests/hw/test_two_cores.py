@@ -1,0 +1,62 @@
+"""Two cores of different settings in one design: no name is in both, and both work at the same time."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fabtune.boards.identity import design_name
+from fabtune.boards.packaging import selftest_of
+from fabtune.golden.registry import BLOCKS
+from fabtune.golden.settings import build
+from fabtune.hw.axi.bus import TopPin
+from fabtune.hw.hierarchy import modules_of
+from fabtune.hw.verilog import Emitted, emit
+from fabtune.sim.simulator import find, simulate
+
+CORES = {
+    "first": ("zotrain", ["network=1x4x4 flatten fc8 relu fc4", "lanes=16", "columns=2"]),
+    "second": ("zotrain", ["network=16 fc8 relu fc6", "lanes=16", "columns=2"]),
+}
+HERE = Path(__file__).parent
+SHARED = ("aclk", "aresetn")
+
+
+def emitted(name):
+    spec = build(BLOCKS[CORES[name][0]], CORES[name][1])
+    return emit(spec, design_name(spec))
+
+
+def pair():
+    """One design of both cores: the pins of each, with its name in front."""
+    cores = {name: emitted(name) for name in CORES}
+    pins = [TopPin(name, "in", 1) for name in SHARED]
+    instances = []
+    for name, core in cores.items():
+        own = [pin for pin in core.pins if pin.name not in SHARED]
+        pins += [TopPin(f"{name}_{pin.name}", pin.direction, pin.width) for pin in own]
+        wired = [f".{pin.name}({pin.name if pin.name in SHARED else f'{name}_{pin.name}'})" for pin in core.pins]
+        instances.append(f"{core.top} {name} ({', '.join(wired)});")
+    ports = ", ".join(f"{pin.direction}put [{pin.width - 1}:0] {pin.name}" for pin in pins)
+    text = "\n".join(
+        [*(core.verilog for core in cores.values()), f"module pair({ports});", *instances, "endmodule", ""]
+    )
+    return Emitted("pair", text, "", {}, tuple(pins), "aclk", "aresetn", 0)
+
+
+def test_no_module_is_in_both():
+    first, second = (set(modules_of(emitted(name).verilog)) for name in CORES)
+    assert not first & second
+    assert all(one.startswith(emitted("first").top) for one in first)
+
+
+@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=pytest.mark.slow)])
+def test_both_run_their_self_tests_in_one_simulation(simulator, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+    if not find(simulator):
+        pytest.skip(f"{simulator} is not installed")
+    run = simulate(pair(), {"cores": CORES}, simulator, bench="pair_bench")
+    assert run.failures == ()
+    for name, (block, settings) in CORES.items():
+        stages = selftest_of(build(BLOCKS[block], settings)).stages
+        assert run.tests[name] == [stage.name for stage in stages]

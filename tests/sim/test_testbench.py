@@ -1,0 +1,30 @@
+"""Host and memory for tests of the user's own: the tests in `testbench_tests.py`, run in a simulator."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fabtune.hw.verilog import emit
+from fabtune.sim.simulator import simulate
+
+from ..small_cores import zotrain
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(name="failures")
+def _failures(monkeypatch, fast_simulator):
+    """Run a module with cocotb's tests on a small core: what failed."""
+
+    def run(module):
+        monkeypatch.setenv(
+            "PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS / "sim"), os.environ.get("PYTHONPATH", "")])
+        )
+        return simulate(emit(zotrain()), {"seed": 1}, fast_simulator, bench=module).failures
+
+    return run
+
+
+def test_host_and_memory(failures):
+    assert failures("testbench_tests") == ()
