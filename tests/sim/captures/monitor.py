@@ -19,10 +19,12 @@ def samples(spec, verilog, folder):
     selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
     device.end_waves()
     codes, widths = {}, {}
-    values, found, clock = {}, [], None
+    values, found, clock, scopes = {}, [], None, 0
     with file.open() as lines:
         for line in lines:
-            if declared := re.match(r"\s+\$var wire (\d+) (\S+) (?:(aclk)|monitor_(\w+)) ", line):
+            scopes += "$scope" in line
+            # the pins; what is inside has wires of such names, too
+            if scopes == 1 and (declared := re.match(r"\s+\$var wire (\d+) (\S+) (?:(aclk)|monitor_(\w+)) ", line)):
                 if declared[3]:
                     clock = declared[2]
                 else:
