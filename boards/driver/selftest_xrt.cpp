@@ -3,7 +3,12 @@
 #include "fabtune_options.h"
 #include "fabtune_selftest.h"
 
+// XRT of 2025 and later has it beside its other headers; until then the folder stood beside theirs.
+#if __has_include(<xrt/experimental/xrt_ip.h>)
+#include <xrt/experimental/xrt_ip.h>
+#else
 #include <experimental/xrt_ip.h>
+#endif
 #include <xrt/xrt_bo.h>
 #include <xrt/xrt_device.h>
 
