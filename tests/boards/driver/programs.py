@@ -75,8 +75,12 @@ class Ended(NamedTuple):
     said: list
 
 
-def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5):
-    """Run the program with a device of a clock at its other end; what it printed, and how it ended."""
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5, paused=0):
+    """Run the program with a device of a clock at its other end; what it printed, and how it ended.
+
+    At every seventh look at the time the program is paused for so many reads of a register.
+    """
+    looks = 0
     test = selftest_of(CORES[name])
     buffer = device.allocate(test.size)
     memory = executable.parent / "memory"
@@ -108,6 +112,9 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
             if kind == "read":
                 value = device.read(int(words[0]))
             elif kind == "now":
+                looks += 1
+                for _ in range(paused if looks % 7 == 0 else 0):
+                    device.read(0)
                 value = nanoseconds(device, mhz)
             elif kind == "interrupt":
                 device.interrupt()
