@@ -27,6 +27,7 @@ from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
 from .selftest.job import SelfTest
 from .testbench.files import testbench_files
+from .vivado.debug import Analyser, analyser_of, refuse_analyser
 from .vivado.ip import catalogue_files, kernel_script, link_configuration, vivado_files
 from .vivado.ipxact import vlnv
 
@@ -69,6 +70,8 @@ def core_package(
     emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
     refuse_lack(memories, board)
+    if analyser := _analyser(spec, emitted):
+        refuse_analyser(analyser, memories, board)
     files: Files = {**catalogue_files(spec, emitted)}
     files |= {f"registers/{name}": text for name, text in spec.documents().items()}
     chosen = tuple(name for name in TARGETS if name in targets or not targets)
@@ -122,7 +125,11 @@ class Target:
 
 
 def _vivado(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    return {**vivado_files(spec, emitted, board, mhz)}
+    return {**vivado_files(spec, emitted, board, mhz, _analyser(spec, emitted))}
+
+
+def _analyser(spec: CoreSpec, emitted: Emitted) -> Analyser | None:
+    return analyser_of(spec, emitted.pins, selftest_of(spec)) if spec.monitor else None
 
 
 def _driver(spec: CoreSpec, mhz: float, *names: str) -> Files:
@@ -143,12 +150,13 @@ def _example(spec: CoreSpec, system: str) -> Files:
     return example_files(example, system) if example else {}
 
 
-_SOURCES = ("fabtune.h", "fabtune.c", "fabtune_selftest.h", "fabtune_selftest.c")
+_SOURCES = tuple(f"{name}.{kind}" for name in ("fabtune", "fabtune_text", "fabtune_selftest") for kind in "hc")
+_OPTIONS = ("fabtune_options.h", "fabtune_options.c")
 
 
 def _linux(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, mhz, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
+        spec, mhz, *_OPTIONS, "fabtune_uio.h", "fabtune_uio.c", "selftest_linux.c"
     )
     files |= _example(spec, "linux")
     name, makefile = emitted.top, (DRIVER / "linux.mk").read_text(encoding="utf-8")
@@ -167,7 +175,7 @@ def _shared_memory(spec: CoreSpec) -> int:
 
 
 def _vitis(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
-    files = _driver(spec, mhz, "selftest_xrt.cpp")
+    files = _driver(spec, mhz, *_OPTIONS, "selftest_xrt.cpp")
     files["vitis/package_xo.tcl"] = kernel_script(spec, emitted, board)
     files["vitis/link.cfg"] = link_configuration(spec, emitted)
     return files
@@ -190,11 +198,20 @@ def _simulation(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> F
 
 def _baremetal(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> Files:
     files = _vivado(spec, emitted, board, mhz) | _driver(
-        spec, mhz, "fabtune_mmio.h", "fabtune_mmio.c", "selftest_baremetal.c"
+        spec, mhz, "fabtune_mmio.h", "fabtune_mmio.c", "fabtune_standalone.h", "selftest_baremetal.c"
     )
     files["selftest/selftest_image.S"] = assembler_source("selftest", selftest_of(spec).memory)
     return files | _example(spec, "baremetal")
 
+
+_DEBUG = """\
+The monitor's pins show each update of the parameters: `monitor_valid`, `monitor_beat`, `monitor_data`, `monitor_done`.
+In the block design a logic analyser is on them. With the board at the JTAG cable and its bitstream loaded:
+
+    vivado -mode batch -source vivado/capture.tcl                    # says that it waits: run the self-test now
+    fabtune compare CORE vivado/capture.csv                          # with the core's --preset and --set
+
+The second line, where fabtune is, says whether the updates are golden's, and otherwise which 128 bits differ first."""
 
 _LINUX_STEPS = """\
 On the computer with Vivado, with a C compiler for the board and dtc:
@@ -220,7 +237,10 @@ Now there are a UIO device and a buffer:
     cat /sys/class/u-dma-buf/udmabuf0/sync_mode                      # 2
     sudo linux/selftest /dev/uioN udmabuf0 selftest/selftest.bin     # self-test: all N stages are right
 
-Otherwise the self-test tells the first stage whose bits are not golden's. A program of your own needs
+Otherwise the self-test says which is the first part that is not right: the registers, the memory, or a stage of its
+job. `--poll` works without the interrupt, and `--seconds N` is the time that a command may take, 10 by default. Exit
+status: 0 all is right, 1 other bits, 2 arguments, files or devices, 3 no answer or another bitstream, 4 memory, 5 an
+error of the core, 6 a command does not end, 7 its interrupt does not come. A program of your own needs
 `driver/fabtune.h`."""
 _LINUX_BOARDS = {
     "kv260": """\
@@ -257,8 +277,8 @@ For a design of your own add `ip/` to the IP repositories. `vivado/synth_ooc.tcl
     vivado -mode batch -source vitis/package_xo.tcl                  # the kernel CORE.xo, driven through its registers
     v++ --link --target hw --platform PLATFORM --config vitis/link.cfg vitis/CORE.xo --output CORE.xclbin
 
-The host program is `driver/selftest_xrt.cpp`; with `driver/fabtune.c`, `driver/fabtune_selftest.c`,
-`selftest/selftest.c` and XRT's `xrt_coreutil` it is `selftest CORE.xclbin CORE selftest/selftest.bin`.""",
+The host program is `driver/selftest_xrt.cpp`; with the C files of `driver/`, `selftest/selftest.c` and XRT's
+`xrt_coreutil` it is `selftest [--seconds N] CORE.xclbin CORE selftest/selftest.bin`.""",
     ),
     "pynq": Target(
         _pynq,
@@ -271,7 +291,9 @@ PYNQ 3 alone, run the notebook `CORE.ipynb`, or:
     import fabtune_core                                              # binds the driver to the core
     from pynq import Overlay
     core = Overlay("CORE.bit").core
-    print(core.selftest("selftest.bin"))                             # all stages, or the first that is not golden's""",
+    core.selftest("selftest.bin")                                    # the first part that is not golden's, or all
+
+In a terminal the same is `sudo python3 fabtune_core.py [--poll] [--seconds N] CORE.bit selftest.bin`.""",
     ),
     "linux": Target(
         _linux,
@@ -280,9 +302,11 @@ PYNQ 3 alone, run the notebook `CORE.ipynb`, or:
     "baremetal": Target(
         _baremetal,
         """\
-Add `fabtune.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.c` of `driver/`, and both sources of
-`selftest/`, to a Vitis application of the standalone domain of `out/CORE.xsa`, with these as include folders: it
-prints the first stage of the self-test whose bits are not golden's. A program of your own needs the first two.""",
+Add `fabtune.c`, `fabtune_text.c`, `fabtune_mmio.c`, `fabtune_selftest.c` and `selftest_baremetal.c` of `driver/`, and
+both sources of `selftest/`, to a Vitis application of the standalone domain of `out/CORE.xsa`, with these as include
+folders: it prints whether the bitstream answers, then the first part of the self-test that is not golden's. Define
+`FABTUNE_SECONDS` for another time limit than 10 s, `FABTUNE_REGISTERS` for another address of the core. A program of
+your own needs `fabtune.c` and `fabtune_mmio.c`.""",
     ),
     "simulation": Target(
         _simulation,
@@ -331,6 +355,8 @@ def _readme(
         steps = TARGETS[name].steps
         text = steps if isinstance(steps, str) else steps[board.name]
         lines += ["", f"## {name}", "", text.replace("CORE", core)]
+    if "vivado/capture.tcl" in files:
+        lines += ["", "## A logic analyser on the core", "", _DEBUG.replace("compare CORE", f"compare {spec.name}")]
     if "example" in folders and (example := example_of(spec)):
         lines += ["", "## The example", "", example_page(example, targets)]
     return "\n".join([*lines, "", *_memories(memories, board), ""])

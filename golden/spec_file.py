@@ -53,7 +53,7 @@ def load_spec(path: Path | str) -> Spec:
     return spec
 
 
-def design_name(path: Path | str) -> str:
+def top_module(path: Path | str) -> str:
     """Read the name of the top module of a package, by default the block's.
 
     Raises

@@ -148,46 +148,43 @@ def _plain_names(design: Any, _: list[str]) -> None:
     modules = {name: f"\\{add_name(assigned, _plain(name))}" for name in names}
     ports = {}
     for name in modules:
-        ports[name] = _rename_wires(design.module(ys.IdString(name)), name == top)
+        ports[name] = _rename(design.module(ys.IdString(name)), name == top)
     for module in list(design.modules_.values()):
         for cell in module.cells_.values():
             renamed = ports.get(cell.type.str())
             if renamed is None:
                 continue
-            connected = [(port.str(), signal) for port, signal in cell.connections_.items()]
-            for port, _ in connected:
-                cell.unsetPort(ys.IdString(port))
-            for port, signal in connected:
-                cell.setPort(ys.IdString(renamed.get(port, port)), signal)
+            for before in [name for port in cell.connections_ if (name := port.str()) in renamed]:
+                signal = cell.getPort(ys.IdString(before))
+                cell.setPort(ys.IdString(renamed[before]), signal.extract(0, signal.size()))
+                cell.unsetPort(ys.IdString(before))
             cell.type = ys.IdString(modules[cell.type.str()])
     for before, after in modules.items():
         if before != after:
             design.rename(design.module(ys.IdString(before)), ys.IdString(after))
 
 
-def _rename_wires(module: Any, is_top: bool) -> dict[str, str]:
-    """Rename the wires of a module, and tell the new names by the old."""
+def _rename(module: Any, is_top: bool) -> dict[str, str]:
+    """Rename the wires and instances of a module, and tell the new names by the old."""
     from pyosys import libyosys as ys
 
-    names = sorted((name for wire in module.wires_.values() if (name := wire.name.str())[0] == "\\"), key=_natural)
-    kept = {memory.name.str()[1:] for memory in module.memories.values()}
-    kept |= {cell.name.str()[1:] for cell in module.cells_.values() if cell.name.str()[0] == "\\"}
+    found = {one.name.str(): one for one in [*module.wires_.values(), *module.cells_.values()]}
+    names = sorted((name for name in found if name[0] == "\\"), key=_natural)
     plain = {name for name in names if _plain(name) == name[1:]}
     parts = Counter(part[1] for name in names if (part := _PART.fullmatch(name)))
-    assigned = kept | {name[1:] for name in plain}
+    assigned = {memory.name.str()[1:] for memory in module.memories.values()} | {name[1:] for name in plain}
     renamed = {}
     for name in names:
-        if name in plain:
-            continue
-        part = _PART.fullmatch(name)
-        whole = _plain(part[1] if part and parts[part[1]] == 1 else name)
-        renamed[name] = f"\\{add_name(assigned, whole)}"
-    for before, after in renamed.items():
-        module.rename(module.wire(ys.IdString(before)), ys.IdString(after))
+        if name not in plain:
+            part = _PART.fullmatch(name)
+            whole = _plain(part[1] if part and parts[part[1]] == 1 else name)
+            renamed[name] = f"\\{add_name(assigned, whole)}"
+            module.rename(found[name], ys.IdString(renamed[name]))
     for wire in module.wires_.values():
         wire.start_offset = 0  # of a part of another wire, its place there
     if not is_top:
         _order_ports(module)
+    module.fixup_ports()
     return renamed
 
 
@@ -198,7 +195,6 @@ def _order_ports(module: Any) -> None:
     first = [name for name in _CLOCK_AND_RESET if name in names]
     for place, name in enumerate([*first, *sorted(names.keys() - first, key=_natural)], 1):
         names[name].port_id = place
-    module.fixup_ports()
 
 
 def _natural(name: str) -> list[Any]:

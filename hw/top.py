@@ -153,7 +153,10 @@ class TopWrapper(wiring.Component):
 
     @property
     def attributes(self) -> dict[str, dict[str, str]]:
-        """Verilog attributes by wire, from which a block design knows a core's clock, reset, buses and interrupt."""
+        """Verilog attributes by wire, from which a block design knows a core's clock, reset, buses and interrupt.
+
+        A monitor's pins are nets that Vivado keeps for a logic analyser.
+        """
         if not self._spec.core:
             return {}
         streams = [port.valid.removesuffix("_tvalid") for port in self.ports.values() if port.valid]
@@ -171,6 +174,7 @@ class TopWrapper(wiring.Component):
         }
         if "interrupt" in self._spec.wires:
             found["interrupt"] = signal("interrupt", "interrupt", "INTERRUPT", "SENSITIVITY LEVEL_HIGH")
+        found |= {name: {"mark_debug": "true"} for name in self._spec.wires if name.startswith("monitor_")}
         for prefix, parameters in self._spec.bus_parameters.items():
             pins = [pin.name for bus in self.buses.values() for pin in bus if pin.name.startswith(f"{prefix}_")]
             for name in pins:

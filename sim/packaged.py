@@ -9,7 +9,7 @@ from ..boards.host.driver import Core
 from ..boards.packaging import selftest_of
 from ..golden.cores.core import CoreSpec
 from ..golden.errors import UserError
-from ..golden.spec_file import design_name, load_core
+from ..golden.spec_file import load_core, top_module
 from .compiled.build import build
 from .compiled.device import LIMIT, SimulatedDevice
 from .compiled.session import Dram
@@ -68,5 +68,5 @@ def packaged_core(folder: Path | str, dram: Dram | None = None, seed: int = 0, l
     if not sources:
         raise UserError(f"{folder} has no Verilog in ip/src: give the folder of `fabtune package`")
     verilog = "\n".join(source.read_text(encoding="utf-8") for source in sources)
-    device = SimulatedDevice(build(verilog, design_name(folder), spec.memory_ports), dram, seed, limit)
+    device = SimulatedDevice(build(verilog, top_module(folder), spec.memory_ports), dram, seed, limit)
     return PackagedCore(spec, device, Core(spec.registers, device, device, device.interrupt, address=spec.address))

@@ -2,7 +2,6 @@
 
 #include "digits.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 /* Images whose largest logit is that of their label. */
@@ -22,38 +21,61 @@ static unsigned correct(const volatile void *memory) {
 /* So many images in tenths of a percent. */
 static unsigned tenths(unsigned found) { return (1000u * found + DIGITS_TESTED / 2u) / DIGITS_TESTED; }
 
+/* A part of the job, with its words. */
+struct part {
+    const char *name;
+    enum fabtune_result (*run)(const struct fabtune_core *core, uint64_t memory, struct fabtune_end *end);
+};
+
+static void print(const struct fabtune_host *host, const char *part, const char *said) {
+    char line[FABTUNE_LINE + 120];
+    snprintf(line, sizeof line, "%s: %s", part, said);
+    if (host->print) host->print(line);
+}
+
+static enum fabtune_result run_part(const struct fabtune_core *core, const struct part *part, uint64_t address,
+                                    const struct fabtune_host *host) {
+    static const char *const names[] = DIGITS_ERROR_NAMES;
+    const struct fabtune_error_names errors = {names, sizeof names / sizeof *names};
+    struct fabtune_end end = {0};
+    char said[FABTUNE_LINE];
+    print(host, part->name, "begins");
+    if (host->sync) host->sync(core->context, 1);
+    const enum fabtune_result result = part->run(core, address, &end);
+    if (host->sync) host->sync(core->context, 0);
+    fabtune_describe(said, result, &end, &errors);
+    print(host, part->name, said);
+    return result;
+}
+
 enum fabtune_result example_run(const struct fabtune_core *core, const volatile void *memory, uint64_t address,
-                                void (*sync)(void *context, int for_core), char *line) {
-    struct fabtune_end end = {0, 0, 0};
+                                const struct fabtune_host *host) {
+    static const struct part parts[] = {
+        {"load", example_load}, {"infer", example_infer}, {"tune", example_tune}, {"infer again", example_infer}};
+    char line[FABTUNE_LINE + 80], said[FABTUNE_LINE];
+    uint32_t found;
     unsigned before = 0, after = 0;
-    enum fabtune_result result = fabtune_check(core, DIGITS_SIGNATURE);
-    if (result) {
-        snprintf(line, EXAMPLE_LINE, "this is not the bitstream of 0x%08x", DIGITS_SIGNATURE);
-        return result;
+    fabtune_describe_waiting(said, core);
+    snprintf(line, sizeof line, "%s, signature 0x%08x, %s", DIGITS_CORE, DIGITS_SIGNATURE, said);
+    print(host, "example", line);
+    print(host, "registers", "begin");
+    enum fabtune_result result = fabtune_answers(core, DIGITS_SIGNATURE, DIGITS_SETTING, &found);
+    fabtune_describe_answer(line, result, found, DIGITS_SIGNATURE);
+    print(host, "registers", line);
+    for (size_t at = 0; !result && at < sizeof parts / sizeof *parts; ++at) {
+        result = run_part(core, &parts[at], address, host);
+        if (at == 1) before = correct(memory);
     }
-    result = fabtune_reset(core);
     if (result) {
-        snprintf(line, EXAMPLE_LINE, "the core cannot be reset, as memory does not answer: load the bitstream again");
-        return result;
-    }
-    if (sync) sync(core->context, 1);
-    result = example_load(core, address, &end);
-    if (!result) result = example_infer(core, address, &end);
-    if (sync) sync(core->context, 0);
-    if (!result) {
-        before = correct(memory);
-        result = example_tune(core, address, &end);
-    }
-    if (!result) result = example_infer(core, address, &end);
-    if (sync) sync(core->context, 0);
-    if (result) {
-        snprintf(line, EXAMPLE_LINE, "result %d, error %" PRIu32 " at 0x%" PRIx64, (int)result, end.error, end.address);
+        snprintf(line, sizeof line, "wrong, exit status %d", (int)fabtune_exit_status(result));
+        print(host, "example", line);
         return result;
     }
     after = correct(memory);
-    snprintf(line, EXAMPLE_LINE, "accuracy %u.%u %% before, %u.%u %% after; golden says %u.%u %% and %u.%u %%",
+    snprintf(line, sizeof line, "accuracy %u.%u %% before, %u.%u %% after; golden says %u.%u %% and %u.%u %%",
              tenths(before) / 10u, tenths(before) % 10u, tenths(after) / 10u, tenths(after) % 10u,
              tenths(DIGITS_CORRECT_BEFORE) / 10u, tenths(DIGITS_CORRECT_BEFORE) % 10u,
              tenths(DIGITS_CORRECT_AFTER) / 10u, tenths(DIGITS_CORRECT_AFTER) % 10u);
+    print(host, "example", line);
     return before == DIGITS_CORRECT_BEFORE && after == DIGITS_CORRECT_AFTER ? FABTUNE_DONE : FABTUNE_DIFFERENT;
 }

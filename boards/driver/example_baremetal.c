@@ -1,15 +1,14 @@
-/* Example without an operating system, for a Vitis application of the standalone domain; see the package's README. */
+/* Example without an operating system, for a Vitis application of the standalone domain; see the package's README. It
+ * takes no arguments: define FABTUNE_REGISTERS and FABTUNE_SECONDS instead. */
 #include "digits.h"
 #include "example.h"
-#include "fabtune_mmio.h"
+#include "fabtune_standalone.h"
 
 #include "xil_cache.h"
-#include "xil_printf.h"
 
-#ifndef FABTUNE_REGISTERS
-#define FABTUNE_REGISTERS 0xA0000000u /* where vivado/system.tcl puts them */
+#ifndef FABTUNE_SECONDS
+#define FABTUNE_SECONDS 60u /* that a command may take */
 #endif
-#define POLLS 1000000000u
 
 /* digits_image.S: room for the job, aligned, with digits.bin at the beginning */
 extern unsigned char digits_memory[];
@@ -23,9 +22,7 @@ static void sync(void *context, int for_core) {
 }
 
 int main(void) {
-    char line[EXAMPLE_LINE];
-    const struct fabtune_core core = fabtune_mmio((volatile void *)(UINTPTR)FABTUNE_REGISTERS, POLLS);
-    const enum fabtune_result result = example_run(&core, digits_memory, (UINTPTR)digits_memory, sync, line);
-    xil_printf("example: %s\r\n", line);
-    return result != FABTUNE_DONE;
+    const struct fabtune_core core = standalone_core(FABTUNE_SECONDS);
+    const struct fabtune_host host = {sync, standalone_print};
+    return (int)fabtune_exit_status(example_run(&core, digits_memory, (UINTPTR)digits_memory, &host));
 }

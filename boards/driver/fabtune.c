@@ -4,12 +4,33 @@
 
 #include <stddef.h>
 
+#define ALL_ONES 0xFFFFFFFFu
+
 static uint32_t read_register(const struct fabtune_core *core, uint32_t offset) {
     return core->read(core->context, offset);
 }
 
 enum fabtune_result fabtune_check(const struct fabtune_core *core, uint32_t signature) {
     return read_register(core, FABTUNE_SHELL_SIGNATURE) == signature ? FABTUNE_DONE : FABTUNE_OTHER_CORE;
+}
+
+enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t signature, uint32_t setting,
+                                    uint32_t *found) {
+    static const uint32_t patterns[] = {0xA5A5A5A5u, 0x5A5A5A5Au, 0u};
+    uint32_t value = read_register(core, FABTUNE_SHELL_SIGNATURE);
+    enum fabtune_result result = FABTUNE_DONE;
+    if (value != signature) {
+        result = value == ALL_ONES || value == 0u ? FABTUNE_NO_ANSWER : FABTUNE_OTHER_CORE;
+    } else {
+        result = fabtune_reset(core); /* also of a command from before */
+        for (size_t at = 0; !result && at < sizeof patterns / sizeof *patterns; ++at) {
+            fabtune_set(core, setting, patterns[at]);
+            value = read_register(core, setting);
+            if (value != patterns[at]) result = FABTUNE_NO_WRITE;
+        }
+    }
+    if (found) *found = value;
+    return result;
 }
 
 void fabtune_set(const struct fabtune_core *core, uint32_t offset, uint32_t value) {
@@ -38,25 +59,47 @@ enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t comm
     return FABTUNE_DONE;
 }
 
-enum fabtune_result fabtune_finish(const struct fabtune_core *core, uint32_t cycles_low, struct fabtune_end *end) {
-    uint32_t status, polled = 0;
-    struct fabtune_end found = {0, 0, 0};
-    for (;;) {
-        if (core->wait && core->wait(core->context)) return FABTUNE_NO_INTERRUPT;
-        status = read_register(core, FABTUNE_SHELL_STATUS);
-        if (status & FABTUNE_SHELL_STATUS_DONE_MASK) break;
+static uint64_t read_wide(const struct fabtune_core *core, uint32_t low) {
+    const uint64_t found = read_register(core, low);
+    return found | (uint64_t)read_register(core, low + 4u) << 32;
+}
+
+static uint64_t milliseconds(const struct fabtune_core *core) {
+    return core->now ? core->now(core->context) / 1000000u : 0u;
+}
+
+/* Wait for the end of a command: how it ended, with `status` and `milliseconds` of `end`. */
+static enum fabtune_result wait_for_end(const struct fabtune_core *core, struct fabtune_end *end) {
+    const uint64_t start = milliseconds(core);
+    uint32_t polled = 0;
+    for (int without = 0;;) {
+        const int waited = core->wait ? core->wait(core->context) : 0;
+        end->status = read_register(core, FABTUNE_SHELL_STATUS);
+        end->milliseconds = milliseconds(core) - start;
+        if (waited < 0) return FABTUNE_NO_INTERRUPT;
+        if (end->status == ALL_ONES) return FABTUNE_NO_ANSWER;
+        if (end->status & FABTUNE_SHELL_STATUS_DONE_MASK) {
+            if (!waited) return FABTUNE_DONE;
+            /* it may have ended between the wait and the read: then its interrupt is there now */
+            if (without++) return FABTUNE_NO_INTERRUPT;
+        }
         if (core->polls && ++polled >= core->polls) return FABTUNE_HUNG;
+        if (core->now && core->limit && end->milliseconds >= core->limit) return FABTUNE_HUNG;
     }
-    fabtune_set(core, FABTUNE_SHELL_INTERRUPT, FABTUNE_SHELL_INTERRUPT_FINISHED_MASK);
-    if (status & FABTUNE_SHELL_STATUS_ERROR_MASK) {
-        found.error = (status & FABTUNE_SHELL_STATUS_ERROR_CODE_MASK) >> FABTUNE_SHELL_STATUS_ERROR_CODE_SHIFT;
-        found.address = read_register(core, FABTUNE_SHELL_ERROR_ADDRESS);
-        found.address |= (uint64_t)read_register(core, FABTUNE_SHELL_ERROR_ADDRESS_HIGH) << 32;
+}
+
+enum fabtune_result fabtune_finish(const struct fabtune_core *core, uint32_t cycles_low, struct fabtune_end *end) {
+    struct fabtune_end found = {0};
+    const enum fabtune_result result = wait_for_end(core, &found);
+    if (result == FABTUNE_DONE) fabtune_set(core, FABTUNE_SHELL_INTERRUPT, FABTUNE_SHELL_INTERRUPT_FINISHED_MASK);
+    if (result != FABTUNE_NO_ANSWER) {
+        found.error = (found.status & FABTUNE_SHELL_STATUS_ERROR_CODE_MASK) >> FABTUNE_SHELL_STATUS_ERROR_CODE_SHIFT;
+        if (found.error) found.address = read_wide(core, FABTUNE_SHELL_ERROR_ADDRESS);
+        found.cycles = read_wide(core, cycles_low);
+        found.counting = result == FABTUNE_HUNG && read_wide(core, cycles_low) != found.cycles;
     }
-    found.cycles = read_register(core, cycles_low);
-    found.cycles |= (uint64_t)read_register(core, cycles_low + 4u) << 32;
     if (end) *end = found;
-    return found.error ? FABTUNE_FAILED : FABTUNE_DONE;
+    return result ? result : found.error ? FABTUNE_FAILED : FABTUNE_DONE;
 }
 
 enum fabtune_result fabtune_run(const struct fabtune_core *core, uint32_t command, uint32_t cycles_low,

@@ -17,36 +17,55 @@ struct fabtune_core {
     /* Read, and write, the 32-bit register at a byte offset. */
     uint32_t (*read)(void *context, uint32_t offset);
     void (*write)(void *context, uint32_t offset, uint32_t value);
-    /* Return 0 after the core's interrupt, or earlier; another value if that fails. NULL: the status is polled. */
+    /* Return 0 after the core's interrupt, FABTUNE_WAITING where it has not come after a while, a negative value if that
+     * fails. NULL: the status is polled. */
     int (*wait)(void *context);
     void *context;
     /* Reads of the status, or waits, after which a command counts as hung; 0: never. */
     uint32_t polls;
-    /* Nanoseconds of the host's clock, from any start on; NULL: the core's clock is not measured. */
+    /* Nanoseconds of the host's clock, from any start on; NULL: without it nothing is measured, and no time is up. */
     uint64_t (*now)(void *context);
+    /* Milliseconds that a command may take; 0: any time. */
+    uint32_t limit;
 };
+
+#define FABTUNE_WAITING 1
 
 enum fabtune_result {
     FABTUNE_DONE = 0,     /* the command has ended without error */
     FABTUNE_FAILED,       /* the command has ended with an error: see struct fabtune_end */
     FABTUNE_BUSY,         /* a command is running: nothing was started */
-    FABTUNE_HUNG,         /* the command has not ended after `polls`: fabtune_reset ends it */
-    FABTUNE_NO_INTERRUPT, /* `wait` has failed */
+    FABTUNE_HUNG,         /* the command has not ended in time: fabtune_reset ends it */
+    FABTUNE_NO_INTERRUPT, /* `wait` has failed, or the command has ended without an interrupt */
     FABTUNE_OTHER_CORE,   /* the core was generated with another configuration */
     FABTUNE_DIFFERENT,    /* a self-test: what the core wrote is not what was expected */
+    FABTUNE_NO_ANSWER,    /* the registers read as all ones or all zeros */
+    FABTUNE_NO_WRITE,     /* a register does not keep what is written */
+    FABTUNE_NO_MEMORY,    /* a self-test: the core does not read or write the job's memory */
     FABTUNE_NOT_RESET,    /* a soft reset is pending: see fabtune_reset */
     FABTUNE_OTHER_CLOCK   /* a self-test: all is right, but the core's clock is not the expected one */
 };
 
 /* How a command ended. */
 struct fabtune_end {
-    uint32_t error;   /* code of the core's header; 0: none */
-    uint64_t address; /* byte address of the burst that failed, or the offending value */
-    uint64_t cycles;  /* clock cycles of the command */
+    uint32_t error;        /* code of the core's header; 0: none */
+    uint32_t status;       /* register of this name, as it was read last */
+    uint64_t address;      /* byte address of the burst that failed, or the offending value */
+    uint64_t cycles;       /* clock cycles of the command, of one that has not ended so far */
+    uint64_t milliseconds; /* the time that it took, where the core has a clock for it */
+    int counting;          /* of a command that has not ended: the cycle counter counts */
 };
 
 /* Compare the core's signature with that of the configuration that the program was made for. */
 enum fabtune_result fabtune_check(const struct fabtune_core *core, uint32_t signature);
+
+/* Say whether the core answers at all: its signature, a soft reset, then a register that is written and read back.
+ *
+ * setting: byte offset of a setting of 32 bits, which is 0 afterwards. found: NULL, or where to put the signature or, where
+ * that is right, what the register was read back as.
+ * Returns FABTUNE_NO_ANSWER, FABTUNE_OTHER_CORE, FABTUNE_NOT_RESET, FABTUNE_NO_WRITE, or FABTUNE_DONE. */
+enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t signature, uint32_t setting,
+                                    uint32_t *found);
 
 /* Set a register of 32 bits, or a byte address, which has two, at their byte offset; only while no command runs. */
 void fabtune_set(const struct fabtune_core *core, uint32_t offset, uint32_t value);

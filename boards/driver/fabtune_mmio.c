@@ -11,6 +11,6 @@ static void mmio_write(void *context, uint32_t offset, uint32_t value) {
 }
 
 struct fabtune_core fabtune_mmio(volatile void *registers, uint32_t polls) {
-    struct fabtune_core core = {mmio_read, mmio_write, NULL, (void *)registers, polls, NULL};
+    struct fabtune_core core = {mmio_read, mmio_write, NULL, (void *)registers, polls, NULL, 0};
     return core;
 }

@@ -1,10 +1,12 @@
 /* A small job whose results are known: tells in seconds whether a board computes golden's bits, and if not, where.
  *
+ * First it says whether the bitstream answers at all, then whether the core sees the memory, then each stage of the job.
  * The job is data: selftest.c has its stages, selftest.bin what is in memory before the first one. */
 #ifndef FABTUNE_SELFTEST_H
 #define FABTUNE_SELFTEST_H
 
 #include "fabtune.h"
+#include "fabtune_text.h"
 
 #include <stddef.h>
 
@@ -36,12 +38,17 @@ struct fabtune_stage {
 };
 
 struct fabtune_selftest {
+    const char *name; /* of the core */
     uint32_t signature, cycles_low;
+    uint32_t setting;   /* offset of a register that is tried */
+    uint32_t clock_hz;  /* rate that the core's clock has to have; 0: whichever */
     size_t memory_size; /* bytes that the job needs, at an address that is a multiple of 16 */
     size_t image_size;  /* bytes of selftest.bin, which go to its beginning; the rest is 0 */
+    const struct fabtune_stage *copy; /* commands by which the core copies a part of the memory */
+    size_t copy_count;
     const struct fabtune_stage *stages;
     size_t stage_count;
-    uint32_t clock_hz; /* rate that the core's clock has to have; 0: whichever */
+    struct fabtune_error_names errors;
 };
 
 extern const struct fabtune_selftest fabtune_selftest;
@@ -55,16 +62,16 @@ struct fabtune_report {
     uint32_t hertz; /* rate of the core's clock, 0 where it was not measured */
 };
 
-/* Run a self-test.
+/* Run a self-test, and print each part of it as it begins and ends.
  *
  * memory, address: the job's memory for the program and for the core, with the image at its beginning.
- * sync: NULL, or what makes memory the same for both: called with 1 before a command and with 0 behind it.
+ * report: NULL, or where to put where it ended.
  *
  * Where the core has `now`, its clock is measured behind the stages, also behind one that is wrong: the longest command
  * is repeated until it was watched for 20 ms. */
 enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const struct fabtune_selftest *test,
                                          const volatile unsigned char *memory, uint64_t address,
-                                         void (*sync)(void *context, int for_core), struct fabtune_report *report);
+                                         const struct fabtune_host *host, struct fabtune_report *report);
 
 #ifdef __cplusplus
 }

@@ -2,8 +2,12 @@
 
 #include "fabtune_uio.h"
 
+#include "fabtune_text.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -11,6 +15,7 @@
 #include <unistd.h>
 
 #define REGISTERS 4096u
+#define WAIT 100 /* milliseconds that a wait for the interrupt takes at most */
 
 /* The processor keeps no order between a buffer, which is memory, and registers, which are a device: what the program
  * wrote has to be in the buffer when a register starts a command, and nothing may be read from it before the status. */
@@ -38,8 +43,11 @@ static void uio_write(void *context, uint32_t offset, uint32_t value) {
 /* The interrupt stays high until the driver clears it in the core; Linux masks it after each one. */
 static int uio_wait(void *context) {
     const struct fabtune_uio *uio = context;
+    struct pollfd line = {uio->device, POLLIN, 0};
     uint32_t enable = 1, count;
     if (write(uio->device, &enable, sizeof enable) != (ssize_t)sizeof enable) return -1;
+    const int ready = poll(&line, 1, WAIT);
+    if (ready <= 0) return !ready || errno == EINTR ? FABTUNE_WAITING : -1;
     return read(uio->device, &count, sizeof count) == (ssize_t)sizeof count ? 0 : -1;
 }
 
@@ -50,8 +58,22 @@ static uint64_t uio_now(void *context) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+static void bus_error(int signal) {
+    static const char line[] = "bus error: the registers do not answer, as no bitstream is loaded or its clock is off, "
+                               "or the buffer's sync_mode is not 2\n";
+    (void)signal;
+    if (write(STDERR_FILENO, line, sizeof line - 1) < 0) _exit(FABTUNE_STATUS_NO_ANSWER);
+    _exit(FABTUNE_STATUS_NO_ANSWER);
+}
+
+void fabtune_bus_errors(void) {
+    struct sigaction action = {0};
+    action.sa_handler = bus_error;
+    sigaction(SIGBUS, &action, NULL);
+}
+
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
-    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0, uio_now};
+    const struct fabtune_core core = {uio_read, uio_write, polling ? NULL : uio_wait, uio, 0, uio_now, 0};
     uio->device = open(path, O_RDWR | O_CLOEXEC);
     if (uio->device < 0) return -1;
     uio->size = REGISTERS;

@@ -22,6 +22,10 @@ struct fabtune_uio {
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling);
 void fabtune_uio_close(struct fabtune_uio *uio);
 
+/* From here on end the program with a line and exit status 3 where an access is answered with a bus error: by registers
+ * that are not there, or by a buffer that is mapped as a device. */
+void fabtune_bus_errors(void);
+
 /* Memory that core and program share: a u-dma-buf, by its name ("udmabuf0"). */
 struct fabtune_buffer {
     int device;

@@ -4,10 +4,9 @@ INTERRUPT_PARENT ?= gic
 # hertz of the core's clock as Vivado made it; without that file those that the package asked for, which both have
 CLOCK_HZ := $(shell cat ../out/CORE.clock 2>/dev/null)
 CFLAGS ?= -O2 -Wall -Wextra
-SOURCES := ../driver/fabtune.c ../driver/fabtune_uio.c ../driver/fabtune_selftest.c ../driver/selftest_linux.c \
-	../selftest/selftest.c
-EXAMPLE := ../driver/fabtune.c ../driver/fabtune_uio.c ../example/example.c ../example/example_CORE.c \
-	../example/example_linux.c
+DRIVER := ../driver/fabtune.c ../driver/fabtune_text.c ../driver/fabtune_options.c ../driver/fabtune_uio.c
+SOURCES := $(DRIVER) ../driver/fabtune_selftest.c ../driver/selftest_linux.c ../selftest/selftest.c
+EXAMPLE := $(DRIVER) ../example/example.c ../example/example_CORE.c ../example/example_linux.c
 
 all: selftest $(if $(wildcard ../example),example) CORE.dtbo
 

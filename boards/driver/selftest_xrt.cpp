@@ -1,4 +1,6 @@
-// Self-test with XRT's native API:  selftest CORE.xclbin CORE selftest.bin  (status 0: all bits are golden's).
+// Self-test with XRT's native API:  selftest [--seconds N] CORE.xclbin CORE selftest.bin  (exit statuses: fabtune_text.h)
+// It polls the status, with --poll and without.
+#include "fabtune_options.h"
 #include "fabtune_selftest.h"
 
 // XRT of 2025 and later has it beside its other headers; until then the folder stood beside theirs.
@@ -38,53 +40,32 @@ uint64_t now(void *) {
     return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
+void print(const char *line) { std::cout << line << std::endl; }
+
 }  // namespace
 
 int main(int count, char **arguments) {
-    if (count != 4) {
-        std::cerr << "usage: " << arguments[0] << " CORE.xclbin CORE selftest.bin\n";
-        return 2;
-    }
+    fabtune_options options = {0, 10000u, {nullptr}};
+    if (fabtune_options_read(&options, count, arguments, "CORE.xclbin CORE selftest.bin")) return FABTUNE_STATUS_USAGE;
     struct fabtune_selftest test = ::fabtune_selftest;
     test.clock_hz = 0;  // the linker of Vitis chooses the clock
     try {
         xrt::device device(0);
-        const auto uuid = device.load_xclbin(arguments[1]);
+        const auto uuid = device.load_xclbin(options.words[0]);
         // group 0: an embedded platform has one memory
-        Board board{xrt::ip(device, uuid, arguments[2]), xrt::bo(device, test.memory_size, 0)};
+        Board board{xrt::ip(device, uuid, options.words[1]), xrt::bo(device, test.memory_size, 0)};
         auto *bytes = board.memory.map<unsigned char *>();
         std::memset(bytes, 0, test.memory_size);
-        std::ifstream image(arguments[3], std::ios::binary);
+        std::ifstream image(options.words[2], std::ios::binary);
         if (!image.read(reinterpret_cast<char *>(bytes), static_cast<std::streamsize>(test.image_size))) {
-            std::cerr << arguments[3] << " is not there, or not the file that belongs to this program\n";
-            return 2;
+            std::cerr << options.words[2] << " is not there, or not the file that belongs to this program\n";
+            return FABTUNE_STATUS_USAGE;
         }
-        const fabtune_core core{read_register, write_register, nullptr, &board, 0, now};
-        fabtune_report report;
-        const auto result = fabtune_selftest_run(&core, &test, bytes, board.memory.address(), sync, &report);
-        if (report.hertz) std::cout << "clock: " << report.hertz / 1e6 << " MHz\n";
-        if (result == FABTUNE_DONE) {
-            std::cout << "self-test: all " << test.stage_count << " stages are right\n";
-            return 0;
-        }
-        std::cerr << std::hex << std::showbase << "self-test: ";
-        if (result == FABTUNE_OTHER_CORE) {
-            std::cerr << "this is not the bitstream of " << test.signature << "\n";
-            return 1;
-        }
-        if (result == FABTUNE_NOT_RESET) {
-            std::cerr << "the core cannot be reset, as memory does not answer: load the bitstream again\n";
-            return 1;
-        }
-        std::cerr << "stage " << std::dec << report.stage + 1 << std::hex << ", " << test.stages[report.stage].name << ": ";
-        if (result == FABTUNE_DIFFERENT)
-            std::cerr << report.what << " is " << report.found << ", golden says " << report.expected << "\n";
-        else
-            std::cerr << "result " << result << ", error " << std::dec << report.end.error << std::hex << " at "
-                      << report.end.address << "\n";
-        return 1;
+        const fabtune_core core{read_register, write_register, nullptr, &board, 0, now, options.limit};
+        const fabtune_host host{sync, print};
+        return fabtune_exit_status(fabtune_selftest_run(&core, &test, bytes, board.memory.address(), &host, nullptr));
     } catch (const std::exception &problem) {
         std::cerr << problem.what() << "\n";
-        return 2;
+        return FABTUNE_STATUS_USAGE;
     }
 }

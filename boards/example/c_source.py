@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..selftest.c_source import error_names, setting_offset
 from .job import Example
 
 
@@ -15,7 +16,10 @@ def header(example: Example) -> str:
             "#ifndef DIGITS_H",
             "#define DIGITS_H",
             "",
+            f'#define DIGITS_CORE "{spec.name}"',
             f"#define DIGITS_SIGNATURE 0x{spec.signature:08X}u",
+            f"#define DIGITS_SETTING {setting_offset(spec)} /* offset of a register that is tried */",
+            f"#define DIGITS_ERROR_NAMES {error_names(spec)} /* by code */",
             f"#define DIGITS_MEMORY_SIZE 0x{memory.end:X}u /* bytes that the job needs, at a multiple of 16 */",
             f"#define DIGITS_IMAGE_SIZE 0x{memory.image.size:X}u /* those of digits.bin, at its beginning */",
             "",

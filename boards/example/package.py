@@ -56,12 +56,14 @@ On Linux, where the self-test is right:
 
     sudo linux/example /dev/uioN udmabuf0 example/digits.bin         # made with linux/selftest""",
     "baremetal": """\
-Without an operating system: a Vitis application as for the self-test, of `fabtune.c` and `fabtune_mmio.c` of `driver/`,
-and `example.c`, `example_CORE.c`, `example_baremetal.c` and `digits_image.S` of `example/`.""",
+Without an operating system: a Vitis application as for the self-test, of `fabtune.c`, `fabtune_text.c` and
+`fabtune_mmio.c` of `driver/`, and `example.c`, `example_CORE.c`, `example_baremetal.c` and `digits_image.S` of
+`example/`.""",
 }
 _RESULT = """\
 It prints
 
     example: LINE
 
-with status 0; with status 1 where the core is right about another number of images than golden."""
+with status 0; with status 1 where the core is right about another number of images than golden. The options and the
+other statuses are those of the self-test; a command may take 60 s."""

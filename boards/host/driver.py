@@ -6,6 +6,7 @@ there: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,8 +22,12 @@ from ...golden.cores.shell import HIGH, RESET, CoreRegisters
 from ...golden.errors import UserError
 from .clock import ClockWatch
 
-POLLS = 10_000_000
-"""Number of times that `Core.run` polls for the end of a command before it raises an error."""
+SECONDS = 600.0
+"""Time that a command may take before `Core.run` raises an error."""
+ALL_ONES = 0xFFFF_FFFF
+"""What a read gives where nothing answers."""
+PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
+"""What a register is tried with."""
 RESET_POLLS = 10_000
 """Number of times that `Core.reset` reads the register before it raises an error: 10 ms and more on a board."""
 
@@ -88,8 +93,46 @@ class CoreError(UserError):
         self.command, self.address = command, address
         known = code in set(errors)
         self.code: int = errors(code) if known else code
-        self.name = errors(code).name.lower() if known else f"unknown error {code}"
+        self.name = _error_name(code, errors)
         super().__init__(f"{_name_of(command)} ended with {self.name} at {address:#010x}")
+
+
+class HungError(UserError):
+    """A command that has not ended in time.
+
+    Parameters
+    ----------
+    command : int
+        The command, of the core's `IntEnum` where it is one of these.
+    after : str
+        Which limit it has reached.
+    seconds : float
+        Time that it has taken.
+    status : int
+        Register of this name.
+    state : str
+        Status, error, its address and cycles in words.
+    cycles : int
+        Clock cycles so far.
+    counting : bool
+        Whether they still count.
+
+    Attributes
+    ----------
+    megahertz : float
+        Clock rate that the cycle counter shows; 0 where it stands still.
+    """
+
+    def __init__(
+        self, command: int, after: str, seconds: float, status: int, state: str, cycles: int, counting: bool
+    ) -> None:
+        self.command, self.seconds, self.status, self.cycles = command, seconds, status, cycles
+        self.megahertz = cycles / seconds / 1e6 if counting and seconds else 0.0
+        if not counting:
+            clock = " standing still: the core's clock has stopped, or it is in reset"
+        else:
+            clock = f" counting, clock {self.megahertz:.1f} MHz" if self.megahertz else " counting"
+        super().__init__(f"{_name_of(command)} has not ended after {after}: {state}{clock}")
 
 
 @dataclass(frozen=True)
@@ -125,6 +168,8 @@ class Core:
         Signature that the core must have.
     address : int
         Bits of a byte address that the core was generated with.
+    clock : callable
+        Seconds of a clock that never goes back.
 
     Attributes
     ----------
@@ -147,9 +192,10 @@ class Core:
         interrupt: Callable[[], object] | None = None,
         signature: int | None = None,
         address: int = ADDRESS_BITS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core, self._registers, self._memory, self._interrupt = core, registers, memory, interrupt
-        self._address = address
+        self._address, self._clock = address, clock
         if signature is not None:
             self.check_signature(signature)
 
@@ -166,11 +212,34 @@ class Core:
         UserError
             If the core has another signature.
         """
-        if self.signature != signature:
-            raise UserError(
-                f"the core's signature is {self.signature:#010x} and not {signature:#010x}: "
-                "load the bitstream that was built for this configuration"
-            )
+        found = self.signature
+        if found == signature:
+            return
+        meaning = {
+            ALL_ONES: "nothing decodes this address: no bitstream is loaded, or the address is another one",
+            0: "the core's clock is off, or it is in reset",
+        }.get(found, "the bitstream is of other settings: load the one of this package")
+        raise UserError(f"signature {found:#010x} instead of {signature:#010x}: {meaning}")
+
+    def try_registers(self, signature: int) -> None:
+        """Check that the core answers: its signature, a soft reset, then its first setting, written and read back.
+
+        Raises
+        ------
+        UserError
+            If the core has another signature, cannot be reset, or does not keep what is written.
+        """
+        self.check_signature(signature)
+        self.reset()
+        name = self.core.settings[0].registers[0]
+        for pattern in PATTERNS:
+            self.write(name, pattern)
+            if (found := self.read(name)) != pattern:
+                raise UserError(f"a register does not keep what is written: it reads {found:#010x}")
+
+    def waiting(self, seconds: float) -> str:
+        """Say how the end of a command is waited for, in words."""
+        return f"{'with interrupt' if self._interrupt else 'polled'}, time limit {seconds:g} s"
 
     @property
     def busy(self) -> bool:
@@ -222,8 +291,8 @@ class Core:
             if not pending.of(self.read(RESET.name)):
                 return
         raise UserError(
-            f"the core's soft reset is pending after {polls} reads: memory has not answered a burst: "
-            "load the bitstream again, which resets the bus, too"
+            "a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load the "
+            "bitstream again"
         )
 
     def allocate(self, size: int) -> Buffer:
@@ -258,15 +327,18 @@ class Core:
             buffer.flush()
         return buffer
 
-    def run(self, command: int, /, *, polls: int = POLLS, **values: int) -> Finished:
+    def run(self, command: int, /, *, polls: int | None = None, seconds: float = SECONDS, **values: int) -> Finished:
         """Set registers, start a command and wait for its end.
 
         Parameters
         ----------
         command : int
             One of the core's commands, of their `IntEnum`.
-        polls : int
-            Number of times to read the status, or to wait for the interrupt, before an error.
+        polls : int, optional
+            Number of times to read the status, or to wait for the interrupt, before an error; any number by default.
+        seconds : float
+            Time before an error. It is looked at behind each read of the status, so a function that waits for the
+            interrupt has to return at times.
         values : int
             Settings by name of the register; the others stay as they are.
 
@@ -274,8 +346,10 @@ class Core:
         ------
         CoreError
             If the core reports an error.
+        HungError
+            If the command does not end in time.
         UserError
-            If a register or value is wrong, the core is busy, or the command does not end.
+            If a register or value is wrong, or the core is busy.
         """
         settings = {item.name: item for item in self.core.settings}
         for name in values:
@@ -296,23 +370,44 @@ class Core:
         self.write("command", command)
         if self.watch:
             self.watch.watch(lambda: self.read("cycles_low"))
-        self._wait(command, polls)
+        self._wait(command, polls, seconds)
         self.write("interrupt", self.core.map["interrupt"].field("finished").mask)
         if self._status("error"):
             raise CoreError(command, self._status("error_code"), self.error_address, self.core.errors)
-        cycles = self.read("cycles_high") << 32 | self.read("cycles_low")
-        return Finished(cycles, {name: self.read(name) for name in self.core.counter_names})
+        return Finished(self._cycles, {name: self.read(name) for name in self.core.counter_names})
 
-    def _wait(self, command: int, polls: int) -> None:
-        for _ in range(polls):
+    def _wait(self, command: int, polls: int | None, seconds: float) -> None:
+        start, polled = self._clock(), 0
+        while True:
             if self._interrupt:
                 self._interrupt()
-            if self._status("done"):
+            status = self.read("status")
+            if status == ALL_ONES:
+                raise UserError(f"{_name_of(command)}: the registers do not answer: status {status:#010x}")
+            if self._status("done", status):
                 return
-        raise UserError(f"{_name_of(command)} has not ended after {polls} polls: Core.reset ends it")
+            polled += 1
+            taken = self._clock() - start
+            if polls is not None and polled >= polls:
+                raise self._hung(command, f"{polls} polls", taken, status)
+            if taken >= seconds:
+                raise self._hung(command, f"{taken:.1f} s", taken, status)
 
-    def _status(self, field: str) -> int:
-        return self.core.map["status"].field(field).of(self.read("status"))
+    def _hung(self, command: int, after: str, taken: float, status: int) -> HungError:
+        """Describe a command that has not ended; the cycle counter tells whether the core's clock runs."""
+        code, cycles = self._status("error_code", status), self._cycles
+        name = _error_name(code, self.core.errors) if code else "none"
+        state = (
+            f"status {status:#010x}, error {code} ({name}) at {self.error_address if code else 0:#x}, {cycles} cycles"
+        )
+        return HungError(command, after, taken, status, state, cycles, counting=self._cycles != cycles)
+
+    @property
+    def _cycles(self) -> int:
+        return self.read("cycles_high") << 32 | self.read("cycles_low")
+
+    def _status(self, field: str, status: int | None = None) -> int:
+        return self.core.map["status"].field(field).of(self.read("status") if status is None else status)
 
     def _register(self, name: str) -> Register:
         try:
@@ -320,6 +415,10 @@ class Core:
         except KeyError:
             known = ", ".join(register.name for register in self.core.map)
             raise UserError(f"no register {name!r}; there are {known}") from None
+
+
+def _error_name(code: int, errors: type[IntEnum]) -> str:
+    return errors(code).name.lower() if code in set(errors) else f"unknown error {code}"
 
 
 def _name_of(command: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ..selftest.job import SelfTest
+from ..selftest.job import SelfTest, SelfTestStage
 from ..vivado.ipxact import vlnv
 
 
@@ -23,6 +23,7 @@ def description(test: SelfTest, name: str, clock_hz: int) -> str:
     status = core.map["status"]
     found = {
         "bindto": [vlnv(name), f"xilinx.com:module_ref:{name}:1.0"],
+        "name": test.spec.name,
         "signature": test.spec.signature,
         "clock_hz": clock_hz,
         "clock_file": f"{name}.clock",
@@ -35,16 +36,18 @@ def description(test: SelfTest, name: str, clock_hz: int) -> str:
         **{name: status.field(name).mask for name in ("busy", "done", "error_code")},
         "selftest": {
             "size": test.size,
-            "stages": [
-                {
-                    "name": stage.name,
-                    "command": stage.command.name.lower(),
-                    "settings": stage.settings,
-                    "counters": stage.counters,
-                    "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
-                }
-                for stage in test.stages
-            ],
+            "copy": [_stage(stage) for stage in test.copy],
+            "stages": [_stage(stage) for stage in test.stages],
         },
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def _stage(stage: SelfTestStage) -> dict[str, object]:
+    return {
+        "name": stage.name,
+        "command": stage.command.name.lower(),
+        "settings": stage.settings,
+        "counters": stage.counters,
+        "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
+    }

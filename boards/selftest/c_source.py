@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...golden.axi.regions import JobMemory
+from ...golden.cores.core import CoreSpec
 from .job import SelfTest, SelfTestStage
 
 
@@ -26,25 +27,43 @@ def c_source(test: SelfTest, clock_hz: int = 0) -> str:
         "#endif",
         "",
     ]
-    rows = []
-    for number, stage in enumerate(test.stages):
-        settings, expectations = _settings(test, prefix, stage), _expectations(prefix, stage)
-        lines += _array("fabtune_setting", f"settings{number}", settings)
-        lines += _array("fabtune_expectation", f"expectations{number}", expectations)
-        tables = [
-            f"{name}{number}, {len(table)}" if table else "NULL, 0"
-            for name, table in (("settings", settings), ("expectations", expectations))
-        ]
-        rows.append(f'{{"{stage.name}", {prefix}_COMMAND_{stage.command.name}, {", ".join(tables)}}}')
-    lines += _array("fabtune_stage", "stages", rows)
-    sizes = f"0x{test.size:X}u, 0x{test.image.size:X}u"
+    counts = []
+    for name, stages in (("copy", test.copy), ("stages", test.stages)):
+        rows = []
+        for number, stage in enumerate(stages):
+            settings, expectations = _settings(test, prefix, stage), _expectations(prefix, stage)
+            lines += _array("fabtune_setting", f"{name}_settings{number}", settings)
+            lines += _array("fabtune_expectation", f"{name}_expectations{number}", expectations)
+            tables = [
+                f"{name}_{kind}{number}, {len(table)}" if table else "NULL, 0"
+                for kind, table in (("settings", settings), ("expectations", expectations))
+            ]
+            rows.append(f'{{"{stage.name}", {prefix}_COMMAND_{stage.command.name}, {", ".join(tables)}}}')
+        lines += _array("fabtune_stage", name, rows)
+        counts.append(f"{name}, {len(rows)}" if rows else "NULL, 0")
+    names = error_names(test.spec)
     lines += [
+        f"static const char *const error_names[] = {names};",
         "",
         "const struct fabtune_selftest fabtune_selftest = {",
-        f"    0x{test.spec.signature:08X}u, {prefix}_CYCLES_LOW, {sizes}, stages, {len(rows)}, FABTUNE_CLOCK_HZ",
+        f'    "{test.spec.name}", 0x{test.spec.signature:08X}u, {prefix}_CYCLES_LOW, {setting_offset(test.spec)},',
+        "    FABTUNE_CLOCK_HZ,",
+        f"    0x{test.size:X}u, 0x{test.image.size:X}u,",
+        f"    {', '.join(counts)}, {{error_names, sizeof error_names / sizeof *error_names}}",
         "};",
     ]
     return "\n".join([*lines, ""])
+
+
+def error_names(spec: CoreSpec) -> str:
+    """Write the names of a core's errors as an array in C, by code; NULL where there is none."""
+    names = {code.value: f'"{code.name.lower()}"' for code in spec.registers.errors}
+    return f"{{{', '.join(names.get(code, 'NULL') for code in range(max(names) + 1))}}}"
+
+
+def setting_offset(spec: CoreSpec) -> str:
+    """Write the offset of the setting whose bits a program tries: the first one."""
+    return f"0x{spec.registers.map[spec.registers.settings[0].registers[0]].offset:X}u"
 
 
 def assembler_source(name: str, memory: JobMemory) -> str:

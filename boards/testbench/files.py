@@ -38,7 +38,7 @@ def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest) -> dict[st
         The job that the benches run.
     """
     data = job_data(test)
-    names = {"TOP": emitted.top, "CORE": spec.name, "POWER_UP": PLUSARG}
+    names = {"TOP": emitted.top, "POWER_UP": PLUSARG}
     files = {f"tb/{name}": _filled(name, names) for name in ("Makefile", "cocotb.mk", "fabtune.yml")}
     files["tb/test_selftest.py"] = _filled("test_selftest.in", names)
     files["tb/fabtune_axi_memory.sv"] = _filled("fabtune_axi_memory.sv", {})

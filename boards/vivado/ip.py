@@ -11,6 +11,7 @@ from ...hw.verilog import Emitted
 from ..board import Board
 from ..identity import revision
 from . import tcl
+from .debug import Analyser, capture_script, debug_settings
 from .ipxact import ACCESS, component_xml, interfaces, vlnv
 from .project import board_xdc, ooc_xdc
 
@@ -28,7 +29,9 @@ def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
     }
 
 
-def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> dict[str, str]:
+def vivado_files(
+    spec: CoreSpec, emitted: Emitted, board: Board, mhz: float, analyser: Analyser | None = None
+) -> dict[str, str]:
     """Make the scripts for Vivado; text by file name below ``vivado``.
 
     Parameters
@@ -39,12 +42,16 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
     board : Board
     mhz : float
         Clock of the core, from the processor.
+    analyser : Analyser, optional
+        Logic analyser on the core's monitor.
     """
     timing, (_, *managers) = f"{emitted.top}_ooc.xdc", interfaces(spec)
     common = {"top": emitted.top, "part": board.part}
     ip = common | {"vlnv": vlnv(emitted.top), "verilog": f"src/{emitted.top}.v"}
     synthesis = {"clock": emitted.clock, "constraints": timing, "sources": f"../ip/src/{emitted.top}.v"}
+    capture = {"vivado/capture.tcl": capture_script(analyser, emitted.top, board)} if analyser else {}
     return {
+        **capture,
         "vivado/system.tcl": tcl.script(
             "system",
             common
@@ -57,7 +64,8 @@ def vivado_files(spec: CoreSpec, emitted: Emitted, board: Board, mhz: float) -> 
                 "mhz": _decimal(mhz),
                 "managers": str(len(managers)),
                 "registers_at": f"0x{REGISTERS_AT:X}",
-            },
+            }
+            | debug_settings(analyser),
             ["set_board"],
         ),
         "vivado/package_ip.tcl": tcl.script(

@@ -107,7 +107,7 @@ class WriteArbiter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ports = [getattr(self, f"{name}_write") for name in self.names]
-        selected, left = Signal(len(ports)), Signal.like(self.command.payload.beats, reset_less=True)
+        selected, left = Signal(len(ports)), Signal.like(self.command.payload.beats)
         m.d.comb += self.idle.eq(~selected.any())
         _grant(m, [port.command for port in ports], self.command, self.idle)
         for number, port in enumerate(ports):

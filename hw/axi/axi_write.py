@@ -80,7 +80,7 @@ class AxiWrite(wiring.Component):
         length = burst.length[: splitter.length_bits]
         unclaimed = Signal(range(spec.depth + 2))
         # the burst after the one that is being sent
-        waiting, following = Signal(), Signal(splitter.length_bits, reset_less=True)
+        waiting, following = Signal(), Signal(splitter.length_bits)
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
             room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready),
@@ -113,7 +113,7 @@ class AxiWrite(wiring.Component):
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
         """Send the data of issued bursts, which are in the FIFO: one burst is being sent and one may wait."""
         w = self.bus.w
-        sending, left = Signal(), Signal.like(following, reset_less=True)
+        sending, left = Signal(), Signal.like(following)
         final = Signal()
         m.d.comb += [
             final.eq(left == 0),

@@ -96,7 +96,9 @@ class ShelledCore(wiring.Component):
         m.d.sync += [shell_root.eq(self.reset), trainer_root.eq(self.reset | shell.clear)]
         m.submodules.shell = shell_tree = ResetTree(shell, shell_root)
         m.submodules.trainer = ResetTree(trainer, trainer_root)
-        self._connect_host(m, shell, shell_root | shell_tree.active)
+        held = Signal()
+        m.d.comb += held.eq(shell_root | shell_tree.active)
+        self._connect_host(m, shell, held)
         wiring.connect(m, shell.control, trainer.control)
         for bus in self._buses:
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))

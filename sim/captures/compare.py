@@ -103,13 +103,14 @@ class CaptureComparison:
             self.compared += max(len(want), len(have)) * want.shape[1]
             self.mismatches += abs(len(want) - len(have)) * want.shape[1]
             if len(want) != len(have):
-                self._note(f"{where}.{name}: {len(have)} words, golden has {len(want)}")
+                self.note(f"{where}.{name}: {len(have)} words, golden has {len(want)}")
             words, lanes = np.nonzero(want[:shared] != have[:shared])
             self.mismatches += len(words)
             for word, lane in zip(words[: self.LIMIT].tolist(), lanes[: self.LIMIT].tolist(), strict=True):
-                self._note(f"{where}.{name}[{lane}] word {word}: {have[word, lane]}, golden {want[word, lane]}")
+                self.note(f"{where}.{name}[{lane}] word {word}: {have[word, lane]}, golden {want[word, lane]}")
 
-    def _note(self, difference: str) -> None:
+    def note(self, difference: str) -> None:
+        """Keep one of the first differences, in words."""
         if len(self.differences) < self.LIMIT:
             self.differences.append(difference)
 

@@ -54,6 +54,15 @@ class Table:
         """Headers of all columns, for a message."""
         return ", ".join(self._header)
 
+    @property
+    def samples(self) -> int:
+        """Number of rows."""
+        return len(self._rows)
+
+    def width(self, wire: str) -> int:
+        """Bits of a wire by its header: 1 without a range."""
+        return _range(self._header[self.columns[wire]]) or 1
+
     def rows_with(self, wires: list[str]) -> list[int]:
         """Indices of the rows in which all of these wires are 1."""
         chosen = list(range(len(self._rows)))

@@ -99,6 +99,7 @@ class SimulatedDevice:
         power_up: int | None = None,
     ) -> None:
         self._limit, self._waited = limit, 0
+        self._simulated = self._summed = 0
         self._memory = JobMemory(base=_FIRST)
         self._session = Session(program, LARGEST_MEMORY, dram, seed, mutant, power_up)
         self._scatter = Random(seed) if scattered else None
@@ -261,7 +262,10 @@ class SimulatedDevice:
     @property
     def simulated(self) -> int:
         """Cycles simulated so far."""
-        return sum(int(one["simulated"]) for one in self.results)
+        # of those that are new: a host that polls looks at it each time
+        self._simulated += sum(int(one["simulated"]) for one in self.results[self._summed :])
+        self._summed = len(self.results)
+        return self._simulated
 
     @property
     def seconds(self) -> float:

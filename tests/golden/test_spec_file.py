@@ -8,7 +8,7 @@ import pytest
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
-from fabtune.golden.spec_file import design_name, load_core, load_spec, signature_text
+from fabtune.golden.spec_file import load_core, load_spec, signature_text, top_module
 
 CASES = [(name, preset) for name, kind in BLOCKS.items() for preset in (None, *kind.presets)]
 
@@ -93,9 +93,9 @@ def test_a_block_is_no_core(tmp_path):
         load_core(tmp_path)
 
 
-def test_the_name_of_the_design_is_the_block_s_or_its_own(tmp_path):
+def test_the_top_module_is_the_block_s_or_its_own(tmp_path):
     written(BLOCKS["zotrain"](), tmp_path)
-    assert design_name(tmp_path) == "zotrain"
+    assert top_module(tmp_path) == "zotrain"
     settings = json.loads((tmp_path / "spec.json").read_text())
     (tmp_path / "spec.json").write_text(json.dumps(settings | {"name": "zotrain_mine"}))
-    assert design_name(tmp_path / "spec.json") == "zotrain_mine"
+    assert top_module(tmp_path / "spec.json") == "zotrain_mine"

@@ -11,7 +11,7 @@ from ..small_cores import zotrain
 
 
 def test_a_folder_without_verilog_is_refused(tmp_path):
-    (tmp_path / "spec.json").write_text(settings_file(zotrain(), BOARDS["kv260"], 187.5, ()))
+    (tmp_path / "spec.json").write_text(settings_file(zotrain(), BOARDS["kv260"], 187.5, (), "zotrain"))
     with pytest.raises(UserError, match=r"has no Verilog in ip/src: give the folder of `fabtune package`"):
         packaged_core(tmp_path)
 

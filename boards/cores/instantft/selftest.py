@@ -61,7 +61,10 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
 
     def tune(name: str, job: Job, chosen: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> None:
         before = job.saturations
-        results = [job.batch(x[one], labels[one], one) for one in chosen]
+        results, images = [], [layout.adapters(job.adapters).image]
+        for one in chosen:
+            results.append(job.batch(x[one], labels[one], one))
+            images.append(layout.adapters(job.adapters).image)
         logits, misses = np.concatenate([one.logits for one in results]), sum(one.misses for one in results)
         settings = {register: at[register] for register in ("samples", "order", "cache", "logits")}
         settings |= {
@@ -82,7 +85,7 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
             # samples are recorded in order; places of others have never been written
             recorded = (max(map(max, chosen)) + 1) * mapping.record_beats * BEAT
             memory["records of the cache"] = (at["cache"], cache_image(mapping, cache).reshape(-1)[:recorded])
-        test.stage(name, Command.TUNE, settings, counters, memory)
+        test.stage(name, Command.TUNE, settings, counters, memory, images)
 
     load = {"adapters": at["adapters"]}
     test.stage("forget the cache", Command.FORGET)
@@ -99,4 +102,5 @@ def selftest(spec: InstantftSpec, seed: int = 1) -> SelfTest:
     logits = logits_image(mapping, job.logits(x))
     infer = {"cache": scratch, "samples_per_epoch": samples, "epochs": 1, "batch": batch, "mode": 0}
     test.stage("infer", Command.INFER, infer, memory={"logits": (at["logits"], logits)})
+    test.copies("load adapters", "save the same adapters")
     return test

@@ -63,7 +63,10 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
 
     def train(name: str, part: str, chosen: list[StepOrder]) -> None:
         position, before = job.position, (job.saturations, job.coefficients_clipped)
-        found = [slope for one in chosen for slope in job.step(x[one.indices], one.labels, one.rate)]
+        found, images = [], [layout.deltas(job.rows).image]
+        for one in chosen:
+            found += job.step(x[one.indices], one.labels, one.rate)
+            images.append(layout.deltas(job.rows).image)
         settings = {"samples": at["samples"], "order": orders[part], "state": states[part], "records": records}
         settings |= {"sample_count": SAMPLES, "steps": len(chosen), "batch": BATCH, "position": position}
         settings |= spec.step_registers(common)
@@ -73,7 +76,7 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
             "coefficients_clipped": job.coefficients_clipped - before[1],
         }
         memory = {"records": (records, layout.records_image(found, BATCH))}
-        test.stage(name, Command.TRAIN, settings, counters, memory)
+        test.stage(name, Command.TRAIN, settings, counters, memory, images)
 
     test.stage("load the network", Command.LOAD, {"parameters": at["parameters"]})
     test.stage("load deltas", Command.LOAD_DELTAS, {"deltas": at["deltas"]})
@@ -84,4 +87,5 @@ def selftest(spec: ZotrainSpec, seed: int = 1) -> SelfTest:
     train("train more steps", "rest", rest)
     save("save the last deltas")
     infer("infer", "rest", rest)
+    test.copies("load deltas", "save the same deltas")
     return test

@@ -5,28 +5,50 @@ In a notebook::
     from pynq import Overlay
     import fabtune_core                       # before the overlay is loaded: it binds the driver to the core
     core = Overlay("CORE.bit").core
-    core.selftest("selftest.bin")             # names the first stage whose bits are not golden's
+    core.selftest("selftest.bin")             # names the first part that is not golden's
     core.run("load", parameters=buffer)       # buffers of pynq.allocate, or numbers
+
+In a terminal, as root: ``python3 fabtune_core.py [--poll] [--seconds N] CORE.bit selftest.bin``. Exit status: 0 all is
+right, 1 other bits, 2 arguments or files, 3 no answer or another bitstream, 4 memory, 5 an error of the core, 6 a
+command does not end, 7 its interrupt does not come, 8 another clock.
 """
 
+import argparse
+import asyncio
 import json
+import sys
 import time
 import zlib
 from pathlib import Path
 
 import numpy as np
 from fabtune_clock import WATCHED, ClockWatch, clock_differs
-from pynq import DefaultIP, allocate
+from pynq import DefaultIP, Overlay, allocate
 
 CORE = json.loads(Path(__file__).with_name("fabtune_core.json").read_text())
-POLLS = 10_000_000
-"""Reads of the status after which a command counts as hung."""
+SECONDS = 10.0
+"""Time that a command may take."""
 RESET_POLLS = 10_000
 """Reads of the register after which a soft reset counts as hung: 10 ms and more."""
+WAIT = 0.1
+"""Seconds that a wait for the interrupt takes at most."""
+ALL_ONES = 0xFFFF_FFFF
+MEANINGS = {
+    ALL_ONES: "nothing decodes this address: no bitstream is loaded, or the address is another one",
+    0: "the core's clock is off, or it is in reset",
+}
+"""What a signature means that no core has."""
+OTHER = "the bitstream is of other settings: load the one of this package"
+DIFFERENT, USAGE, NO_ANSWER, NO_MEMORY, FAILED, HUNG, NO_INTERRUPT, OTHER_CLOCK = range(1, 9)
+"""Exit statuses."""
 
 
 class CoreError(Exception):
-    """Command that the core ended with an error, or a self-test that found another bit."""
+    """Command that did not end as it should, or a self-test that found another bit; `status` is the exit status."""
+
+    def __init__(self, message, status=FAILED):
+        super().__init__(message)
+        self.status = status
 
 
 class FabtuneCore(DefaultIP):
@@ -37,8 +59,7 @@ class FabtuneCore(DefaultIP):
 
     def __init__(self, description):
         super().__init__(description)
-        if self.get("signature") != CORE["signature"]:
-            raise CoreError("the overlay's core has another configuration than fabtune_core.json: generate both anew")
+        self.check_signature()
         self.reset()
 
     def reset(self):
@@ -48,9 +69,17 @@ class FabtuneCore(DefaultIP):
             if not self.get("soft_reset"):
                 return
         raise CoreError(
-            f"the core's soft reset is pending after {RESET_POLLS} reads: memory has not answered a burst: "
-            "load the bitstream again, which resets the bus, too"
+            "a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load the "
+            "bitstream again",
+            HUNG,
         )
+
+    def check_signature(self):
+        """Refuse a core that was generated with another configuration."""
+        found, expected = self.get("signature"), CORE["signature"]
+        if found != expected:
+            meaning = MEANINGS.get(found, OTHER)
+            raise CoreError(f"signature {found:#010x} instead of {expected:#010x}: {meaning}", NO_ANSWER)
 
     def get(self, name):
         """Read a register."""
@@ -63,29 +92,81 @@ class FabtuneCore(DefaultIP):
         if name in CORE["addresses"]:
             self.write(CORE["registers"][f"{name}_high"], value >> 32)
 
-    def run(self, command, watch=None, **settings):
-        """Set registers, start a command, wait for its end; returns its counters and cycles. A `watch` measures."""
+    def run(self, command, watch=None, *, seconds=SECONDS, poll=True, **settings):
+        """Set registers, start a command, wait for its end; returns its counters and cycles. A `watch` measures.
+
+        Without `poll` it waits for the interrupt, which takes an event loop that is not running: not in a notebook.
+        """
         for name, value in settings.items():
             if name not in CORE["settings"]:
                 raise ValueError(f"{name!r} is not a setting: {', '.join(CORE['settings'])} are")
             self.set(name, value)
         if self.get("status") & CORE["busy"]:
-            raise CoreError("the core is busy: wait for its last command")
+            raise CoreError("the core is busy with another command", HUNG)
         self.write(CORE["registers"]["interrupt"], 1)
+        self.write(CORE["registers"]["interrupt_enable"], int(not poll))
         self.write(CORE["registers"]["command"], CORE["commands"][command])
         if watch:
             watch.watch(lambda: self.get("cycles_low"))
-        for _ in range(POLLS):
-            status = self.get("status")
-            if status & CORE["done"]:
-                break
-        else:
-            raise CoreError(f"{command} has not ended after {POLLS} polls: reset() ends it")
-        if code := (status & CORE["error_code"]) >> 8:
-            address = self.get("error_address") | self.get("error_address_high") << 32
-            raise CoreError(f"{command} ended with {CORE['errors'].get(str(code), code)} at {address:#010x}")
+        status = self._wait(seconds, poll)
+        self.write(CORE["registers"]["interrupt"], 1)
+        if status & CORE["error_code"]:
+            raise CoreError(f"the core reports an error: {self._state(status)}")
         counted = {name: self.get(name) for name in CORE["counters"]}
-        return counted | {"cycles": self.get("cycles_low") | self.get("cycles_high") << 32}
+        return counted | {"cycles": self._cycles()}
+
+    def _wait(self, seconds, poll):
+        """Wait for the end of a command; the status then."""
+        start, missed = self.now(), False
+        while True:
+            waited = poll or self._interrupted()
+            status, taken = self.get("status"), (self.now() - start) / 1e9
+            if status == ALL_ONES:
+                raise CoreError(f"the registers do not answer: status {status:#010x}", NO_ANSWER)
+            if status & CORE["done"]:
+                if waited:
+                    return status
+                if missed:  # it did not end between the wait and the read
+                    text = f"no interrupt: {self._state(status)}: --poll works without one"
+                    raise CoreError(text, NO_INTERRUPT)
+                missed = True
+            if taken >= seconds:
+                raise CoreError(f"no end after {taken:.1f} s: {self._state(status)} {self._rate(taken)}", HUNG)
+
+    def _interrupted(self):
+        """Wait for the interrupt, but not long; whether it has come."""
+        waited = asyncio.wait_for(self.interrupt.wait(), WAIT)
+        try:
+            asyncio.get_event_loop().run_until_complete(waited)
+        except asyncio.TimeoutError:  # noqa: UP041 - another class than TimeoutError before Python 3.11
+            return False
+        return True
+
+    def _state(self, status):
+        code = (status & CORE["error_code"]) >> 8
+        address = self.get("error_address") | self.get("error_address_high") << 32 if code else 0
+        name = CORE["errors"].get(str(code), "unknown") if code else "none"
+        return f"status {status:#010x}, error {code} ({name}) at {address:#x}, {self._cycles()} cycles"
+
+    def _cycles(self):
+        return self.get("cycles_low") | self.get("cycles_high") << 32
+
+    def _rate(self, taken):
+        """Say what the cycle counter of a command that does not end tells about the clock."""
+        cycles = self._cycles()
+        if self._cycles() == cycles:
+            return "standing still: the core's clock has stopped, or it is in reset"
+        return f"counting, clock {cycles / taken / 1e6:.1f} MHz" if taken else "counting"
+
+    def try_registers(self):
+        """Check that the core answers: its signature, a soft reset, then a setting, which is 0 afterwards."""
+        self.check_signature()
+        self.reset()
+        offset = CORE["registers"][CORE["settings"][0]]
+        for pattern in (0xA5A5_A5A5, 0x5A5A_5A5A, 0):
+            self.write(offset, pattern)
+            if (found := int(self.read(offset))) != pattern:
+                raise CoreError(f"a register does not keep what is written: it reads {found:#010x}", NO_ANSWER)
 
     def clock_hz(self, command, **settings):
         """Measure the core's clock while a command is repeated; 0 for one that is too short."""
@@ -100,45 +181,133 @@ class FabtuneCore(DefaultIP):
         file = Path(__file__).with_name(CORE["clock_file"])
         return int(file.read_text()) if file.exists() else CORE["clock_hz"]
 
-    def selftest(self, image):
-        """Run a small job whose results are known; returns the names of its stages, all of which were right.
+    def _try_clock(self, say, stage, buffer):
+        """Measure the clock with the command of a stage, and say which rate it has."""
+        hertz, expected = self.clock_hz(stage["command"], **self._settings(stage, buffer)), self.expected_hz
+        if hertz and clock_differs(hertz, expected):
+            raise CoreError(f"{hertz / 1e6:.3f} MHz instead of {expected / 1e6:.3f} MHz", OTHER_CLOCK)
+        if hertz:
+            say(f"clock: right, {hertz / 1e6:.3f} MHz")
+
+    def selftest(self, image, *, say=print, seconds=SECONDS, poll=True):
+        """Try registers and memory, then run a small job whose results are known; returns the names of its stages.
 
         Raises
         ------
         CoreError
-            Naming the first stage that is not right; or the clock, which is measured with the longest command.
+            Naming the first part that is not right, last the clock, measured with the longest command.
         """
-        most = 0
         test = CORE["selftest"]
-        buffer = allocate(shape=(test["size"],), dtype=np.uint8)
-        buffer[:] = 0
-        start = np.frombuffer(Path(image).read_bytes(), np.uint8)
-        buffer[: len(start)] = start
-        for number, stage in enumerate(test["stages"], 1):
-            where = f"self-test, stage {number} of {len(test['stages'])}, {stage['name']}"
-            base = int(buffer.device_address)
-            settings = {
-                name: base + value if name in CORE["addresses"] else value for name, value in stage["settings"].items()
-            }
-            buffer.flush()
-            try:
-                counted = self.run(stage["command"], **settings)
-            except CoreError as error:
-                raise CoreError(f"{where}: {error}") from error
-            if counted["cycles"] > most:
-                most, longest = counted["cycles"], (stage["command"], settings)
-            buffer.invalidate()
-            for name, value in stage["counters"].items():
-                if counted[name] != value:
-                    raise CoreError(f"{where}: {name} is {counted[name]}, golden says {value}")
-            for what, offset, size, expected in stage["memory"]:
-                found = zlib.crc32(np.asarray(buffer[offset : offset + size]).tobytes())
-                if found != expected:
-                    raise CoreError(f"{where}: {what} have CRC-32 {found:#010x}, golden says {expected:#010x}")
-        hertz = self.clock_hz(longest[0], **longest[1])
-        if hertz and clock_differs(hertz, self.expected_hz):
-            raise CoreError(
-                f"self-test: all stages are right, but the clock has {hertz / 1e6:.3f} MHz and not "
-                f"{self.expected_hz / 1e6:.3f} MHz"
-            )
+        how = "polled" if poll else "with interrupt"
+        say(f"self-test: {CORE['name']}, signature {CORE['signature']:#010x}, {how}, time limit {seconds:g} s")
+        try:
+            say("registers: begin")
+            self._part("registers", say, self.try_registers)
+            say(f"registers: right, signature {CORE['signature']:#010x}")
+            buffer = allocate(shape=(test["size"],), dtype=np.uint8)
+            buffer[:] = 0
+            start = np.frombuffer(Path(image).read_bytes(), np.uint8)
+            buffer[: len(start)] = start
+            say(f"memory: begins, {test['size']} bytes at {int(buffer.device_address):#x}")
+            for stage in test["copy"]:
+                self._stage(f"memory, {stage['name']}", say, stage, buffer, seconds, poll)
+            taken = []
+            for number, stage in enumerate(test["stages"], 1):
+                where = f"stage {number} of {len(test['stages'])}, {stage['name']}"
+                say(f"{where}: begins")
+                taken.append((self._stage(where, say, stage, buffer, seconds, poll), -number))
+            longest = test["stages"][-max(taken)[1] - 1]
+            self._part("clock", say, self._try_clock, say, longest, buffer)
+        except CoreError as error:
+            if str(error).startswith("memory, ") and error.status in (DIFFERENT, FAILED):
+                say("memory: the core does not read or write this buffer as the program does: its address, or a cache")
+                error.status = NO_MEMORY
+            say(f"self-test: wrong, exit status {error.status}")
+            raise
+        say(f"self-test: all {len(test['stages'])} stages are right")
         return [stage["name"] for stage in test["stages"]]
+
+    @staticmethod
+    def _part(where, say, try_it, *arguments):
+        """Try a part; say what is wrong, and name the part in the error."""
+        try:
+            return try_it(*arguments)
+        except CoreError as error:
+            say(f"{where}: wrong, {error}")
+            raise CoreError(f"{where}: {error}", error.status) from error
+
+    def _stage(self, where, say, *arguments):
+        cycles = self._part(where, say, self._run_stage, *arguments)
+        say(f"{where}: right, {cycles} cycles")
+        return cycles
+
+    @staticmethod
+    def _settings(stage, buffer):
+        """Settings of a stage, with the addresses that they have in a buffer."""
+        base, settings = int(buffer.device_address), stage["settings"]
+        return {name: base + value if name in CORE["addresses"] else value for name, value in settings.items()}
+
+    def _run_stage(self, stage, buffer, seconds, poll):
+        """Run the command of a stage and compare what it left; its cycles."""
+        settings = self._settings(stage, buffer)
+        buffer.flush()
+        try:
+            counted = self.run(stage["command"], seconds=seconds, poll=poll, **settings)
+        finally:
+            buffer.invalidate()
+        for name, value in stage["counters"].items():
+            if counted[name] != value:
+                raise CoreError(f"{name} is {counted[name]}, golden says {value}", DIFFERENT)
+        for what, offset, size, expected in stage["memory"]:
+            written = np.asarray(buffer[offset : offset + size])
+            found = zlib.crc32(written.tobytes())
+            if found != expected:
+                nothing = "" if written.any() else ": all bytes are 0"
+                text = f"{what} have CRC-32 {found:#010x}, golden says {expected:#010x}{nothing}"
+                raise CoreError(text, DIFFERENT)
+        return counted["cycles"]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parser whose errors are a line."""
+
+    def error(self, message):
+        self.exit(USAGE, f"{self.prog}: {message}: {' '.join(self.format_usage().split())}\n")
+
+
+def _file(name):
+    if not Path(name).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {name!r}")
+    return name
+
+
+def _seconds(text):
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"takes a whole number from 1 to 1000000, not {text}")
+    return int(text)
+
+
+def main(arguments=None):
+    """Load an overlay and run the self-test of its core; returns the exit status."""
+    parser = _Parser(description="Self-test of a core.")
+    parser.add_argument("bitstream", type=_file)
+    parser.add_argument("image", type=_file, help="selftest.bin")
+    parser.add_argument("--poll", action="store_true", help="look at the status instead of waiting for the interrupt")
+    parser.add_argument("--seconds", type=_seconds, default=SECONDS, help="time that a command may take")
+    chosen = parser.parse_args(arguments)
+    try:
+        core = Overlay(chosen.bitstream).core
+    except CoreError as error:  # it refuses another bitstream at once
+        print(f"registers: wrong, {error}")
+        return error.status
+    try:
+        core.selftest(
+            chosen.image, seconds=chosen.seconds, poll=chosen.poll or getattr(core, "interrupt", None) is None
+        )
+    except CoreError as error:  # the lines have said it
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -79,6 +79,23 @@ if {$pynq} {
     set line interrupts/irq
 }
 connect_bd_net [get_bd_pins $line] [get_bd_pins processor/pl_ps_irq0]
+# --debug: a logic analyser on the monitor's pins, which stores what capture.tcl asks for
+if {[llength $probes]} {
+    create_bd_cell -type ip -vlnv xilinx.com:ip:ila analyser
+    set values [list \
+        CONFIG.C_MONITOR_TYPE Native CONFIG.C_NUM_OF_PROBES [expr {[llength $probes] / 2}] \
+        CONFIG.C_DATA_DEPTH $probe_depth CONFIG.C_EN_STRG_QUAL 1 CONFIG.C_INPUT_PIPE_STAGES 2 \
+        CONFIG.ALL_PROBE_SAME_MU_CNT 2 \
+    ]
+    set number -1
+    foreach {pin width} $probes { lappend values CONFIG.C_PROBE[incr number]_WIDTH $width }
+    set_property -dict $values [get_bd_cells analyser]
+    set number -1
+    foreach {pin width} $probes {
+        connect_bd_net [get_bd_pins core/$pin] [get_bd_pins analyser/probe[incr number]]
+    }
+    lappend clocked analyser/clk
+}
 foreach pin $clocked { connect_bd_net [get_bd_pins processor/pl_clk0] [get_bd_pins $pin] }
 connect_bd_net [get_bd_pins processor/pl_resetn0] [get_bd_pins reset/ext_reset_in]
 foreach pin $resets { connect_bd_net [get_bd_pins reset/peripheral_aresetn] [get_bd_pins $pin] }
@@ -121,6 +138,9 @@ if {$build} {
     set out [file join $here .. out]
     file mkdir $out
     file copy -force [file join [get_property DIRECTORY [get_runs impl_1]] system_wrapper.bit] [file join $out $top.bit]
+    foreach file [glob -nocomplain [file join [get_property DIRECTORY [get_runs impl_1]] system_wrapper.ltx]] {
+        file copy -force $file [file join $out $top.ltx]
+    }
     set description [lindex [glob [file join $folder *.gen sources_1 bd system hw_handoff system.hwh]] 0]
     file copy -force $description [file join $out $top.hwh]
     # for the device tree and the self-test, which linux/Makefile makes, and for the driver for PYNQ

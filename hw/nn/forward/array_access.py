@@ -101,7 +101,8 @@ class SharedArray:
     def put(self, m: Module, engine: wiring.Component, word: ArrayWord, buffers: SampleBuffers) -> None:
         """Put a word into the array, the other component's where no sample is computed."""
         array, running = self.array, buffers.running
-        # a register for each column, as all operands are chosen
+        # registers for some of the numbers each, as all operands are chosen
+        widths = {"x": array.formats.x.width, "w": array.formats.w.width}
         of_column = replicas(array.columns, "running")
         m.d.sync += [register.eq(buffers.runs_next) for register in of_column]
         if array.halves:
@@ -112,11 +113,13 @@ class SharedArray:
         for name, value in word.operands.items():
             shared = Value.cast(getattr(engine.shared, name))
             into = Value.cast(getattr(array.port, name))
-            width = array.formats.w.width if name == "w" else len(into)
+            width = widths.get(name, len(into))
             for number, first in enumerate(range(0, len(into), width)):
                 own = slice(first, first + width)
                 m.d.comb += into[own].eq(Mux(of_column[number % array.columns], value[own], shared[own]))
-        m.d.comb += array.bias.eq(Mux(running, word.bias, 0))
+        for number, bias in enumerate(array.bias):
+            given = Value.cast(word.bias).word_select(number, array.formats.w.width)
+            m.d.comb += bias.eq(Mux(of_column[number], given, 0))
         if array.words_per_cycle == 2:
             m.d.comb += array.paired.eq(~running)
 

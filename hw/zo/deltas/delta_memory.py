@@ -1,5 +1,7 @@
 """Delta memory: the deltas of every word of parameters, their update, and the offsets that are made of them."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -257,7 +259,7 @@ class DeltaMemory(wiring.Component):
         offsets_valid = delayed(m, issue.valid & issue.makes_offsets, self._depth, "made_offset")
         minus_follows = delayed(m, issue.valid & issue.both_sides, self._depth, "opposed")
         clips = []
-        minus = data_register(m, self.offsets.minus.numbers, "minus_numbers") if self.parts > 1 else None
+        minus: Any = data_register(m, self.offsets.minus.numbers, "minus_numbers") if self.parts > 1 else None
 
         def offset(total: Signal, name: str, counts: Value) -> Value:
             rounding = RoundSaturate(len(total), DELTA.fraction - Q4_12.fraction, Q4_12)

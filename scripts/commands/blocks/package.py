@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -29,6 +30,12 @@ from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option
     ),
 )
 @section(
+    "Debug",
+    option(
+        "--debug", is_flag=True, help="Pins that show each update, and a logic analyser on them; as --set monitor=true."
+    ),
+)
+@section(
     "Output",
     option("--output", "-o", type=PATH, help="Folder to write, by default build/packages/CORE-BOARD."),
     option("--name", metavar="SUFFIX", help=NAME_HELP),
@@ -42,6 +49,7 @@ def command(
     board: str,
     mhz: float,
     targets: tuple[str, ...],
+    debug: bool,
     output: Path | None,
     name: str | None,
     force: bool,
@@ -59,6 +67,7 @@ def command(
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
     mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if settings else preset)
+    spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known
     earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets, top))

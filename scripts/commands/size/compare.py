@@ -16,8 +16,8 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 @click.argument("capture", type=PATH)
 @section(
     "Alignment",
-    option("--skip", type=click.IntRange(0), default=0, help="Words of golden before the capture's first."),
-    option("--drop", type=click.IntRange(0), default=0, help="Words of the capture before golden's first."),
+    option("--skip", type=click.IntRange(0), default=0, help="Words, or a core's updates, of golden before the first."),
+    option("--drop", type=click.IntRange(0), default=0, help="Words or updates of the capture before golden's first."),
 )
 @section("Output", as_json)
 def command(
@@ -29,13 +29,22 @@ def command(
     drop: int,
     as_json: bool,
 ) -> None:
-    """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference."""
+    """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference.
+
+    Of a core it is the CSV of a logic analyser on its monitor while the self-test runs.
+    """
+    from ....golden.cores.core import CoreSpec
     from ....hw.top import ports_of
     from ....sim.captures.capture import read_capture
     from ....sim.captures.compare import compare
 
     spec = spec_of(block, settings, preset)
-    comparison = compare(spec, read_capture(capture, spec, ports_of(spec)), skip, drop)
+    if isinstance(spec, CoreSpec):  # its monitor in the self-test
+        from ....sim.captures.updates import compare_capture
+
+        comparison, what = compare_capture(spec, capture, skip, drop), "beats"
+    else:
+        comparison, what = compare(spec, read_capture(capture, spec, ports_of(spec)), skip, drop), "numbers"
     agreed = comparison.compared - comparison.mismatches
     if as_json:
         show_json(
@@ -48,7 +57,7 @@ def command(
             }
         )
     else:
-        click.echo(f"{capture}: {agreed} of {comparison.compared} numbers agree")
+        click.echo(f"{capture}: {agreed} of {comparison.compared} {what} agree")
         context = comparison.first.lines() if comparison.first else comparison.differences
         for line in (*context, *filter(None, [comparison.hint])):
             click.echo(line)

@@ -1,5 +1,6 @@
 /* The driver's self-test with the core of pipe.h. Memory is a file that both map. Arguments: memory file, its address for
- * the core, "polling", "interrupt" or "uio", polls. */
+ * the core, "polling", "timed" (with a time limit of 10 s), "interrupt", "silent" (it never comes) or "uio",
+ * polls. */
 #define _XOPEN_SOURCE 700
 
 #include "fabtune_selftest.h"
@@ -23,7 +24,7 @@ static void pipe_sync(void *context, int for_core) {
 static int registers, line[2];
 
 static void must(int right) {
-    if (!right) exit(3);
+    if (!right) exit(99);
 }
 
 static uint32_t uio_read(void *context, uint32_t offset) {
@@ -50,6 +51,11 @@ static int uio_wait(void *context) {
     return result;
 }
 
+static int no_interrupt(void *context) {
+    (void)context;
+    return FABTUNE_WAITING;
+}
+
 static void open_uio(struct fabtune_uio *uio, struct fabtune_core *core) {
     char path[32];
     FILE *file = tmpfile();
@@ -62,22 +68,25 @@ static void open_uio(struct fabtune_uio *uio, struct fabtune_core *core) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 5) return 3;
+    if (count != 5) return 99;
     const int file = open(arguments[1], O_RDWR);
     const size_t size = fabtune_selftest.memory_size;
     unsigned char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (file < 0 || memory == MAP_FAILED) return 3;
-    struct fabtune_core core = {pipe_read, pipe_write, NULL, NULL, (uint32_t)strtoul(arguments[4], NULL, 0), pipe_now};
+    if (file < 0 || memory == MAP_FAILED) return 99;
+    struct fabtune_core core = {pipe_read, pipe_write, NULL, NULL, (uint32_t)strtoul(arguments[4], NULL, 0), pipe_now, 0};
     if (!strcmp(arguments[3], "interrupt")) core.wait = pipe_wait;
+    if (!strcmp(arguments[3], "silent")) core.wait = no_interrupt;
+    if (!strcmp(arguments[3], "timed")) core.limit = 10000u;
     struct fabtune_uio uio;
     const int through_uio = !strcmp(arguments[3], "uio");
     if (through_uio) open_uio(&uio, &core);
     struct fabtune_report report;
-    const enum fabtune_result result = fabtune_selftest_run(&core, &fabtune_selftest, memory,
-                                                            strtoull(arguments[2], NULL, 0), pipe_sync, &report);
-    printf("result %d %zu %" PRIu32 " %" PRIu64 " %" PRIu64 " %s %" PRIu32 "\n", (int)result, report.stage, report.end.error,
-           report.end.address, report.end.cycles, report.what ? report.what : "-", report.hertz);
+    const struct fabtune_host host = {pipe_sync, pipe_print};
+    const enum fabtune_result result =
+        fabtune_selftest_run(&core, &fabtune_selftest, memory, strtoull(arguments[2], NULL, 0), &host, &report);
+    printf("result %d %zu %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %s\n", (int)result, report.stage,
+           report.end.error, report.end.address, report.end.cycles, report.hertz, report.what ? report.what : "-");
     if (through_uio) fabtune_uio_close(&uio);
     munmap(memory, size);
-    return 0;
+    return (int)fabtune_exit_status(result);
 }

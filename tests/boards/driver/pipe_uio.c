@@ -9,12 +9,14 @@
 
 int fabtune_uio_open(struct fabtune_uio *uio, const char *path, int polling) {
     (void)path;
-    const struct fabtune_core core = {pipe_read, pipe_write, polling ? NULL : pipe_wait, uio, 0, pipe_now};
+    const struct fabtune_core core = {pipe_read, pipe_write, polling ? NULL : pipe_wait, uio, 0, pipe_now, 0};
     uio->core = core;
     return 0;
 }
 
 void fabtune_uio_close(struct fabtune_uio *uio) { (void)uio; }
+
+void fabtune_bus_errors(void) {}
 
 int fabtune_buffer_open(struct fabtune_buffer *buffer, const char *name) {
     struct stat file;

@@ -46,19 +46,20 @@ def written(name, folder, example=None):
     for path, content in (package(CORES[name], "linux", "baremetal") | example_files(example, "linux")).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return f"example: {example.line}\n"
+    return f"example: {example.line}"
 
 
 def compiled(name, folder):
     """Compile the program for Linux, with `pipe_uio.c` in the place of the driver's `fabtune_uio.c`."""
     names = ("example.c", f"example_{name}.c", "example_linux.c")
-    sources = [folder / "driver/fabtune.c", *(folder / "example" / one for one in names), HERE / "pipe_uio.c"]
+    driver = [folder / "driver" / one for one in ("fabtune.c", "fabtune_text.c", "fabtune_options.c")]
+    sources = [*driver, *(folder / "example" / one for one in names), HERE / "pipe_uio.c"]
     command = [COMPILER, *FLAGS, "-D_DEFAULT_SOURCE", *SANITIZED, f"-I{folder / 'driver'}", *sources, "-o", "program"]
     subprocess.run(command, check=True, cwd=folder)
 
 
 def play(name, folder):
-    """Run the program with the compiled core at its other end: its status, and what it printed besides accesses."""
+    """Run the program with the compiled core at its other end: its status, and the lines that it printed."""
     device, size = SimulatedDevice(compiled_core(CORES[name])), example_of(CORES[name]).memory.end
     buffer = device.allocate(size)
     (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
@@ -90,7 +91,7 @@ def play(name, folder):
                 memory[:] = buffer.array
             process.stdin.write(f"{value}\n")
             process.stdin.flush()
-    return process.returncode, printed
+    return process.returncode, printed.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -106,10 +107,13 @@ def test_the_job_is_the_same_on_every_machine(name, before, after, crc32):
 def test_the_example_prints_what_golden_says(name, tmp_path):
     line = written(name, tmp_path)
     compiled(name, tmp_path)
-    assert play(name, tmp_path) == (0, line)
+    status, printed = play(name, tmp_path)
+    assert (status, printed[-1]) == (0, line)
+    parts = [part for part in ("load", "infer", "tune", "infer again") for _ in range(2)]
+    assert [one.partition(":")[0] for one in printed] == ["example", "registers", "registers", *parts, "example"]
     example = example_of(CORES[name])
     assert example.after > 2 * example.before > example.tested // 5  # it has learnt, from more than chance
-    assert f"\n    {line}" in (tmp_path / "README.md").read_text()
+    assert f"\n    {line}\n" in (tmp_path / "README.md").read_text()
 
 
 @needs_compiler
@@ -118,7 +122,8 @@ def test_a_shorter_example_of_zotrain_prints_what_golden_says(monkeypatch, tmp_p
     example = zotrain_example.example(CORES["zotrain"], digits_for("digits"))
     line = written("zotrain", tmp_path, example)
     compiled("zotrain", tmp_path)
-    assert play("zotrain", tmp_path) == (0, line)
+    status, printed = play("zotrain", tmp_path)
+    assert (status, printed[-1]) == (0, line)
     assert example.after > example.before
 
 
@@ -133,7 +138,7 @@ def test_another_number_of_correct_images_ends_with_status_1(what, tmp_path):
     header.write_text(header.read_text().replace(old, new))
     compiled("instantft", tmp_path)
     status, printed = play("instantft", tmp_path)
-    core, golden = printed.split("; ")
+    core, golden = printed[-1].split("; ")
     assert status == 1
     assert line.startswith(core)
     assert not line.endswith(golden)
@@ -146,7 +151,10 @@ def test_a_command_that_the_core_refuses_is_reported(tmp_path):
     header.write_text(header.read_text().replace("#define DIGITS_TUNE_BATCH 20u", "#define DIGITS_TUNE_BATCH 0u"))
     compiled("instantft", tmp_path)
     refused = CORES["instantft"].registers.errors["BAD_BATCH"].value
-    assert play("instantft", tmp_path) == (1, f"example: result 1, error {refused} at 0x0\n")
+    status, printed = play("instantft", tmp_path)
+    assert (status, printed[-1]) == (5, "example: wrong, exit status 5")
+    assert f", error {refused} (bad_batch) at 0x0, " in printed[-2]
+    assert printed[-2].startswith("tune: wrong, the core reports an error: status ")
 
 
 @needs_compiler
@@ -160,14 +168,17 @@ def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
 
     # with the library of the standalone domain as its documentation has it, and registers that read as 0
     library, driver = HERE / "standalone", tmp_path / "driver"
-    sources = [driver / "fabtune.c", driver / "fabtune_mmio.c", library / "standalone.c"]
+    sources = [*(driver / f"fabtune{one}.c" for one in ("", "_text", "_mmio")), library / "standalone.c"]
     own = ["example.c", f"example_{name}.c", "example_baremetal.c", "digits_image.S"]
     command = [COMPILER, *FLAGS, f"-I{driver}", f"-I{library}", *sources, *own, "-o", "a"]
     made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "example")
     assert (made.returncode, made.stderr) == (0, "")
     done = subprocess.run([tmp_path / "example" / "a"], capture_output=True, text=True, check=False)
-    line = f"example: this is not the bitstream of 0x{CORES[name].signature:08x}\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, line, "")
+    assert (done.returncode, done.stderr) == (3, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"example: {name}, signature {CORES[name].signature:#010x}, polled, time limit 60 s"
+    assert lines[2].startswith(f"registers: wrong, signature 0x00000000 instead of {CORES[name].signature:#010x}: the ")
+    assert lines[3:] == ["example: wrong, exit status 3"]
 
 
 def test_the_page_is_of_the_systems_that_were_asked_for():

@@ -51,6 +51,14 @@ def test_interrupted_reads_do_not_count(interrupted):
     assert watch.hertz == pytest.approx(187.5e6, rel=1e-3)
 
 
+def test_an_interrupted_read_is_not_the_last_one():
+    command = Command(2_000_000, 187.5, (30,))
+    watch = ClockWatch(command.now)
+    watch.watch(command.read, limit=29 * READ + 1_000_000 + READ)
+    assert command.reads == 31
+    assert watch.hertz == pytest.approx(187.5e6, rel=5e-2)
+
+
 def test_short_commands_add_up():
     watch = ClockWatch()
     for _ in range(200):

@@ -140,14 +140,17 @@ def test_a_soft_reset_is_waited_for():
     Core(CORE, fake, None).reset()
     assert (fake.reset_reads, fake.at("soft_reset")) == (6, 0)
     with pytest.raises(
-        UserError, match="soft reset is pending after 4 reads: memory has not answered a burst: load the"
+        UserError,
+        match="a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load",
     ):
         Core(CORE, FakeCore(resets=5), None).reset(polls=4)
 
 
 def test_the_signature_is_checked():
     assert Core(CORE, FakeCore(), Allocated(allocate), signature=0x1234).signature == 0x1234
-    with pytest.raises(UserError, match=r"0x00001234 and not 0x00001235"):
+    with pytest.raises(
+        UserError, match="signature 0x00001234 instead of 0x00001235: the bitstream is of other settings"
+    ):
         Core(CORE, FakeCore(), Allocated(allocate), signature=0x1235)
 
 

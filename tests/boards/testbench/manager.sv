@@ -171,6 +171,14 @@ module manager;
       if (cycle - first < latency) $fatal(1, "FAIL: answered after %0d cycles", cycle - first);
       address(1, 0, BASE + 64'h0FF0, 3, 1);
       for (number = 0; number < 4; number = number + 1) word(1, 1, 32'h11223300 + number, number == 3, 0);
+      // four writes that wait for their data; no fifth is taken before one is answered
+      for (number = 0; number < 4; number = number + 1) address(1, 1, BASE + 4 * number, 0, number + 8);
+      @(negedge aclk);
+      if (awready[1] !== 0) $fatal(1, "FAIL: a fifth write would be taken");
+      for (number = 0; number < 4; number = number + 1) beat(1, 32'h55667700 + number, 4'hF, 1);
+      for (number = 0; number < 4; number = number + 1) answer(1, number + 8, 0);
+      if (memory.words[0] !== 32'h55667700 || memory.words[3] !== 32'h55667703)
+        $fatal(1, "FAIL: %h %h in the memory", memory.words[0], memory.words[3]);
       if (errors !== 0) $fatal(1, "FAIL: %0d errors", errors);
       $display("PASS: %0d cycles", cycle);
     end

@@ -30,6 +30,10 @@ def _run_script(tmp_path):
             "progress": "100%",
             "associated": "",
             "hertz": "187498123",
+            "cable": "arm_dap_1 xck26_0",
+            "ilas": "hw_ila_1",
+            "width": "8",
+            "full": "1",
         } | changes
         settings |= {"installed": " ".join(installed), "runs": str(tmp_path / "runs of it")}
         driver += [f"set stand_in({key}) {{{value}}}" for key, value in settings.items()]

@@ -10,10 +10,16 @@ set stand_in(properties) {
     CONFIG.PSU__FPGA_PL0_ENABLE CONFIG.PSU__MAXIGP0__DATA_WIDTH CONFIG.PSU__NUM_FABRIC_RESETS
     CONFIG.PSU__SAXIGP2__DATA_WIDTH CONFIG.PSU__SAXIGP3__DATA_WIDTH CONFIG.PSU__USE__IRQ0 CONFIG.PSU__USE__M_AXI_GP0
     CONFIG.PSU__USE__M_AXI_GP1 CONFIG.PSU__USE__M_AXI_GP2 CONFIG.PSU__USE__S_AXI_GP2 CONFIG.PSU__USE__S_AXI_GP3
+    CAPTURE_COMPARE_VALUE CONTROL.CAPTURE_CONDITION CONTROL.CAPTURE_MODE CONTROL.DATA_DEPTH
+    CONTROL.TRIGGER_CONDITION CONTROL.TRIGGER_POSITION CONTROL.WINDOW_COUNT FULL_PROBES.FILE PROBES.FILE
+    TRIGGER_COMPARE_VALUE core_revision CONFIG.ALL_PROBE_SAME_MU_CNT CONFIG.C_DATA_DEPTH CONFIG.C_EN_STRG_QUAL
+    CONFIG.C_INPUT_PIPE_STAGES CONFIG.C_MONITOR_TYPE CONFIG.C_NUM_OF_PROBES CONFIG.C_PROBE0_WIDTH
+    CONFIG.C_PROBE1_WIDTH CONFIG.C_PROBE2_WIDTH CONFIG.C_PROBE3_WIDTH
     access address_offset bit_offset bit_width description display_name ipi_drc name range reset_value sdx_kernel
     sdx_kernel_type size slave_memory_map_ref supported_families usage value version vitis_drc width
 }
 set stand_in(files) {}
+set stand_in(cells) {}
 
 # Define a command of Vivado's: it is recorded, then its body, if any, gives its result.
 proc command {name {body {}}} {
@@ -57,7 +63,10 @@ foreach name {get_bd_addr_segs get_bd_cells get_bd_intf_pins get_bd_pins get_por
 }
 command current_project { return project }
 command current_fileset { return sources_1 }
-command create_bd_cell { return /[lindex $args end] }
+command create_bd_cell {
+    lappend stand_in(cells) [lindex $args end]
+    return /[lindex $args end]
+}
 command get_sites { return {BUFGCE_X0Y10 BUFGCE_X0Y2} }
 command get_board_parts {
     return [lsearch -all -inline -glob $stand_in(installed) [lindex $args end]]
@@ -123,6 +132,7 @@ command get_property {
         CONFIG.FREQ_HZ { return $stand_in(hertz) }
         STATS.WNS { return $stand_in(slack) }
         STATS.WHS { return $stand_in(hold) }
+        WIDTH { return $stand_in(width) }
         SLACK { return [expr {$object eq "-hold path" ? $stand_in(hold) : $stand_in(slack)}] }
     }
     error "get_property: there is no property $name"
@@ -135,8 +145,25 @@ command launch_runs {
     if {$stand_in(progress) ne "100%"} return
     touch [file join $stand_in(runs) system_wrapper.bit]
     touch [file join $stand_in(generated) hw_handoff system.hwh]
+    if {"analyser" in $stand_in(cells)} { touch [file join $stand_in(runs) system_wrapper.ltx] }
 }
 command write_hw_platform { touch [option $args -file] }
+
+# The hardware manager: a cable with a processor and a fabric, and an analyser that answers or does not.
+foreach name {
+    open_hw_manager connect_hw_server open_hw_target current_hw_device refresh_hw_device run_hw_ila close_hw_manager
+} { command $name }
+command get_hw_devices { return [lsearch -all -inline -glob $stand_in(cable) [lindex $args end]] }
+command get_hw_ilas { return $stand_in(ilas) }
+command get_hw_probes {
+    if {![regexp {^NAME =~ "(.*)"$} [option $args -filter] all pattern]} { error "no filter: $args" }
+    return [lsearch -all -inline -glob {
+        system_i/core_monitor_valid system_i/core_monitor_beat system_i/core_monitor_data system_i/core_monitor_done
+    } $pattern]
+}
+command wait_on_hw_ila { if {$stand_in(full) ne "1"} { error "timed out" } }
+command upload_hw_ila_data { return hw_ila_data_1 }
+command write_hw_ila_data { touch [lindex $args end-1] }
 
 # The packager: interfaces are their names, a parameter is NAME of its owner, a field is NAME of its register.
 command ipx::package_project {

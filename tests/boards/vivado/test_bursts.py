@@ -1,9 +1,13 @@
+# amaranth: UnusedElaboratable=no
 """What a core says of its bursts in `component.xml`, held against what it does on its bus at most."""
 
 import pytest
+from amaranth.hdl import Fragment
 
 from fabtune.boards.host.driver import Core
 from fabtune.boards.packaging import selftest_of
+from fabtune.hw.cores.instantft.instantft import Instantft
+from fabtune.hw.cores.zotrain.zotrain import Zotrain
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
@@ -24,3 +28,11 @@ def test_a_core_bursts_as_its_description_says(name):
         assert 1 < port["most_reads"] <= said["NUM_READ_OUTSTANDING"]
         assert 1 < port["most_writes"] <= said["NUM_WRITE_OUTSTANDING"]
         assert max(port["longest_read"], port["longest_write"]) == said["MAX_BURST_LENGTH"]
+
+
+@pytest.mark.parametrize(("core", "name"), [(Instantft, "instantft"), (Zotrain, "zotrain")])
+def test_the_ports_are_those_of_the_spec(core, name):
+    trainer = core(CORES[name]).trainer()
+    Fragment.get(trainer, None)  # or Amaranth complains of parts that nothing uses
+    memory = trainer.memory
+    assert (memory.reader, memory.writer) == (CORES[name].reader, CORES[name].writer)

@@ -7,7 +7,7 @@ from fabtune.boards.estimate.estimate import estimate_spec
 from fabtune.golden.registry import CORES
 from fabtune.golden.settings import build
 
-from ..small_cores import NETWORK
+from ...small_cores import NETWORK
 
 MOST_LOADS = 2100
 """A word of 2,048 bits may be chosen at once, between two halves of a deep memory."""

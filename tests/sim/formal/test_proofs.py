@@ -3,10 +3,12 @@
 import pytest
 from amaranth.hdl import Cat
 
+from fabtune.golden.axi.register_map import RegisterMap
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12
 from fabtune.golden.nf4.nf4_dequant import Nf4DequantSpec
 from fabtune.golden.registry import BLOCKS
+from fabtune.hw.axi.axi_registers import AxiRegisters
 from fabtune.hw.lora.backward.backward_sequencer import BackwardSequencer
 from fabtune.hw.primitives.pipeline import Pipeline
 from fabtune.hw.zo.perturb import Perturb, _extended
@@ -53,6 +55,19 @@ def test_a_carry_that_is_forgotten_is_seen(monkeypatch):
 def test_a_weight_that_wraps_is_seen(monkeypatch):
     monkeypatch.setattr(Perturb, "_fit", lambda self, total: total[: Q4_12.width])
     assert broken("perturb") == {"o_in_order"}
+
+
+def test_a_soft_reset_that_leaves_a_register_is_seen(monkeypatch):
+    clear = AxiRegisters._clear
+
+    def all_but_settings(self, m):
+        kept, self.map = self.map, RegisterMap("requests", self.map.accessed("W1S"))
+        clear(self, m)
+        self.map = kept
+
+    monkeypatch.setattr(AxiRegisters, "_clear", all_but_settings)
+    (proof,) = prove_block("shell", rules=("reset_state",))
+    assert proof.status == "broken"
 
 
 def test_rounding_that_never_goes_up_is_seen(monkeypatch):

@@ -1,6 +1,6 @@
 // What the self-test uses of XRT's class, as its documentation declares it.
 #pragma once
-#include "../xrt/xrt_device.h"
+#include <xrt/xrt_device.h>
 #include <cstdint>
 namespace xrt {
 struct ip {

@@ -31,7 +31,8 @@ void xil_printf(const char8 *format, ...) {
     va_end(values);
 }
 
+/* A clock that goes on by a second with each look. */
 void XTime_GetTime(XTime *time) {
-    static XTime ticks = 0;
-    *time = ticks += 20;
+    static XTime now = 0;
+    *time = now += COUNTS_PER_SECOND;
 }

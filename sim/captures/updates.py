@@ -1,0 +1,206 @@
+"""Compare what a core's monitor showed on a board with golden: the updates of its parameters in the self-test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...boards.packaging import selftest_of
+from ...golden.axi.bus import BEAT
+from ...golden.axi.regions import Bytes
+from ...golden.cores.core import CoreSpec
+from ...golden.errors import UserError
+from .compare import CaptureComparison
+from .table import Table
+
+_BITS = 8 * BEAT
+_BEAT_NUMBER = 16
+
+
+@dataclass(frozen=True)
+class GoldenUpdate:
+    """A batch or step of a job.
+
+    Parameters
+    ----------
+    name : str
+        Which one, for messages.
+    before, after : array of uint8
+        The image that it updates.
+    """
+
+    name: str
+    before: Bytes
+    after: Bytes
+
+
+@dataclass
+class CapturedUpdate:
+    """What a monitor showed up to the end of a batch or step.
+
+    Parameters
+    ----------
+    beats : dict of int to int
+        Contents of what was written, by the number of the beat; 128 bits, of several writes the last.
+    complete : bool
+        Its end is in the capture.
+    """
+
+    beats: dict[int, int]
+    complete: bool = False
+
+
+def golden_updates(spec: CoreSpec) -> list[GoldenUpdate]:
+    """List the batches or steps of a core's self-test, in their order."""
+    found = []
+    for number, stage in enumerate(selftest_of(spec).stages, 1):
+        for at, (before, after) in enumerate(zip(stage.images[:-1], stage.images[1:], strict=True), 1):
+            found.append(GoldenUpdate(f"stage {number}, {stage.name}, its update {at}", before, after))
+    return found
+
+
+def read_updates(path: Path) -> list[CapturedUpdate]:
+    """Read the table of a logic analyser on a core's monitor.
+
+    Parameters
+    ----------
+    path : Path
+        CSV as Vivado writes it: a column each of ``monitor_valid``, ``monitor_beat``, ``monitor_data`` and
+        ``monitor_done``, or of names that end so, such as ``system_i/core_monitor_valid[7:0]``. Samples in which
+        nothing changes may be left out.
+
+    Returns
+    -------
+    list of CapturedUpdate
+        In their order; the last one need not be complete.
+
+    Raises
+    ------
+    UserError
+        If a column is missing or a cell is no number of its width, with file and line.
+    """
+    if not path.is_file():
+        raise UserError(f"no file {str(path)!r}: give the path of a capture")
+    if path.suffix.lower() != ".csv":
+        raise UserError(f"{path}: the updates of a core are read from a .csv, as Vivado's logic analyser writes it")
+    table = Table(path)
+    names = {wire: _column(table, f"monitor_{wire}") for wire in ("valid", "beat", "data", "done")}
+    beats, rest = divmod(table.width(names["data"]), _BITS)
+    if rest or not beats:
+        raise UserError(
+            f"{path}: line 1: {names['data']} has {_BITS * beats + rest} bits, no multiple of {_BITS}: capture all"
+        )
+    rows = range(table.samples)
+    valid = table.integers(names["valid"], beats, list(rows))
+    done = table.integers(names["done"], 1, list(rows))
+    written = [row for row in rows if valid[row]]
+    first = dict(zip(written, table.integers(names["beat"], _BEAT_NUMBER, written), strict=True))
+    data = dict(zip(written, table.integers(names["data"], _BITS * beats, written), strict=True))
+    found = [CapturedUpdate({})]
+    for row in rows:
+        for at in (at for at in range(beats) if valid[row] >> at & 1):
+            found[-1].beats[first[row] + at] = data[row] >> _BITS * at & (1 << _BITS) - 1
+        if done[row]:
+            found[-1].complete = True
+            found.append(CapturedUpdate({}))
+    return found if found[-1].beats else found[:-1]
+
+
+def compare_updates(
+    golden: list[GoldenUpdate], captured: list[CapturedUpdate], skip: int = 0, drop: int = 0
+) -> CaptureComparison:
+    """Compare the complete updates of a capture with golden's, which begin anew where a job is run again.
+
+    Of each update all beats count: those that were captured, and those that golden changes.
+
+    Parameters
+    ----------
+    golden : list of GoldenUpdate
+    captured : list of CapturedUpdate
+    skip : int
+        Golden's updates before the first captured one.
+    drop : int
+        Captured updates to leave out at the beginning, such as one whose beginning is not in the capture.
+
+    Raises
+    ------
+    UserError
+        If no update is complete.
+    """
+    if skip < 0 or drop < 0:
+        raise UserError(f"skip = {skip}, drop = {drop}: updates are counted from 0")
+    complete = [one for one in captured if one.complete]
+    if not complete[drop:]:
+        raise UserError(
+            f"nothing to compare: {len(complete)} updates of the capture are complete, {drop} are to be left out: "
+            "capture from before the first write to monitor_done"
+        )
+    comparison = _compared(golden, complete[drop:], skip, drop)
+    if comparison.mismatches:
+        comparison.hint = _hint(golden, complete, skip, drop)
+    return comparison
+
+
+def compare_capture(spec: CoreSpec, path: Path, skip: int = 0, drop: int = 0) -> CaptureComparison:
+    """Compare the CSV of a logic analyser with the self-test of a core; see `read_updates` and `compare_updates`."""
+    return compare_updates(golden_updates(spec), read_updates(path), skip, drop)
+
+
+def _compared(
+    golden: list[GoldenUpdate], captured: list[CapturedUpdate], skip: int, drop: int = 0
+) -> CaptureComparison:
+    comparison = CaptureComparison()
+    for number, one in enumerate(captured):
+        expected = golden[(skip + number) % len(golden)]
+        before, after = _beats(expected.before), _beats(expected.after)
+        for beat in sorted(one.beats.keys() | _changed(expected)):
+            comparison.compared += 1
+            got, want = one.beats.get(beat, before.get(beat)), after.get(beat)
+            if got == want:
+                continue
+            comparison.mismatches += 1
+            how = "golden has no such beat" if want is None else f"golden 0x{want:032x}"
+            missing = "" if beat in one.beats else " (not written)"
+            where = f"update {drop + number} of the capture ({expected.name}), beat {beat}"
+            comparison.note(f"{where}: 0x{got or 0:032x}{missing}, {how}")
+    return comparison
+
+
+def _hint(golden: list[GoldenUpdate], complete: list[CapturedUpdate], skip: int, drop: int) -> str:
+    """Options with which a capture that begins later, or in the middle of an update, is golden's."""
+    for dropped, skipped in ((dropped, skipped) for dropped in (0, 1) for skipped in range(len(golden))):
+        if (dropped, skipped) == (drop, skip) or not complete[dropped:]:
+            continue
+        if dropped and _whole(golden[skipped - 1], complete[0]):
+            continue  # it is wrong, and not cut off
+        if not _compared(golden, complete[dropped:], skipped).mismatches:
+            return f"it agrees with --skip {skipped} --drop {dropped}"
+    return ""
+
+
+def _whole(golden: GoldenUpdate, captured: CapturedUpdate) -> bool:
+    """Whether all that golden changes is written in a captured update."""
+    return _changed(golden) <= captured.beats.keys()
+
+
+def _changed(golden: GoldenUpdate) -> set[int]:
+    before, after = _beats(golden.before), _beats(golden.after)
+    return {at for at in after if before[at] != after[at]}
+
+
+def _beats(image: Bytes) -> dict[int, int]:
+    """Contents of an image's beats by their numbers."""
+    rows = np.asarray(image, np.uint8).reshape(-1, BEAT)
+    return {number: int.from_bytes(row.tobytes(), "little") for number, row in enumerate(rows)}
+
+
+def _column(table: Table, wire: str) -> str:
+    """Name of the only column of a wire."""
+    found = [name for name in table.columns if name == wire or name.endswith(f"_{wire}")]
+    if not found:
+        raise UserError(f"{table.path}: line 1: no column for {wire}; the columns are {table.listed}")
+    if len(found) > 1:
+        raise UserError(f"{table.path}: line 1: several columns for {wire}, {', '.join(found)}: keep one")
+    return found[0]

@@ -1,0 +1,178 @@
+"""Programs and drivers of packages, with compiled cores at their other end."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import types
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from fabtune.boards.board import BOARDS
+from fabtune.boards.host.driver import Core
+from fabtune.boards.packaging import core_package, selftest_of
+from fabtune.sim.compiled.comparison import compiled_core
+from fabtune.sim.compiled.device import SimulatedDevice
+
+from ...small_cores import OPTIONS, instantft, zotrain
+
+CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
+BLOCKS = ("instantft", "zotrain")
+"""Cores whose files have their names."""
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
+
+
+@cache
+def program(name):
+    """The compiled core, which other tests compile too."""
+    return compiled_core(CORES[name])
+
+
+def nanoseconds(device, mhz=187.5):
+    """Time of a simulated device whose clock has a rate."""
+    return round(1000 * device.simulated / mhz)
+
+
+def simulated(name, **more):
+    """A device, and its driver."""
+    device = SimulatedDevice(program(name), limit=3_000_000, **more)
+    return device, Core(CORES[name].registers, device, device, device.interrupt)
+
+
+def compiled(name, folder, flags=SANITIZED):
+    """The self-test in C, from the files of a package."""
+    files = core_package(CORES[name], BOARDS["kv260"], ["vitis", "linux", "baremetal"])
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    names = ("fabtune.c", "fabtune_text.c", "fabtune_uio.c", "fabtune_selftest.c")
+    sources = [*(folder / "driver" / one for one in names), folder / "selftest/selftest.c"]
+    main = Path(__file__).with_name("pipe.c")
+    flags = [*WARNINGS, *flags, "-DFABTUNE_WATCHED_NS=5000u", f"-I{folder / 'driver'}"]
+    command = [COMPILER, *flags, *sources, main, "-o", folder / "selftest.program"]
+    subprocess.run(command, check=True)
+    return folder / "selftest.program"
+
+
+class Ended(NamedTuple):
+    """How the self-test in C ended: its result and report, its exit status, and what it printed."""
+
+    result: str
+    stage: int
+    error: int
+    address: int
+    cycles: int
+    hertz: int
+    what: str
+    status: int
+    said: list
+
+
+def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5, paused=0):
+    """Run the program with a device of a clock at its other end; what it printed, and how it ended.
+
+    At every seventh look at the time the program is paused for so many reads of a register.
+    """
+    looks = 0
+    test = selftest_of(CORES[name])
+    buffer = device.allocate(test.size)
+    memory = executable.parent / "memory"
+    image = np.zeros(test.size, np.uint8)
+    image[: test.image.size] = test.image
+    if changed:
+        image[test.memory.addresses[changed]] ^= 1
+    memory.write_bytes(image.tobytes())
+    address = buffer.device_address if at is None else at
+    process = subprocess.Popen(
+        [executable, memory, str(address), mode, str(polls)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    assert process.stdout
+    said = []
+    with process:
+        for line in process.stdout:
+            kind, *words = line.split()
+            value = 0
+            if kind == "result":
+                result = words
+                continue
+            if kind == "say":
+                said.append(line.removeprefix("say ").rstrip("\n"))
+                continue
+            if kind == "write":
+                device.write(int(words[0]), int(words[1]))
+                continue
+            if kind == "read":
+                value = device.read(int(words[0]))
+            elif kind == "now":
+                looks += 1
+                for _ in range(paused if looks % 7 == 0 else 0):
+                    device.read(0)
+                value = nanoseconds(device, mhz)
+            elif kind == "interrupt":
+                device.interrupt()
+            elif words == ["1"]:
+                buffer.array[:] = np.frombuffer(memory.read_bytes(), np.uint8)
+                buffer.flush()
+            else:
+                buffer.invalidate()
+                memory.write_bytes(buffer.array.tobytes())
+            process.stdin.write(f"{value}\n")
+            process.stdin.flush()
+    return Ended(*result[:1], *map(int, result[1:6]), " ".join(result[6:]), process.returncode, said)
+
+
+class Array(np.ndarray):
+    """As ``pynq.allocate`` gives: a view of a buffer of the simulated device."""
+
+    def flush(self):
+        self.buffer.array[:] = self
+        self.buffer.flush()
+
+    def invalidate(self):
+        self.buffer.invalidate()
+        self[:] = self.buffer.array
+
+
+def overlay_core(name, folder, monkeypatch):
+    """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
+    files = core_package(CORES[name], BOARDS["kv260"], ["pynq"])
+    for path in ("fabtune_core.py", "fabtune_clock.py", "fabtune_core.json", "selftest.bin", f"{name}.ipynb"):
+        content = files[f"pynq/{path}"]
+        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    device, _ = simulated(name)
+
+    class DefaultIP:
+        def __init__(self, description):
+            assert description == "hwh"
+
+        def read(self, offset):
+            return device.read(offset)
+
+        def write(self, offset, value):
+            device.write(offset, value)
+
+    def allocate(shape, dtype):
+        found = np.zeros(shape, dtype).view(Array)
+        found.buffer = device.allocate(found.nbytes)
+        found.device_address = found.buffer.device_address
+        return found
+
+    pynq = types.ModuleType("pynq")
+    pynq.DefaultIP, pynq.Overlay, pynq.allocate = DefaultIP, None, allocate
+    monkeypatch.setitem(sys.modules, "pynq", pynq)
+    found = importlib.util.spec_from_file_location("fabtune_core", folder / "fabtune_core.py")
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "fabtune_clock", raising=False)
+    found.loader.exec_module(module)
+    module.WATCHED = 5_000
+    module.FabtuneCore.now = staticmethod(lambda: nanoseconds(device))
+    return module, module.FabtuneCore("hwh")

@@ -1,0 +1,60 @@
+"""Samples of a core's monitor while it runs the self-test, and the CSV that Vivado's logic analyser would write."""
+
+import re
+
+from fabtune.boards.host.driver import Core
+from fabtune.boards.packaging import selftest_of
+from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.device import SimulatedDevice
+
+WIRES = ("valid", "beat", "data", "done")
+MARKS = ["Sample in Buffer", "Sample in Window", "TRIGGER"]
+
+
+def samples(spec, verilog, folder):
+    """Values of the monitor's wires in each cycle of a self-test on this Verilog, and their widths."""
+    device = SimulatedDevice(build(verilog, spec.name, spec.memory_ports, waves="vcd"), limit=3_000_000)
+    file = folder / "selftest.vcd"
+    device.waves(file, 5000)
+    selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
+    device.end_waves()
+    codes, widths = {}, {}
+    values, found, clock, scopes = {}, [], None, 0
+    with file.open() as lines:
+        for line in lines:
+            scopes += "$scope" in line
+            # the pins; what is inside has wires of such names, too
+            if scopes == 1 and (declared := re.match(r"\s+\$var wire (\d+) (\S+) (?:(aclk)|monitor_(\w+)) ", line)):
+                if declared[3]:
+                    clock = declared[2]
+                else:
+                    codes[declared[2]], widths[declared[4]] = declared[4], int(declared[1])
+            elif line.startswith("b"):
+                value, code = line[1:].split()
+                values[codes.get(code)] = int(value, 2)
+            elif line[0] in "01":
+                if line[1:-1] == clock and line[0] == "1":
+                    # what the rising edge takes is what was there before it
+                    found.append(tuple(values.get(wire, 0) for wire in WIRES))
+                values[codes.get(line[1:-1])] = int(line[0])
+    assert set(widths) == set(WIRES)
+    return found, widths
+
+
+def stored(sampled):
+    """Those that the analyser stores: something is written, or an update is complete."""
+    return [one for one in sampled if one[0] or one[3]]
+
+
+def vivado_csv(path, sampled, widths, prefix="system_i/core_", radix=True, gap=False):
+    """Write samples as ``write_hw_ila_data -csv_file`` does."""
+    probes = [f"{prefix}monitor_{wire}" + (f"[{widths[wire] - 1}:0]" if widths[wire] > 1 else "") for wire in WIRES]
+    marks = [*MARKS, *["GAP"] * gap]
+    rows = [",".join([*marks, *probes])]
+    if radix:
+        rows.append(",".join(["Radix - UNSIGNED", *["UNSIGNED"] * (len(marks) - 1), *["HEX"] * len(WIRES)]))
+    for number, one in enumerate(sampled):
+        digits = [f"{value:0{-(-widths[wire] // 4)}x}" for wire, value in zip(WIRES, one, strict=True)]
+        rows.append(",".join([str(number), str(number), str(int(number == 0)), *["0"] * gap, *digits]))
+    path.write_text("\n".join(rows) + "\n")
+    return path
