@@ -259,7 +259,7 @@ class DeltaMemory(wiring.Component):
         offsets_valid = delayed(m, issue.valid & issue.makes_offsets, self._depth, "made_offset")
         minus_follows = delayed(m, issue.valid & issue.both_sides, self._depth, "opposed")
         clips = []
-        minus: Any = data_register(m, self.offsets.minus.numbers, "minus_numbers") if self.parts > 1 else None
+        minus: Any = data_register(m, self.offsets.minus.numbers, "minus_numbers") if self.parts > 1 else []
 
         def offset(total: Signal, name: str, counts: Value) -> Value:
             rounding = RoundSaturate(len(total), DELTA.fraction - Q4_12.fraction, Q4_12)

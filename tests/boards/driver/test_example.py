@@ -22,6 +22,7 @@ from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
 from ...small_cores import zotrain
+from .programs import nanoseconds
 
 CORES = {
     "instantft": build(InstantftSpec, ["network=digits", "cache_entries=512"], "tiny"),
@@ -81,11 +82,13 @@ def play(name, folder):
                     buffer.flush()
                 device.write(int(words[0]), int(words[1]))
                 continue
-            if kind not in ("read", "interrupt"):
+            if kind not in ("read", "now", "interrupt"):
                 printed += line
                 continue
-            value = device.read(int(words[0])) if kind == "read" else 0
-            if kind == "interrupt":
+            value = nanoseconds(device) if kind == "now" else 0
+            if kind == "read":
+                value = device.read(int(words[0]))
+            elif kind == "interrupt":
                 device.interrupt()
                 buffer.invalidate()
                 memory[:] = buffer.array
