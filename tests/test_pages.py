@@ -177,10 +177,10 @@ def test_examples_run(example, tmp_path, monkeypatch, capsys):
     assert f"]({example.name})" in (DOCS / "examples" / "index.md").read_text()
 
 
-LOAD_FC = 17
-"""Beats of the parameters of a layer of five inputs and three outputs: 32 lanes x 4 columns of 8, and the biases."""
-LOAD_CONV = 10
-"""Beats of a convolution with three outputs on 16 lanes x 2 columns: two groups, each one word and its biases."""
+LOAD_FC = 26
+"""Cycles of the parameters of a layer of five inputs and three outputs: as long as the activation memory is cleared."""
+LOAD_CONV = 42
+"""Cycles of a convolution with three outputs on 16 lanes x 2 columns, likewise."""
 LOAD_DEPTHWISE = 65
 """Beats of two filters of 2 x 2 on 16 lanes x 8 columns: four words of 16, and the biases."""
 LOAD_ADAPTER = 18

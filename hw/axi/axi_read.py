@@ -107,10 +107,12 @@ class AxiRead(wiring.Component):
             beats.i.payload.data.eq(beat.data),
             beats.i.payload.last.eq(beat.last & answered.last),
         ]
-        failed = Signal.like(answered.beat_address, name="failed_beat", reset_less=True)
-        m.d.comb += self.error_address[splitter.beat_bits :].eq(failed)
         with m.If(bad & ~self.error.any()):
-            m.d.sync += [stopped.eq(1), self.error.eq(beat.response), failed.eq(answered.beat_address)]
+            m.d.sync += [
+                stopped.eq(1),
+                self.error.eq(beat.response),
+                self.error_address[splitter.beat_bits :].eq(answered.beat_address),
+            ]
 
         m.d.comb += [
             self.o.valid.eq(beats.o.valid & ~stopped),

@@ -104,10 +104,12 @@ class AxiWrite(wiring.Component):
             outstanding.o.ready.eq(b.valid),
             self.idle.eq(outstanding.empty & splitter.idle),
         ]
-        failed = Signal.like(outstanding.o.payload, name="failed_beat", reset_less=True)
-        m.d.comb += self.error_address[splitter.beat_bits :].eq(failed)
         with m.If(b.valid & b.payload.response[1] & ~self.error.any()):
-            m.d.sync += [stopped.eq(1), self.error.eq(b.payload.response), failed.eq(outstanding.o.payload)]
+            m.d.sync += [
+                stopped.eq(1),
+                self.error.eq(b.payload.response),
+                self.error_address[splitter.beat_bits :].eq(outstanding.o.payload),
+            ]
         return m
 
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:

@@ -49,6 +49,7 @@ def never_active(made: CellNetlist, fault: CellFault, seconds: int) -> bool:
                 f"hierarchy -top {top}",
                 f"{WATCH} {BROKEN}{_RULE} {fault.cell} {fault.port} {bit} {_ACTIVE_AT[fault.mode]}",
                 f"rename {top} {TOP}",
+                "setundef -init -zero",  # as a mutant's registers begin
                 "write_rtlil watched.il",
             ],
             folder,

@@ -32,12 +32,16 @@ def test_a_word_that_does_not_stay_is_an_objection(spec, wire, objection, fast_s
         emitted = real(spec)
         change = "& ~" if wire.endswith("valid") else "^ "
         bits = "{flicker, 12'd0}" if wire.endswith("addr") else "flicker"  # still a legal address
-        text, count = re.subn(rf"^  assign {wire} = (.*);$", rf"  assign {wire} = (\1) {change}{bits};",
+        text, count = re.subn(rf"^(  assign )({wire})( = .*;)$|^(    \.\w+\()({wire})(\),?)$", r"\1\4steady\3\6",
                               emitted.verilog, flags=re.MULTILINE)  # fmt: skip
         assert count == 1
+        width = next(pin.width for pin in emitted.pins if pin.name == wire)
         toggle = f"  reg flicker;\n  initial flicker = 0;\n  always @(posedge {emitted.clock}) flicker <= ~flicker;\n"
+        toggle += f"  wire [{width - 1}:0] steady;\n"
         head, end, tail = text.partition(");\n")
-        return dataclasses.replace(emitted, verilog=head + end + toggle + tail)
+        inner, last, others = tail.partition("\nendmodule\n")
+        whole = head + end + toggle + inner + f"\n  assign {wire} = steady {change}{bits};" + last + others
+        return dataclasses.replace(emitted, verilog=whole)
 
     monkeypatch.setattr(verify_module, "emit", flickering)
     failures = verify(spec, fast_simulator, words=100).failures

@@ -102,7 +102,8 @@ def test_every_pin_is_a_port_and_belongs_to_one_interface(name):
         else (text(port, "wire/direction"), 1)
         for port in found(root, "model/ports/port")
     }
-    declared = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", emitted.verilog, re.MULTILINE)
+    top = emitted.verilog.partition("\nendmodule")[0]  # the first module
+    declared = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", top, re.MULTILINE)
     assert ports == {pin: (way.removesuffix("put"), int(left or 0) + 1) for way, left, pin in declared}
     mapped = [one.text for one in found(root, "busInterfaces/busInterface/portMaps/portMap/physicalPort/name")]
     assert sorted(mapped) == sorted(ports)

@@ -14,10 +14,10 @@ module bench;
   // the core's side: what the host reads, events, the lock
   reg [31:0] status = 0, error_address = 0, error_address_high = 0, cycles_low = 0, cycles_high = 0, batches = 0,
              misses = 0, saturations = 0;
-  reg finished = 0, locked = 0;
+  reg finished = 0, locked = 0, clear = 0;
   wire [31:0] command, interrupt_enable, parameters, adapters, samples, order, cache, logits, cache_entries;
   wire [31:0] parameters_high, adapters_high, samples_high, order_high, cache_high, logits_high;
-  wire [31:0] samples_per_epoch, epochs, batch, rate, mode;
+  wire [31:0] samples_per_epoch, epochs, batch, rate, mode, soft_reset;
   wire command_strobe, interrupt_line;
 
   axi_registers dut (
@@ -35,11 +35,11 @@ module bench;
     .cache(cache), .logits(logits), .cache_entries(cache_entries), .samples_per_epoch(samples_per_epoch),
     .epochs(epochs), .batch(batch), .rate(rate), .mode(mode), .parameters_high(parameters_high),
     .adapters_high(adapters_high), .samples_high(samples_high), .order_high(order_high), .cache_high(cache_high),
-    .logits_high(logits_high)
+    .logits_high(logits_high), .soft_reset(soft_reset), .clear(clear)
   );
 
   // words of the map: 0 command, 1 status, 2 interrupt_enable, 3 interrupt, 4 error_address, 5 its upper
-  // half, 6 signature, 7 to 24 settings, 25 to 29 counters
+  // half, 6 signature, 7 to 24 settings, 25 to 29 counters, 63 soft_reset
   wire [32*18-1:0] settings = {
     mode, rate, batch, epochs, samples_per_epoch, cache_entries, logits_high, logits, cache_high, cache, order_high, order,
     samples_high, samples, adapters_high, adapters, parameters_high, parameters
@@ -50,14 +50,14 @@ module bench;
   integer compared = 0, word, strobes = 0, strobes_due = 0;
 
   function writable(input integer at);
-    writable = at == 0 || at == 2 || at == 3 || (at >= 7 && at <= 24);
+    writable = at == 0 || at == 2 || at == 3 || (at >= 7 && at <= 24) || at == 63;
   endfunction
 
   function [31:0] shown(input integer at);
     begin
       shown = 0;
       if (at == 1) shown = status;
-      if (at == 2 || (at >= 7 && at <= 24)) shown = kept[at];
+      if (at == 2 || (at >= 7 && at <= 24) || at == 63) shown = kept[at];
       if (at == 3) shown = pending;
       if (at == 4) shown = error_address;
       if (at == 5) shown = error_address_high;
@@ -73,8 +73,9 @@ module bench;
         if (settings[32*(at-7)+:32] !== kept[at]) fail("wire of a setting", at);
       if (interrupt_enable !== kept[2]) fail("interrupt_enable", 0);
       if (command !== kept[0]) fail("command", command);
+      if (soft_reset !== kept[63]) fail("soft_reset", soft_reset);
       if (interrupt_line !== (pending && kept[2][0])) fail("interrupt_line", 0);
-      compared = compared + 20;
+      compared = compared + 21;
     end
   endtask
 
@@ -127,12 +128,13 @@ module bench;
       // the register has its value, and the answer is there
       word = address / 4;
       mask = {{8{strobe[3]}}, {8{strobe[2]}}, {8{strobe[1]}}, {8{strobe[0]}}};
-      if (!(lock && word != 2 && word != 3)) begin
+      if (!(lock && word != 2 && word != 3 && word != 63)) begin
         if (word == 0) begin
           kept[0] = data & mask;
           strobes_due = strobes_due + (strobe != 0);
         end else if (word == 2 || (word >= 7 && word <= 24)) kept[word] = (kept[word] & ~mask) | (data & mask);
         else if (word == 3 && data[0] && strobe[0]) pending = 0;
+        else if (word == 63) kept[63] = kept[63] | (data & mask & 1);
       end
       if (event_too) pending = 1;
       @(posedge clk);
@@ -171,7 +173,7 @@ module bench;
         if (!rvalid) fail("a word was withdrawn", address);
       end
       word = address / 4;
-      if (word < 30) begin
+      if (word < 30 || word == 63) begin
         if (rresp !== 0) fail("response to a read", address);
         if (rdata !== shown(word)) fail("a word differs", address);
       end else if (rresp !== 2) fail("no SLVERR without a register", address);
@@ -234,6 +236,19 @@ module bench;
     read(8'h0c);
     write(8'h0c, 1, 1, 0, 0, 1, 1, 0);
     read(8'h0c);
+    // a soft reset: its bit stays until `clear`, which gives all registers their values after reset
+    write(8'hfc, 0, 15, 0, 0, 0, 0, 0);
+    write(8'hfc, 32'hffffffff, 1, 0, 0, 1, 1, 0);
+    write(8'h30, 32'hffffffff, 15, 0, 0, 0, 0, 0);
+    read(8'hfc);
+    clear <= 1;
+    @(posedge clk);
+    clear <= 0;
+    for (at = 0; at < 64; at = at + 1) kept[at] = 0;
+    pending = 0;
+    @(posedge clk);
+    check_wires;
+    for (at = 0; at < 64; at = at + 1) read(4 * at);
     reset_for(1);
     for (at = 0; at < 64; at = at + 1) read(4 * at);
     pass(compared);

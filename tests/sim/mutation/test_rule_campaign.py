@@ -13,7 +13,7 @@ from fabtune.sim.mutation.record import score_of
 from fabtune.sim.mutation.rule_campaign import RuleCampaign, RuleSettings
 from fabtune.sim.primitives import formal_rounding
 
-SETTINGS = RuleSettings(faults=12, seconds=10)
+SETTINGS = RuleSettings(faults=24, seconds=10)
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_rules_kill_faults_of_rounding(record: Path) -> None:
     results = RuleCampaign("rounding", SETTINGS, record).run()  # of the file
     score = score_of(results)
-    assert (score.faults, score.undecided, score.survived) == (12, 0, 0)
-    assert score.killed > 8
+    assert (score.faults, score.undecided, score.survived) == (24, 0, 0)
+    assert score.killed > 18
     assert score.equivalent > 0
     assert {one.fault.files for one in results} == {("hw/primitives/rounding.py",)}
     assert {one.detail for one in results if one.status == "killed"} <= {"o", "clipped"}

@@ -40,7 +40,7 @@ CORES: dict[str, Callable[[], CoreSpec]] = {
 }
 FEW, MANY = range(12), range(12, 222)
 CYCLES = {
-    "instantft": {"base": 6939},
+    "instantft": {"base": 6890},
     "zotrain": {"base": 6439},
 }
 
