@@ -275,7 +275,7 @@ class LogitHead(wiring.Component):
         step = pipeline.place("issue", issue, "logit_step").at("total")
         first = pipeline.place("issue", adapter == 0, "logit_first", reset_less=True).at("total")
         last = pipeline.place("issue", issue & end_of_adapters, "logit_last").at("total")
-        final = pipeline.place("issue", class_number == classes - 1, "logit_final", reset_less=True).at("rounded")
+        final = pipeline.place("issue", class_number == classes - 1, "logit_final").at("rounded")
         logit = Signal(signed(max(len(total), PRODUCT.width) + adapters.bit_length() + 1), reset_less=True)
         with m.If(step):
             m.d.sync += logit.eq(Mux(first, base_row[: ACTIVATION.width].as_signed() << Q4_12.fraction, logit) + total)
