@@ -319,7 +319,7 @@ The core in a simulation of your own, with `pip install fabtune`, make and g++; 
     make SIM=icarus                                                  # also: make sv SIM=icarus
 
 Both run the self-test, at full speed and with random stalls, and compare every byte that the core writes with golden's.
-The exit status is 0 where all are the same; otherwise the stage and the first wrong byte are named.
+The exit status is 0 where all are the same; otherwise the stage is named, by `make sv` also the first wrong byte.
 
 Add your tests to `tb/test_selftest.py`, or to a file `tb/test_*.py` of your own. `tb/tb.sv` needs nothing but a
 simulator with SystemVerilog's tasks; it reads the job from `tb/data/`. For GitHub Actions copy `tb/fabtune.yml` to
