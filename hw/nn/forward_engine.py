@@ -56,7 +56,7 @@ class ForwardEngine(wiring.Component):
     ----------
     load : In stream of beats
         The image of the frozen parameters, again and again; a beat a cycle. Not while there is a sample. Ready, but for
-        the last beat during `clearing`; a source may also leave it to `loaded`, as each beat on offer is taken.
+        the last beat during `clearing`.
     clearing : Out, 1
         The activation memory is cleared: from the cycle after an image's first beat, for `Mapping.clear_cycles`.
     loaded : Out, 1

@@ -14,6 +14,7 @@ from .test_verilog import CORES, WAIVERS
 
 TOOLS = ("verilator", "yosys")
 NAMES = ["urng", "pezo", "pool", "softmax", "axi_read", "axi_registers", *CORES]
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in BLOCKS if name not in NAMES]
 
 
 def file_of(name, folder):
@@ -37,7 +38,7 @@ def said(tool, top, folder):
     return [line for line in lines if re.search("warning|error", line, re.IGNORECASE)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_an_older_tool_has_nothing_to_say(tool, name, tmp_path):
     top = file_of(name, tmp_path)

@@ -94,28 +94,24 @@ class FrozenParameters:
         return Mux(residual, identity, word)
 
     def _load(self, m: Module, engine: wiring.Component, weights: WeightMemory, store: memory.WritePort) -> None:
-        """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile.
-
-        A beat is taken also where `load.ready` is low, for a source that does not wait.
-        """
+        """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile."""
         mapping, load, clear = self.mapping, engine.load, engine.clear
         beats = mapping.weight_words * mapping.word_beats
         index, of_biases, end = Signal(range(max(beats, mapping.groups))), Signal(), Signal()
-        # the image is there, and the activations are not yet clear
-        complete, waiting = Signal(), Signal()
+        taken = Signal()
         m.d.comb += [
             end.eq(index == Mux(of_biases, mapping.groups - 1, beats - 1)),
-            complete.eq(load.valid & of_biases & end),
+            # the last beat waits until activations are clear
             load.ready.eq(~(of_biases & end & clear.active)),
-            clear.start.eq(load.valid & ~of_biases & (index == 0)),
-            engine.loaded.eq(Mux(load.valid, complete, waiting) & ~clear.active),
-            weights.write.eq(load.valid & ~of_biases),
+            taken.eq(load.valid & load.ready),
+            clear.start.eq(taken & ~of_biases & (index == 0)),
+            engine.loaded.eq(taken & of_biases & end),
+            weights.write.eq(taken & ~of_biases),
             weights.index.eq(index),
             weights.beats.eq(load.payload),
-            store.en.eq(load.valid & of_biases),
+            store.en.eq(taken & of_biases),
             store.addr.eq(index),
             store.data.eq(load.payload[: len(Value.cast(store.data))]),
         ]
-        m.d.sync += waiting.eq(Mux(load.valid, complete, waiting) & clear.active)
-        with m.If(load.valid):
+        with m.If(taken):
             m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]

@@ -63,10 +63,11 @@ def infer(mapping, parameters, images, stall=0.0, hold=0):
     found, load = [[] for _ in mapping.stages], beats_of(parameters)
 
     async def feed(bench):
-        for beat in load:
+        for beat in load[:-1]:
             await bench.pulse("load.valid", payload=beat)
-        while not bench.seen["loaded"]:
-            await bench.tick()
+        bench.set({"load.payload": load[-1], "load.valid": 1})
+        await bench.until("loaded")
+        bench.set({"load.valid": 0})
         for number, image in enumerate(images):
             while not bench.get("sample.room"):
                 await bench.tick()
