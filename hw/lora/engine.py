@@ -1,6 +1,6 @@
 """Adapter engine: a forward engine and a backward engine that take turns at one array, and the records between them."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -134,14 +134,22 @@ class AdapterEngine(wiring.Component):
         return m
 
     def _load(self, m: Module) -> None:
-        """Beats of the frozen parameters go to the forward engine, those of A and B to the backward engine."""
+        """Beats of the frozen parameters go to the forward engine, those of A and B to the backward engine.
+
+        The last one of the frozen parameters is held until the forward engine has cleared its activations.
+        """
         parameters, forward, load = self.parameters, self.forward.load, self.backward.load
         words = self.mapping.words_per_cycle
         beat_of_row = parameters.address[: exact_log2(words)]
         is_a = (parameters.kind & ParameterKind.A).any()
+        offered, held = (parameters.kind & (ParameterKind.WEIGHT | ParameterKind.BIAS)).any(), Signal()
+        held_beat = Signal.like(forward.payload, name="held_beat", reset_less=True)
+        m.d.sync += held.eq(forward.valid & ~forward.ready)
+        with m.If(offered):
+            m.d.sync += held_beat.eq(parameters.beat)
         m.d.comb += [
-            forward.valid.eq((parameters.kind & (ParameterKind.WEIGHT | ParameterKind.BIAS)).any()),
-            forward.payload.eq(parameters.beat),
+            forward.valid.eq(offered | held),
+            forward.payload.eq(Mux(held, held_beat, parameters.beat)),
             load.a.eq(Cat(is_a & (beat_of_row == number) for number in range(words))),
             load.b.eq((parameters.kind & ParameterKind.B).any()),
             load.address.eq(parameters.address),
