@@ -21,7 +21,7 @@ def check(spec, share):
     assert found.with_reset <= share * found.raw["ff"], (found.with_reset, found.raw["ff"])
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", [pytest.param("instantft", marks=pytest.mark.slow), "zotrain"])
 def test_a_small_core_has_no_large_net_and_few_resets(core):
     check(build(CORES[core], SMALL), 0.28)
 

@@ -21,7 +21,14 @@ from .monitor import WIRES, samples, stored, vivado_csv
 CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
 
 
-@pytest.fixture(name="capture", scope="module", params=CORES)
+SLOW = "instantft, options"
+
+
+@pytest.fixture(
+    name="capture",
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name == SLOW else ()) for name in CORES],
+)
 def _capture(request, tmp_path_factory):
     """A core, and what the monitor of its package shows in a self-test, with the widths of the wires."""
     spec = CORES[request.param]
