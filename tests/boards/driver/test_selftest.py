@@ -82,6 +82,16 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
     assert ": wrong, " in said[-2 if copied else -1]
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_self_test_ends_a_command_that_is_running(name):
+    (_, core), test = simulated(name), selftest_of(CORES[name])
+    test.run(core)  # leaves settings with which each command runs
+    for command in CORES[name].registers.commands:
+        core.write("command", command)
+        assert core.busy
+        assert len(test.run(core)) == len(test.stages)
+
+
 def test_the_host_driver_measures_the_clock(monkeypatch):
     device, core = simulated("instantft")
     test = selftest_of(CORES["instantft"])
