@@ -21,13 +21,10 @@ from .monitor import WIRES, samples, stored, vivado_csv
 CORES = {"instantft": instantft(), "instantft, options": instantft(**OPTIONS), "zotrain": zotrain()}
 
 
-SLOW = "instantft, options"
-
-
 @pytest.fixture(
     name="capture",
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow if name == SLOW else ()) for name in CORES],
+    params=[pytest.param(name, marks=() if name == "zotrain" else pytest.mark.slow) for name in CORES],
 )
 def _capture(request, tmp_path_factory):
     """A core, and what the monitor of its package shows in a self-test, with the widths of the wires."""
