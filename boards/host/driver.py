@@ -25,9 +25,9 @@ from .clock import ClockWatch
 SECONDS = 600.0
 """Time that a command may take before `Core.run` raises an error."""
 ALL_ONES = 0xFFFF_FFFF
-"""What a read gives where nothing answers."""
+"""Word that a read gives where nothing answers."""
 PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
-"""What a register is tried with."""
+"""Words that a register is tried with."""
 RESET_POLLS = 10_000
 """Number of times that `Core.reset` reads the register before it raises an error: 10 ms and more on a board."""
 

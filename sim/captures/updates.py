@@ -38,7 +38,7 @@ class GoldenUpdate:
 
 @dataclass
 class CapturedUpdate:
-    """What a monitor showed up to the end of a batch or step.
+    """Update of a monitor: what it showed up to the end of a batch or step.
 
     Parameters
     ----------

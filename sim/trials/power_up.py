@@ -22,7 +22,7 @@ SEEDS = (1, 2, 0)
 
 @dataclass(frozen=True)
 class PoweredUp:
-    """What leaves a core in a job, each access in its order.
+    """Everything that leaves a core in a job, each access in its order.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ MEANINGS = {
     ALL_ONES: "nothing decodes this address: no bitstream is loaded, or the address is another one",
     0: "the core's clock is off, or it is in reset",
 }
-"""What a signature means that no core has."""
+"""Meanings of signatures that no core has."""
 OTHER = "the bitstream is of other settings: load the one of this package"
 DIFFERENT, USAGE, NO_ANSWER, NO_MEMORY, FAILED, HUNG, NO_INTERRUPT, OTHER_CLOCK = range(1, 9)
 """Exit statuses."""

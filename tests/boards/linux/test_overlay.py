@@ -1,4 +1,4 @@
-"""What a package has for Linux: steps, device-tree overlay and Makefile."""
+"""Files of a package for Linux: steps, device-tree overlay and Makefile."""
 
 import re
 import shutil
