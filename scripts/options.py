@@ -178,11 +178,12 @@ start = together(
 
 
 def block(required: bool = True) -> Decorator:
-    """``BLOCK``, ``--preset`` and ``--set``: the parameters of `spec_of`."""
+    """``BLOCK``, ``--preset``, ``--set`` and `network_options`: the parameters of `spec_of`."""
     return together(
         click.argument("block", metavar="BLOCK" if required else "[BLOCK]", required=required),
         option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`)."),
         option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."),
+        network_options,
     )
 
 
@@ -190,17 +191,49 @@ NAME_HELP = "What follows CORE_ in the names of module, IP and kernel; default: 
 """Help of ``--name``."""
 
 
-def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
-    """Build the spec of a block.
+def spec_of(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    model: str | None = None,
+    weights: Path | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Spec:
+    """Build the spec of a block, for a network of the user's own where one is named.
 
     Raises
     ------
     UserError
-        For an unknown block, preset or parameter, and for a wrong value.
+        For an unknown block, preset or parameter, for a wrong value, for a network that the block or its array does not
+        take, and for weights: what is made of a spec does not depend on them.
+    """
+    kind = kind_of(block)
+    if weights is not None:
+        raise UserError(
+            f"--weights has no effect on {click.get_current_context().info_name}: a core loads its parameters when it "
+            "runs; leave it out, `fabtune package` and `fabtune images` take it"
+        )
+    if model is None:
+        if shape is not None:
+            raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
+        from ..golden.settings import build
+
+        return build(kind, settings, preset)
+    from .own_network import OwnNetwork, core_spec
+
+    return core_spec(kind, OwnNetwork(model, shape=shape), settings, preset)
+
+
+def kind_of(block: str) -> type[Spec]:
+    """Find the class of a block's specs.
+
+    Raises
+    ------
+    UserError
+        If there is no such block.
     """
     from ..golden.registry import BLOCKS
-    from ..golden.settings import build
 
     if block not in BLOCKS:
         raise UserError(f"there is no block {block!r}; there are: {', '.join(BLOCKS)}")
-    return build(BLOCKS[block], settings, preset)
+    return BLOCKS[block]

@@ -6,7 +6,7 @@ import csv
 import io
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class SweepRequest:
     processes : int
     force : bool
         Replace points and report in `output`.
+    training : dict
+        Network and weights that take the place of those in the file, see `space.read`.
     """
 
     file: Path
@@ -51,6 +53,7 @@ class SweepRequest:
     journal: Path | None
     processes: int
     force: bool
+    training: dict[str, str] = field(default_factory=dict)
 
 
 def run(request: SweepRequest, console: Console) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         ``space``, ``points`` (finished), ``of`` (in all), ``infeasible``, ``front`` (``values``, ``objectives`` and
         ``commands`` of each point that no other one dominates), ``journal`` and ``files``.
     """
-    space = read(request.file)
+    space = read(request.file, request.training)
     folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
     folder.refuse((POINTS, REPORT))
     journal = request.journal or folder.path / JOURNAL
@@ -75,7 +78,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         study = Study(space, journal)
         study.close()
         watch = status.update if request.processes == 1 else None
-        workers = {f"process {at + 1}": (request.file, journal, watch) for at in range(request.processes)}
+        workers = {f"process {at + 1}": (request, journal, watch) for at in range(request.processes)}
         run_trials(_work, workers, Options(processes=request.processes))
     study = Study(space, journal)
     points, front = study.points(), study.front()
@@ -128,9 +131,9 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     return found
 
 
-def _work(file: Path, journal: Path, watch: Callable[[str], None] | None) -> None:
+def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | None) -> None:
     """Evaluate points until none is left."""
-    space = read(file)
+    space = read(request.file, request.training)
     workloads = workloads_of(space, Console(quiet=True))
     study = Study(space, journal)
     try:

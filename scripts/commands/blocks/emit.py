@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,6 +43,7 @@ def command(
     top: str | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
     if board is None:
@@ -52,8 +54,10 @@ def command(
     from ....boards.vivado.package import package
     from ...outputs import OutputFolder
 
-    spec = spec_of(block, settings, preset)
-    files = package(spec, board, top or design_name(spec, name, None if settings else preset), mhz)
+    spec = spec_of(block, settings, preset, **own_network)
+    files = package(
+        spec, board, top or design_name(spec, name, None if settings or own_network["model"] else preset), mhz
+    )
     folder = output or Path("build") / block
     written = OutputFolder(folder, force, default=output is None).write(files)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -54,6 +55,7 @@ def command(
     name: str | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Write a core as an IP with all that a board's tools need: IP-XACT, block design, registers."""
     from ....boards.board import board as board_of
@@ -63,10 +65,13 @@ def command(
     from ....golden.cores.core import CoreSpec
     from ...outputs import OutputFolder
 
-    target, spec = board_of(board), spec_of(block, settings, preset)
+    target, spec = board_of(board), spec_of(block, settings, preset, **own_network)
     if not isinstance(spec, CoreSpec):
         raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
-    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if settings else preset)
+    mhz, top = (
+        target.processor_clock.rate(mhz),
+        design_name(spec, name, None if settings or own_network["model"] else preset),
+    )
     spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; the others when all are known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,13 +43,14 @@ def command(
     waves: Path | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
     if waves is None:
         refuse_options(["force"], "no --waves")
     from ....sim.verify import refuse_waves, verify
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     if waves:
         refuse_waves(waves, force)
     verdict = verify(spec, simulator, words, seed, waves=waves, power_up=power_up)
