@@ -1,5 +1,6 @@
 """Example in C: built from a package's files, on the compiled core."""
 
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 
 from fabtune.boards.board import BOARDS
-from fabtune.boards.cores.zotrain import example as zotrain_example
 from fabtune.boards.example.digits import digits_for
 from fabtune.boards.example.package import example_files, example_of
 from fabtune.boards.packaging import core_package, selftest_of
@@ -67,7 +67,7 @@ def play(name, folder):
     memory = np.memmap(folder / "memory", np.uint8, "r+")
     printed = ""
     with subprocess.Popen(
-        [folder / "program", "uio", "memory", "example/digits.bin"],
+        [folder / "program", "uio", "memory", "example/example.bin"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -98,7 +98,7 @@ def play(name, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after", "crc32"), [("instantft", 35, 155, 1131003069), ("zotrain", 35, 127, 2971858123)]
+    ("name", "before", "after", "crc32"), [("instantft", 35, 167, 3212475480), ("zotrain", 35, 123, 3084819131)]
 )
 def test_the_job_is_the_same_on_every_machine(name, before, after, crc32):
     example = example_of(CORES[name])
@@ -120,9 +120,9 @@ def test_the_example_prints_what_golden_says(name, tmp_path):
 
 
 @needs_compiler
-def test_a_shorter_example_of_zotrain_prints_what_golden_says(monkeypatch, tmp_path):
-    monkeypatch.setitem(zotrain_example.STEPS_AND_RATES, "digits", (30, 4e-3))
-    example = zotrain_example.example(CORES["zotrain"], digits_for("digits"))
+def test_a_shorter_example_of_zotrain_prints_what_golden_says(tmp_path):
+    task = dataclasses.replace(digits_for("digits"), steps=30, rate=4e-3)
+    example = example_of(CORES["zotrain"], task)
     line = written("zotrain", tmp_path, example)
     compiled("zotrain", tmp_path)
     status, printed = play("zotrain", tmp_path)
@@ -134,9 +134,9 @@ def test_a_shorter_example_of_zotrain_prints_what_golden_says(monkeypatch, tmp_p
 @pytest.mark.parametrize("what", ["BEFORE", "AFTER"])
 def test_another_number_of_correct_images_ends_with_status_1(what, tmp_path):
     line = written("instantft", tmp_path)
-    header = tmp_path / "example" / "digits.h"
+    header = tmp_path / "example" / "example_job.h"
     found = {"BEFORE": example_of(CORES["instantft"]).before, "AFTER": example_of(CORES["instantft"]).after}[what]
-    old, new = (f"#define DIGITS_CORRECT_{what} {number}u" for number in (found, found + 1))
+    old, new = (f"#define EXAMPLE_CORRECT_{what} {number}u" for number in (found, found + 1))
     assert old in header.read_text()
     header.write_text(header.read_text().replace(old, new))
     compiled("instantft", tmp_path)
@@ -150,8 +150,8 @@ def test_another_number_of_correct_images_ends_with_status_1(what, tmp_path):
 @needs_compiler
 def test_a_command_that_the_core_refuses_is_reported(tmp_path):
     written("instantft", tmp_path)
-    header = tmp_path / "example" / "digits.h"
-    header.write_text(header.read_text().replace("#define DIGITS_TUNE_BATCH 20u", "#define DIGITS_TUNE_BATCH 0u"))
+    header = tmp_path / "example" / "example_job.h"
+    header.write_text(header.read_text().replace("#define EXAMPLE_TUNE_BATCH 20u", "#define EXAMPLE_TUNE_BATCH 0u"))
     compiled("instantft", tmp_path)
     refused = CORES["instantft"].registers.errors["BAD_BATCH"].value
     status, printed = play("instantft", tmp_path)
@@ -172,7 +172,7 @@ def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
     # with the library of the standalone domain as its documentation has it, and registers that read as 0
     library, driver = HERE / "standalone", tmp_path / "driver"
     sources = [*(driver / f"fabtune{one}.c" for one in ("", "_text", "_mmio")), library / "standalone.c"]
-    own = ["example.c", f"example_{name}.c", "example_baremetal.c", "digits_image.S"]
+    own = ["example.c", f"example_{name}.c", "example_baremetal.c", "example_image.S"]
     command = [COMPILER, *FLAGS, f"-I{driver}", f"-I{library}", *sources, *own, "-o", "a"]
     made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "example")
     assert (made.returncode, made.stderr) == (0, "")
@@ -187,13 +187,13 @@ def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
 def test_the_page_is_of_the_systems_that_were_asked_for():
     spec = CORES["zotrain"]
     linux, bare = (package(spec, target) for target in ("linux", "baremetal"))
-    assert "sudo linux/example /dev/uioN udmabuf0 example/digits.bin" in linux["README.md"]
-    assert "digits_image.S" not in linux["README.md"]
-    assert "digits_image.S" in bare["README.md"]
+    assert "sudo linux/example /dev/uioN udmabuf0 example/example.bin" in linux["README.md"]
+    assert "example_image.S" not in linux["README.md"]
+    assert "example_image.S" in bare["README.md"]
     assert "linux/example" not in bare["README.md"]
     for files in (linux, bare):
         named = {path for path in files if path.startswith("example/")}
-        assert {"example/digits.h", "example/digits.bin", "example/example.h", "example/example.c"} < named
+        assert {"example/example_job.h", "example/example.bin", "example/example.h", "example/example.c"} < named
         assert "| `example/` |" in files["README.md"]
 
 
