@@ -177,6 +177,23 @@ start = together(
 """The samples, the network and its weights from which a fine-tuning starts; see `scripts.start.Start`."""
 
 
+task_options = together(
+    option(
+        "--data",
+        metavar="NAME|npz:FILE",
+        help="Samples to tune on and held-out ones; with the weights of the network, from --weights or --model.",
+    ),
+    data_dir,
+    option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
+    option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),
+    option("--steps", type=STEPS, help="Steps of tuning, where the core counts them; by default as `tune`."),
+    option("--batch", type=click.IntRange(1), help="Samples of a batch or step; by default 20."),
+    option("--rate", type=float, help="Learning rate on the mean of a batch; by default as `tune`."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers of the tuning."),
+)
+"""Samples and tuning of a core's example, self-test and memory images; see `scripts.own_task`."""
+
+
 def block(required: bool = True) -> Decorator:
     """``BLOCK``, ``--preset``, ``--set`` and `network_options`: the parameters of `spec_of`."""
     return together(

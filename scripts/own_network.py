@@ -12,6 +12,7 @@ from torch import nn
 
 from ..golden.block import Spec
 from ..golden.cores.network_core import NetworkCoreSpec, named
+from ..golden.datasets.dataset import Task
 from ..golden.errors import UserError
 from ..golden.models.checkpoint import load_into
 from ..golden.models.importers.folding import check_finite
@@ -90,6 +91,21 @@ def with_weights(network: Network, module: nn.Module, weights: Path | None) -> n
     else:
         check_finite(module, network.name)
     return module.eval()
+
+
+def check_samples(network: Network, task: Task) -> None:
+    """Refuse samples that are not of a network's shape and classes, or not finite.
+
+    Raises
+    ------
+    UserError
+        Naming the task.
+    """
+    for part in (task.pretrain, task.tune, task.test):
+        if len(part):
+            if part.shape != network.input_shape:
+                raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}")
+            part.check(task.name, network.classes)
 
 
 def core_spec(
