@@ -16,14 +16,14 @@ from torch import nn
 from ..golden.datasets.dataset import Task
 from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
-from ..golden.models.checkpoint import load_into
-from ..golden.models.importers.folding import check_finite
-from ..golden.models.importers.user_model import user_network
+from ..golden.models.importers.onnx_file import is_onnx
+from ..golden.models.layers import Shape
 from ..golden.models.module import module_of
 from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, pretrained
+from .own_network import OwnNetwork, with_weights
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,12 @@ class Start:
 
     Parameters
     ----------
-    network, model, weights, as_built
-        Name of a preset; ``file.py:build``; file with a state dict; whether the weights are those that ``build`` made.
+    network
+        Name of a preset.
+    model, weights, shape
+        See `OwnNetwork`; by default the shape is that of the samples.
+    as_built
+        Whether the weights are those that ``build`` made.
     data, data_dir, drift
         See `task_of`.
     seed
@@ -43,6 +47,7 @@ class Start:
     network: str | None
     model: str | None
     weights: Path | None
+    shape: Shape | None
     as_built: bool
     data: str
     data_dir: Path | None
@@ -72,9 +77,12 @@ class Start:
             raise UserError("--as-built takes the weights of your own network: give it with --model FILE.py:BUILD")
         if self.as_built and self.weights:
             raise UserError("give --weights or --as-built, not both")
+        if self.shape and not self.model:
+            raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
         if self.model:
             torch.manual_seed(self.seed)  # the same weights in every run where the user's function draws them
-            network, module = user_network(self.model, task.test.shape)
+            known = self.shape or (None if is_onnx(self.model) else task.test.shape)
+            network, module = OwnNetwork(self.model, self.weights, known).built()
         else:
             network = preset(self.network or network_for(self.data))
             module = module_of(network)
@@ -90,11 +98,7 @@ class Start:
                         f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}"
                     )
                 part.check(task.name, network.classes)
-        if self.weights:
-            load_into(module, self.weights)
-        else:
-            check_finite(module, network.name)
-        return network, module.eval()
+        return network, with_weights(network, module, self.weights)
 
     def ready(
         self, network: Network, module: nn.Module, task: Task, settings: Pretraining, console: Console

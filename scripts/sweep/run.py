@@ -112,7 +112,11 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
         given[name] = Path(str(space.training[name])) if name in space.training else None
-    given |= {"data": space.training.get("data", "digits"), "as_built": space.training.get("as_built", False)}
+    given |= {
+        "shape": None,
+        "data": space.training.get("data", "digits"),
+        "as_built": space.training.get("as_built", False),
+    }
     found = []
     for seed in range(space.seeds):
         options = start.Start(**given, seed=seed)

@@ -88,6 +88,8 @@ class ZerothOrderTuning(Tuning):
         for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
+        if options["shape"] is not None:
+            raise UserError("--input belongs to a network of layers; a text task takes --model FOLDER")
         if options["as_built"]:
             raise UserError("--as-built belongs to a network of layers; a text task takes --model FOLDER")
         if options["engine"] == "rtl":
