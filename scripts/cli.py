@@ -19,7 +19,7 @@ from ..golden.errors import UserError
 from ..hw import processes
 
 SECTIONS = {
-    "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
+    "Hardware blocks": ("list", "emit", "package", "images", "verify", "prove", "mutate"),
     "Size, time and power": ("estimate", "utilisation", "compare", "activity", "sweep"),
     "Fine-tuning": ("import", "tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),

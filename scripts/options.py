@@ -183,6 +183,9 @@ task_options = together(
         metavar="NAME|npz:FILE",
         help="Samples to tune on and held-out ones; with the weights of the network, from --weights or --model.",
     ),
+    option(
+        "--scale", type=float, default=1.0, metavar="FACTOR", help="Multiply samples of floats; by default they stay."
+    ),
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
     option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 import torch
 
+from ..boards.example.job import Example
 from ..boards.example.task import ExampleTask
 from ..golden.block import Spec
 from ..golden.cores.network_core import NetworkCoreSpec
@@ -78,9 +80,34 @@ def spec_and_task(
         converter.samples(some)
         _warn(converter.clipped, f"values of {samples.name}", f"{Q8_16}: scale them with --scale")
     how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed")}
-    return spec, ExampleTask(data, network.name, frozen, samples.tune, samples.test, **how)
+    # the folder of a file is no matter of those who get the package
+    shown = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
+    return spec, ExampleTask(shown, network.name, frozen, samples.tune, samples.test, **how)
 
 
 def _warn(clipped: int, what: str, remedy: str) -> None:
     if clipped:
         click.echo(f"fabtune: warning: {clipped} {what} are clipped, outside {remedy}", err=True)
+
+
+def job_facts(example: Example | None) -> dict[str, Any]:
+    """Describe the job of a package of the user's samples for ``--json``, or that there are none."""
+    if example is None:
+        return {"selftest": "random"}
+    regions = {name: region.size for name, region in example.memory.regions.items()}
+    found = {"selftest": example.task.name, "tuning": example.how, "tested": example.tested}
+    found |= {f"accuracy_{name}": getattr(example, name) / example.tested for name in ("before", "after")}
+    return found | {"memory": {"regions": regions, "together": example.memory.end}}
+
+
+def job_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Say what `job_facts` has, or that the self-test is random, in lines."""
+    if "memory" not in facts:
+        return ["the self-test is random: --weights and --data make it of your network and samples"]
+    before, after = (100 * facts[f"accuracy_{when}"] for when in ("before", "after"))
+    regions = ", ".join(f"{name} {size:,}" for name, size in facts["memory"]["regions"].items())
+    return [
+        f"golden: {before:.1f}% of {facts['tested']} right before, {after:.1f}% after; {facts['tuning']}",
+        f"the self-test has the first samples of {facts['selftest']}, at most six",
+        f"shared memory: {facts['memory']['together']:,} bytes: {regions}",
+    ]

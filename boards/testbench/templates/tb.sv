@@ -199,7 +199,7 @@ module tb #(
         best = 0;
         largest = 0;
         for (one = 0; one < classes; one = one + 1) begin
-          at = {32'd0, logits + 4 * (sample * stride + one)};
+          at = {32'd0, logits} + 64'd4 * ({32'd0, sample} * {32'd0, stride} + {32'd0, one});
           here = memory.words[at[SHIFT+:INDEX]] >> (8 * at[SHIFT-1:0]);
           logit = here[31:0];
           if (one == 0 || logit > largest) begin
@@ -207,7 +207,7 @@ module tb #(
             largest = logit;
           end
         end
-        at = {32'd0, labels + sample};
+        at = {32'd0, labels} + {32'd0, sample};
         here = memory.words[at[SHIFT+:INDEX]] >> (8 * at[SHIFT-1:0]);
         if (here[7:0] == best[7:0]) right = right + 1;
       end
