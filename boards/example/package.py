@@ -77,10 +77,11 @@ def example_page(example: Example, systems: Sequence[str]) -> str:
     what = _DIGITS if task.drawn else _OWN.replace("DATA", task.name).replace("TESTED", f"{example.tested:,}")
     before, after = example.percentages
     golden = f"{what} The tuning: {example.how}. Golden says {before} before, {after} after."
-    steps = [_STEPS[name] for name in (*SYSTEMS, "pynq", "simulation") if name in systems]
-    program = [_PROGRAM] if {*SYSTEMS} & {*systems} else []
-    result = [_RESULT.replace("LINE", example.line)] if program or "pynq" in systems else []
-    parts = [golden, *program, *steps, *result, memory_table(example)]
+    programs = [_STEPS[name] for name in SYSTEMS if name in systems]
+    if programs:
+        programs = [_PROGRAM, *programs, _RESULT.replace("LINE", example.line)]
+    others = [_STEPS[name] for name in ("pynq", "simulation") if name in systems]
+    parts = [golden, *programs, *others, _MEMORY, memory_table(example)]
     return "\n\n".join(parts).replace("CORE", example.spec.name)
 
 
@@ -104,7 +105,7 @@ The core's commands and their settings are in `example/example_CORE.c`, the rest
 a program of your own can begin with these."""
 _STEPS = {
     "pynq": """\
-On PYNQ the notebook runs it, as does `core.example("example.bin")`.""",
+On PYNQ the notebook runs it, as does `core.example("example.bin")`, which prints the same line.""",
     "simulation": """\
 In a simulation, in the folder `tb/`: `make example` runs the same job at full speed on the bench without Python, and
 compares every logit, what was tuned, and the accuracies with golden's. It takes as long as its cycles do.""",
@@ -122,5 +123,6 @@ It prints
 
     example: LINE
 
-with status 0; with status 1 where a logit is not golden's. The options and the
-other statuses are those of the self-test; a command may take 60 s."""
+with status 0; with status 1 where a logit is not golden's. The options and the other statuses are those of the
+self-test; a command may take 60 s."""
+_MEMORY = "Its memory, whose formats are those of fabtune's page on memory images:"

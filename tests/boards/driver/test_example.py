@@ -21,13 +21,15 @@ from fabtune.golden.settings import build
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 
-from ...small_cores import zotrain
+from ...small_cores import instantft, task, zotrain
 from .programs import nanoseconds
 
 CORES = {
     "instantft": build(InstantftSpec, ["network=digits", "cache_entries=512"], "tiny"),
     "zotrain": build(ZotrainSpec, [], "tiny"),
 }
+OWN = {"zotrain": zotrain(), "instantft": instantft()}
+"""Cores of a user's network, whose package has the user's weights and samples."""
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 HERE = Path(__file__).parent
@@ -36,15 +38,20 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 
 
 @cache
-def package(spec, *targets):
+def package(spec, *targets, task=None):
     """Make the files of a package, which several tests look at."""
-    return core_package(spec, BOARDS["kv260"], targets)
+    return core_package(spec, BOARDS["kv260"], targets, task=task)
 
 
 def written(name, folder, example=None):
     """Write a package to a folder, perhaps with another example than its own; what the example prints."""
     example = example or example_of(CORES[name])
-    for path, content in (package(CORES[name], "linux", "baremetal") | example_files(example, "linux")).items():
+    return put(package(CORES[name], "linux", "baremetal") | example_files(example, "linux"), folder, example)
+
+
+def put(files, folder, example):
+    """Write files to a folder; what the example prints."""
+    for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
     return f"example: {example.line}"
@@ -59,9 +66,10 @@ def compiled(name, folder):
     subprocess.run(command, check=True, cwd=folder)
 
 
-def play(name, folder):
+def play(name, folder, spec=None, task=None):
     """Run the program with the compiled core at its other end: its status, and the lines that it printed."""
-    device, size = SimulatedDevice(compiled_core(CORES[name])), example_of(CORES[name]).memory.end
+    spec = spec or CORES[name]
+    device, size = SimulatedDevice(compiled_core(spec)), example_of(spec, task).memory.end
     buffer = device.allocate(size)
     (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
     memory = np.memmap(folder / "memory", np.uint8, "r+")
@@ -77,7 +85,7 @@ def play(name, folder):
         for line in process.stdout:
             kind, *words = line.split()
             if kind == "write":
-                if int(words[0]) == CORES[name].registers.map["command"].offset:
+                if int(words[0]) == spec.registers.map["command"].offset:
                     buffer.array[:] = memory
                     buffer.flush()
                 device.write(int(words[0]), int(words[1]))
@@ -128,6 +136,30 @@ def test_a_shorter_example_of_zotrain_prints_what_golden_says(tmp_path):
     status, printed = play("zotrain", tmp_path)
     assert (status, printed[-1]) == (0, line)
     assert example.after > example.before
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "settings"), [("zotrain", {"steps": 5, "batch": 3}), ("instantft", {"epochs": 2})])
+def test_the_example_of_a_users_network_prints_what_golden_says(name, settings, tmp_path):
+    spec = OWN[name]
+    own = task(spec, **settings)
+    example = example_of(spec, own)
+    line = put(package(spec, "linux", "baremetal", task=own), tmp_path, example)
+    compiled(name, tmp_path)
+    status, printed = play(name, tmp_path, spec, own)
+    assert (status, printed[-1]) == (0, line)
+    page = (tmp_path / "README.md").read_text()
+    assert f"\n    {line}\n" in page
+    assert "your weights, and the first samples of npz:own.npz" in page
+    assert f"| together | | {example.memory.end:,} |" in page
+    # another weight: the program says so, whatever the accuracies are
+    image = tmp_path / "example" / "example.bin"
+    content = bytearray(image.read_bytes())
+    content[example.memory.addresses["parameters"] + 1] ^= 0x10
+    image.write_bytes(content)
+    status, printed = play(name, tmp_path, spec, own)
+    assert status == 1
+    assert any(one.startswith("logits: wrong, CRC-32 0x") for one in printed)
 
 
 @needs_compiler

@@ -32,8 +32,8 @@ def _folder(fabtune, tmp_path):
 @pytest.mark.parametrize("kind", [InstantftSpec, ZotrainSpec])
 def test_the_spec_is_that_of_the_description_with_batch_norm_folded(kind, capsys):
     own = OwnNetwork("mine.py:build", shape=(1, 8, 8))
-    found = core_spec(kind, own, ["lanes=8"], "tiny")
-    assert found == build(kind, [f"network={LINE}", "lanes=8"], "tiny")
+    found = core_spec(kind, own, ["lanes=32"], "tiny")
+    assert found == build(kind, [f"network={LINE}", "lanes=32"], "tiny")
     said = f"{kind.name} reads samples as bytes that stand for 0 to 1, the default of {kind.name}"
     assert said in capsys.readouterr().err
 
