@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from torch import nn
 
 from ..golden.datasets.dataset import Task
@@ -24,6 +20,7 @@ from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, pretrained
+from .progress import Bars, advance
 
 
 @dataclass(frozen=True)
@@ -122,48 +119,10 @@ class Start:
             raise UserError(f"{task.name} has no samples to pre-train on: give weights with --weights{own}")
         name = f"pre-train {network.name}"
         # in a log nothing is left of it: an error of the work that follows is one line there, too
-        with progress_bars(console, transient=not console.is_terminal) as progress:
+        with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task(name, total=settings.epochs)
             start = module if self.model else None
             trained, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name), start)
             done = f"pre-trained {network.name}, cached in {file.name}"
             progress.update(bar, completed=settings.epochs, description=done)
         return trained, str(file)
-
-
-class Bars(Progress):
-    """Progress bars that vanish where an error ends the work: what is left is its one line."""
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
-        self.live.transient |= kind is not None
-        super().__exit__(kind, *rest)
-
-    def stop(self) -> None:
-        """End the display."""
-        if self.live.transient and not self.console.is_terminal:
-            self.live.stop()  # Progress would leave an empty line in a log
-        else:
-            super().stop()
-
-
-def progress_bars(console: Console, transient: bool = False) -> Progress:
-    """Progress bars on a console, which stay there when they are full unless they are transient."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Bars(*columns, console=console, transient=transient)
-
-
-def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:
-    """Make a function that advances a bar by one and shows a loss and the fraction right beside its name."""
-
-    def step(loss: float, accuracy: float) -> None:
-        progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}, {100 * accuracy:.1f}% right")
-
-    return step
-
-
-@contextmanager
-def core_bar(progress: Progress, name: str = "the core") -> Iterator[Callable[[str], None]]:
-    """Add a bar for the simulation of a core; the function that it gives shows the present stage beside its name."""
-    bar = progress.add_task(name, total=None)
-    yield lambda stage: progress.update(bar, description=f"{name}: {stage}")
-    progress.update(bar, total=1, completed=1, description=name)

@@ -17,7 +17,7 @@ from ...golden.train.adapters.methods import METHODS, AdapterPlacement
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
 from ...sim.simulator import compiler
-from ..start import advance
+from ..progress import advance
 from .tuning import Tuning, given_settings
 
 

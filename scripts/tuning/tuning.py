@@ -15,8 +15,9 @@ from rich.progress import Progress
 
 from ...golden.errors import UserError
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
+from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
-from ..start import Start, core_bar, progress_bars
+from ..start import Start
 
 
 class Tuning(ABC):
@@ -130,7 +131,7 @@ class Tuning(ABC):
 
     def run(self, console: Console) -> dict[str, Any]:
         """Run the job with progress bars; with the engine "rtl" the comparison's figures come back."""
-        with progress_bars(console) as progress:
+        with Bars(console) as progress:
             arguments = self.bar(progress)
             if self.spec is None or self.job.settings.engine != "rtl":
                 self.result = self.job.run(**arguments)
