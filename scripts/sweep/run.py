@@ -119,7 +119,12 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
         given[name] = Path(str(space.training[name])) if name in space.training else None
-    given |= {"data": space.training.get("data", "digits"), "as_built": space.training.get("as_built", False)}
+    given |= {
+        "shape": None,
+        "data": space.training.get("data", "digits"),
+        "pretrain": space.training.get("pretrain", False),
+        "scale": space.training.get("scale", 1.0),
+    }
     found = []
     for seed in range(space.seeds):
         options = start.Start(**given, seed=seed)
@@ -196,10 +201,10 @@ def _tune(space: Space, design: Design) -> list[str]:
     if training is None or not space.trains:
         return []
     words = ["fabtune", "tune", "--method", training.method, "--rate", repr(training.rate)]
-    for name in ("data", "data_dir", "drift", "network", "model", "weights"):
+    for name in ("data", "data_dir", "drift", "scale", "network", "model", "weights"):
         if name in space.training:
             words += [f"--{name.replace('_', '-')}", str(space.training[name])]
-    words += ["--as-built"] if space.training.get("as_built") else []
+    words += ["--pretrain"] if space.training.get("pretrain") else []
     options = design.core.tune_options(training, design.array)
     return [] if options is None else [*words, *options]
 
