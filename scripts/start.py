@@ -20,8 +20,13 @@ from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
-from .own_network import OwnNetwork, with_weights
+from .own_network import OwnNetwork, check_samples, with_weights
 from .progress import Bars, advance
+
+
+def default_drift(data: str) -> str:
+    """Drift of samples by name where none is asked for: that of a moved camera for digits, else none."""
+    return "camera" if data == "digits" else "none"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Start:
     @property
     def drift_name(self) -> str:
         """The drift; by default that of a moved camera for digits, else none."""
-        return self.drift or ("camera" if self.data == "digits" else "none")
+        return self.drift or default_drift(self.data)
 
     def task(self) -> Task:
         """Load the samples."""
@@ -91,13 +96,7 @@ class Start:
                 f"{network.name} has as many outputs as inputs, {network.classes}: the command line tunes classifiers, "
                 "and autoencoders are tuned from Python, with loss=mse (docs/zo-job.md)"
             )
-        for part in (task.pretrain, task.tune, task.test):
-            if len(part):
-                if part.shape != network.input_shape:
-                    raise UserError(
-                        f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}"
-                    )
-                part.check(task.name, network.classes)
+        check_samples(network, task)
         return network, with_weights(network, module, self.weights)
 
     def ready(
