@@ -143,6 +143,9 @@ def refuse_other_methods(method: str) -> None:
 
 
 as_json = option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+scale = option(
+    "--scale", type=float, default=1.0, metavar="FACTOR", help="Multiply samples of floats; by default they stay."
+)
 data_dir = option("--data-dir", type=PATH, help="Folder with the data's files.")
 
 
@@ -151,6 +154,14 @@ def _shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     if text is not None and not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5}x[1-9]\d{0,5})?", text):
         raise UserError(f"--input {text!r} is not CHANNELSxHEIGHTxWIDTH or FEATURES, such as 3x32x32 or 640")
     return None if text is None else tuple(map(int, text.split("x")))
+
+
+def _as_built(_: click.Context, __: click.Parameter, given: bool) -> None:
+    """Refuse an option of earlier versions."""
+    if given:
+        raise UserError(
+            "--as-built is what happens now: leave it out; --pretrain trains weights that are given further"
+        )
 
 
 network_options = together(
@@ -167,10 +178,10 @@ network_options = together(
 start = together(
     option("--network", metavar="NAME", help="A preset; by default the one that goes with the data."),
     network_options,
-    option(
-        "--as-built", is_flag=True, help="Take the weights that BUILD made; by default they are pre-trained further."
-    ),
+    option("--pretrain", is_flag=True, help="Pre-train these weights first; a preset without weights always is."),
+    option("--as-built", is_flag=True, hidden=True, expose_value=False, callback=_as_built),
     option("--data", default="digits", show_default=True, metavar="NAME|npz:FILE", help="Samples."),
+    scale,
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
 )

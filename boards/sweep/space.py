@@ -39,7 +39,8 @@ _KEYS = {
 }
 _WORKLOAD: dict[str, type] = {
     **dict.fromkeys(("data", "data_dir", "drift", "network", "model", "weights"), str),
-    "as_built": bool,
+    "pretrain": bool,
+    "scale": float,
 }
 """Settings of the workload, as the options of `fabtune tune`; they are not swept."""
 _COMMON: dict[str, type] = {"method": str, "batch": int, "rate": float}

@@ -190,7 +190,7 @@ def test_an_onnx_file_is_tuned(fabtune, onnx_file, tmp_path):
     arrays = {f"x_{part}": rng.normal(0, 1, (40, 6)).astype(np.float32) for part in ("tune", "test")}
     arrays |= {f"y_{part}": np.arange(40) % 3 for part in ("tune", "test")}
     np.savez("task.npz", **arrays)
-    asked = ("--data", "npz:task.npz", "--model", "net.onnx", "--as-built", "--epochs", "2", "--json")
+    asked = ("--data", "npz:task.npz", "--model", "net.onnx", "--epochs", "2", "--json")
     status, out, err = fabtune("tune", *asked)
     assert (status, err.count("Traceback")) == (0, 0)
     report = json.loads(out)

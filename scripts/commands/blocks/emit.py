@@ -55,13 +55,12 @@ def command(
     from ...outputs import OutputFolder
 
     spec = spec_of(block, settings, preset, **own_network)
-    files = package(
-        spec, board, top or design_name(spec, name, None if settings or own_network["model"] else preset), mhz
-    )
-    folder = output or Path("build") / block
-    written = OutputFolder(folder, force, default=output is None).write(files)
+    known = None if settings or own_network["model"] else preset
+    folder = OutputFolder(output or Path("build") / block, force, default=output is None)
+    folder.refuse(["spec.json"])  # before seconds of work; the others when all are known
+    written = folder.write(package(spec, board, top or design_name(spec, name, known), mhz))
     if as_json:
-        show_json({"folder": str(folder), "files": written})
+        show_json({"folder": str(folder.path), "files": written})
         return
     for file in written:
-        click.echo(folder / file)
+        click.echo(folder.path / file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....golden.files import refuse_unwritable
 from ...display import show_json, show_table
 from ...options import FILE, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
@@ -92,6 +93,7 @@ def command(
         click.echo(summary(RECORDS))
         return
     path = output or RECORDS / f"{block}.jsonl"
+    refuse_unwritable(path)
     campaign: Campaign[Any]
     if block in set(proved_names()) - set(BLOCKS):
         of_blocks = ("preset", "settings", "model", "weights", "shape", "component", "simulator", "words")

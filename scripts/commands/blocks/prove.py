@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ....golden.errors import UserError
+from ....golden.files import refuse_unwritable
 from ...display import show_json, show_table
 from ...options import PATH, SectionedCommand, as_json, network_options, option, section, spec_of
 
@@ -60,8 +61,8 @@ def command(
         raise UserError("--preset, --set, --model and --rule are for one BLOCK: name it")
     if counterexamples and counterexamples.exists():
         raise UserError(f"{counterexamples} exists: name another folder for the counterexamples")
-    if counterexamples and not counterexamples.parent.is_dir():
-        raise UserError(f"there is no folder {counterexamples.parent} for the counterexamples: make it first")
+    if counterexamples:
+        refuse_unwritable(counterexamples / "rule.vcd")
     chosen = list(names) or proved_names()
     for name in chosen:
         formal_module(name)
