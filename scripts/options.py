@@ -194,9 +194,7 @@ sample_options = together(
         metavar="NAME|npz:FILE",
         help="Samples to tune on and held-out ones; with the weights of the network, from --weights or --model.",
     ),
-    option(
-        "--scale", type=float, default=1.0, metavar="FACTOR", help="Multiply samples of floats; by default they stay."
-    ),
+    scale,
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),

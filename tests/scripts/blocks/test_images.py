@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,9 @@ from torch import nn
 
 from fabtune.boards.host.driver import Core
 from fabtune.golden.models.importers.folding import folded
+from fabtune.golden.models.importers.user_model import user_module
+from fabtune.golden.models.module import module_of
+from fabtune.golden.models.presets import NETWORKS
 from fabtune.golden.nn.array.images import frozen_image
 from fabtune.golden.registry import CORES
 from fabtune.golden.settings import restored
@@ -60,26 +64,39 @@ SHAPES = {"cnn": (1, 8, 8), "resnet": (2, 8, 8), "keyword": (1, 6, 7)}
 CLASSES = {"cnn": 4, "resnet": 3, "keyword": 3}
 
 
-@pytest.fixture(autouse=True)
-def _folder(fabtune, tmp_path):
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
     """A folder with networks, their weights and their samples: pixels, or floats of the ResNet."""
-    (tmp_path / "own.py").write_text(MODELS)
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.py").write_text(MODELS)
     rng = np.random.default_rng(0)
     for name, shape in SHAPES.items():
         torch.manual_seed(1)
-        _, module = OwnNetwork(f"own.py:{name}", shape=shape).built()
+        module = user_module(f"{folder / 'own.py'}:{name}")
         for layer in module.modules():
             if isinstance(layer, nn.BatchNorm2d):
                 nn.init.uniform_(layer.running_mean, -0.2, 0.2)
                 nn.init.uniform_(layer.running_var, 0.5, 2)
-        torch.save(module.state_dict(), f"{name}.pt")
+        torch.save(module.state_dict(), folder / f"{name}.pt")
         arrays = {}
         for part, count in (("tune", 18), ("test", 25)):
             labels = rng.integers(0, CLASSES[name], count)
             inputs = rng.normal(0, 0.2, (count, *shape)) + 0.2 * labels[:, None, None, None]
             arrays |= {f"x_{part}": inputs if name == "resnet" else (255 * inputs).clip(0, 255).astype(np.uint8)}
             arrays[f"y_{part}"] = labels
-        np.savez(f"{name}.npz", **arrays)
+        np.savez(folder / f"{name}.npz", **arrays)
+    digits = module_of(NETWORKS["digits"])
+    torch.save(digits.state_dict(), folder / "digits.pt")
+    with np.load(folder / "cnn.npz") as arrays:
+        np.savez(folder / "digits.npz", **arrays)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _folder(fabtune, made, tmp_path):
+    """The same in the folder of a test."""
+    for path in made.iterdir():
+        shutil.copy(path, tmp_path)
 
 
 def named(name):
@@ -205,17 +222,18 @@ def test_a_package_is_of_the_users_samples(fabtune, tmp_path):
     assert "had a package of other settings" in err
 
 
+DIGITS = "--preset tiny --set network=digits --weights digits.pt --data npz:digits.npz"
 MISTAKES = {
     "images zotrain --preset tiny -o x": "the images are of your samples: give --data npz:FILE, with --weights or",
     "images zotrain --preset tiny --data npz:cnn.npz -o x": "digits has no weights of its own: give --weights FILE, or",
     "images zotrain --weights cnn.pt -o x": "--weights without --data: the jobs need samples, give --data npz:FILE",
     "images zotrain --rate 0.1 -o x": "--rate has no meaning with no --data: leave it out",
     "images urng --data npz:cnn.npz -o x": "urng has no network: leave --data out",
-    "images zotrain CNN --steps 2 --epochs 3 -o x": "--epochs 3: zotrain counts steps: give --steps",
-    "images instantft CNN --steps 2 -o x": "--steps 2: instantft counts epochs: give --epochs",
-    "images zotrain CNN --batch 300 -o x": "--batch 300",
-    "images instantft CNN --batch 33 -o x": "--batch 33: the core takes at most 32: --set batch=33",
-    "images instantft CNN --set cache_entries=16 -o x": "18 samples to tune on, and the core's cache has 16 entries: "
+    f"images zotrain {DIGITS} --steps 2 --epochs 3 -o x": "--epochs 3: zotrain counts steps: give --steps",
+    f"images instantft {DIGITS} --steps 2 -o x": "--steps 2: instantft counts epochs: give --epochs",
+    f"images zotrain {DIGITS} --batch 300 -o x": "--batch 300: a step of the core has at most 256 samples",
+    f"images instantft {DIGITS} --batch 33 -o x": "--batch 33: the core takes at most 20: --set batch=33",
+    f"images instantft {DIGITS} --set cache_entries=16 -o x": "18 samples to tune on, and the core's cache has 16 entries: "
     "--set cache_entries=32, or fewer samples",
     "images zotrain RESNET --set byte_inputs=true -o x": "the samples are floats, and the core reads bytes: --set",
     "images zotrain CNN --set network=digits -o x": "--set network= and --model own.py:cnn both name the network",
