@@ -21,7 +21,7 @@ from ..hw import processes
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
     "Size, time and power": ("estimate", "utilisation", "compare", "activity", "sweep"),
-    "Fine-tuning": ("import", "tune", "delta", "federate", "cost"),
+    "Fine-tuning": ("import", "tune", "evaluate", "export", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),
 }

@@ -115,7 +115,7 @@ class GradientTuning(Tuning):
     @property
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
         """Adapters, or weights and biases of layers, by the user's names."""
-        return by_title(self.job.network, self.job.stages, self.result.tensors)
+        return by_title(self.job.network, self.job.stages, self.job.state, self.result.tensors)
 
     @property
     def loss(self) -> float:

@@ -21,6 +21,8 @@ State = Mapping[str, Tensor]
 """Tensors by their names in the user's model."""
 Returned = dict[str, NDArray[np.float32]]
 """The same as arrays."""
+FOLDED_WEIGHT, FOLDED_BIAS = ".folded_weight", ".folded_bias"
+"""Names behind a layer's of parameters with batch norm folded, where the user's tensors cannot hold them."""
 _STATISTICS = ("running_mean", "running_var")
 _SMALLEST_SCALE = 2.0**-20
 """Smallest factor of a batch norm's channel through which weights return: below it their float32 could overflow."""
@@ -249,10 +251,11 @@ def returned(tensors: Sequence[StageTensors], parameters: Sequence[StageParamete
 
 
 def by_stage(tensors: Sequence[StageTensors], parameters: Sequence[StageParameters]) -> Returned:
-    """Folded parameters of all stages by `StageTensors.weight_name` and `StageTensors.bias_name`."""
+    """Folded parameters of all stages: `FOLDED_WEIGHT` and `FOLDED_BIAS` behind their layer's name."""
     found: Returned = {}
     for own, one in zip(tensors, parameters, strict=True):
-        found |= {own.weight_name: one.weight.astype(np.float32), own.bias_name: one.bias.astype(np.float32)}
+        found[own.title + FOLDED_WEIGHT] = one.weight.astype(np.float32)
+        found[own.title + FOLDED_BIAS] = one.bias.astype(np.float32)
     return found
 
 

@@ -25,9 +25,9 @@ FLOAT = 2.0**-24
 def logit_bound(tuned: TunedNetwork, samples: Samples, at_once: int = 100) -> NDArray[np.float64]:
     """Largest difference of each logit of each sample, (n, classes), where golden saturates nothing.
 
-    Parameters of integer runs are equal on both sides. What differs are roundings: golden's of samples, of each stage, of
-    each adapter's hidden values and of the logits, half a last place of Q8.16 each; and PyTorch's of each product and
-    each sum, in float32. They are carried on through the absolute values of all weights.
+    Parameters of integer runs are equal on both sides. What differs are roundings. Golden's are of samples, of each
+    stage, of each adapter's hidden values and of the logits: half a last place of Q8.16 each. PyTorch's are of each
+    product and each sum, in float32. They are carried on through the absolute values of all weights.
     """
     values = torch.from_numpy(samples.values()).double()
     return np.concatenate([_bound(tuned, part) for part in torch.split(values, at_once)])

@@ -109,3 +109,15 @@ def integers_of(tuned: TunedNetwork) -> dict[str, NDArray[np.generic]]:
             key = f"{tuned.stages[adapter.stage].title}.lora_{name}"
             found[key], formats[key] = Q4_12.from_float(getattr(adapter, name)).astype(np.int16), str(Q4_12)
     return {**found, "formats": np.array(json.dumps(formats)), "network": np.array(text_of(tuned.network))}
+
+
+def how_to_load(kind: str, path: Path) -> str:
+    """Say how a file is loaded without fabtune."""
+    if kind == "onnx":
+        return f'onnxruntime.InferenceSession("{path}")'
+    if kind == "npz":
+        return f'numpy.load("{path}")'
+    if path.suffix == PROGRAM:
+        return f'torch.export.load("{path}").module()'
+    loaded = f'safetensors.torch.load_file("{path}")' if path.suffix == ".safetensors" else f'torch.load("{path}")'
+    return f"model.load_state_dict({loaded})"

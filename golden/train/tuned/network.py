@@ -18,7 +18,14 @@ from ...lora.job import Job
 from ...lora.last_layer import Tuned, last_layer_sizes, untuned_layer
 from ...models.batch_norm import Floats64, StageParameters
 from ...models.importers.folding import Parameters, described, folded
-from ...models.importers.own_tensors import StageTensors, returned, stage_tensors, user_state
+from ...models.importers.own_tensors import (
+    FOLDED_BIAS,
+    FOLDED_WEIGHT,
+    StageTensors,
+    returned,
+    stage_tensors,
+    user_state,
+)
 from ...models.layers import Linear, Weighted
 from ...models.module import module_of
 from ...models.network import Network, deployed
@@ -268,8 +275,10 @@ def _parameters(
     """Folded parameters of all stages after tuning."""
     found, now = [], {**state, **tensors_of(tensors)}
     for own, before in zip(stages, base, strict=True):
-        held = any(name in tensors for name in own.norm.values())
-        if not own.norm or (integers and not held):
+        if (name := own.title + FOLDED_WEIGHT) in tensors:
+            pair = tensors[name], tensors[own.title + FOLDED_BIAS]
+            found.append(StageParameters(*(np.asarray(one, np.float64) for one in pair)))
+        elif not own.norm:
             weight = np.asarray(tensors.get(own.weight_name, before.weight), np.float64)
             found.append(StageParameters(weight, np.asarray(tensors.get(own.bias_name, before.bias), np.float64)))
         else:

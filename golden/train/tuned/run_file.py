@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -159,7 +160,7 @@ def tensors_of(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, Tensor]:
 
 
 def by_title(
-    network: Network, stages: Sequence[StageTensors], tensors: Mapping[str, NDArray[np.generic]]
+    network: Network, stages: Sequence[StageTensors], state: State, tensors: Mapping[str, NDArray[np.generic]]
 ) -> dict[str, NDArray[np.generic]]:
     """Name what an engine of adapters has trained as the user does; integers become their values in float32.
 
@@ -167,15 +168,25 @@ def by_title(
     ----------
     network : Network
     stages : sequence of StageTensors
+    state : mapping of str to Tensor
+        The user's, before.
     tensors : mapping of str to array
         From `Engine.tensors`: ``adapter.STAGE.a``, ``layer.STAGE.weight``, or by the number of a layer.
     """
     weighted = [at for at, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     found: dict[str, NDArray[np.generic]] = {}
+    alone: dict[int, dict[str, Any]] = {}
     for name, one in tensors.items():
         first, *rest = name.split(".")
-        own = stages[int(rest[0]) if first in ("adapter", "layer") else weighted.index(int(first))]
+        stage = int(rest[0]) if first in ("adapter", "layer") else weighted.index(int(first))
+        own = stages[stage]
         names = {"weight": own.weight_name, "bias": own.bias_name}
         values = Q4_12.to_float(one).astype(np.float32) if one.dtype.kind == "i" else one
-        found[names.get(rest[-1], f"{own.title}.lora_{rest[-1]}")] = values
+        if rest[-1] in names and own.weight is None:
+            alone.setdefault(stage, {})[rest[-1]] = np.asarray(values, np.float64)
+        else:
+            found[names.get(rest[-1], f"{own.title}.lora_{rest[-1]}")] = values
+    for stage, trained in alone.items():  # a batch norm that is a stage of its own
+        own = stages[stage]
+        found |= own.returned(replace(own.folded(state), **trained), state)
     return found

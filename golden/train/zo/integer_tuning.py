@@ -146,11 +146,16 @@ class IntegerTuning:
         run : mapping of str to str
             Other metadata of the run's start.
         """
-        own = by_stage(self.stages, values_of(self.integers.model.frozen))
-        shapes = tuple((name, one.shape) for name, one in own.items())
+        shapes: list[tuple[str, tuple[int, ...]]] = []
+        for own, one in zip(self.stages, self.integers.model.frozen, strict=True):
+            shapes += [(own.weight_name, one.weight.shape), (own.bias_name, one.bias.shape)]
         total = self.integers.job.total.astype(np.int32)
-        start = {"stages": json.dumps([one.described for one in self.stages]), **run}
-        return Delta(self._source, DELTA, shapes, stages_digest(self.stages, self.state), total, self._order, start)
+        start = {**run, "stages": json.dumps([one.described for one in self.stages])}
+        if all(one.bias and not one.norm for one in self.stages):
+            del start["stages"]  # the parameters say it
+        return Delta(
+            self._source, DELTA, tuple(shapes), stages_digest(self.stages, self.state), total, self._order, start
+        )
 
 
 def core_settings(settings: ZoSettings) -> ZoSettings:

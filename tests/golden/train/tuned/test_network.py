@@ -48,7 +48,7 @@ def tuned_by(tmp_path, module, shape, method, engine):
         tensors = tuning.run().tensors
     else:
         tuning = AdapterTuning(network, module, task, AdapterSettings(method, engine, epochs=2, rate=0.2, rank=2))
-        tensors = by_title(network, tuning.stages, tuning.run().tensors)
+        tensors = by_title(network, tuning.stages, tuning.state, tuning.run().tensors)
     metadata = run_metadata("mine.py:build", "", shape, 1.0, tuning.stages, tuning.state)
     save_state(tmp_path / "run.safetensors", tensors, metadata | {"method": method, "engine": engine}, force=True)
     run = Run.load(tmp_path / "run.safetensors")
@@ -92,10 +92,7 @@ def test_a_state_dict_for_the_users_own_class(tmp_path, make, method):
     """Loaded strictly, its batch norm folds to golden's integers."""
     module, shape = drawn(make), SHAPES[make]
     tuned, tuning = tuned_by(tmp_path, module, shape, method, "golden")
-    if make is perceptron or method != "pezo-otf":
-        export(tuned, "pytorch", tmp_path / "mine.pt")
-    else:
-        export(tuned, "pytorch", tmp_path / "mine.pt")
+    export(tuned, "pytorch", tmp_path / "mine.pt")
     theirs = make()
     theirs.load_state_dict(torch.load(tmp_path / "mine.pt", weights_only=True))
     parameters = folded(tuning.network, theirs.eval())
@@ -125,7 +122,7 @@ def test_float_runs_return(tmp_path, make, method):
     with torch.no_grad():
         found = tuned.module()(torch.from_numpy(samples.values())).numpy()
     np.testing.assert_allclose(found, tuning.engine.logits(samples), rtol=1e-4, atol=1e-4)
-    if "lora" not in method and method != "instantft" or (make is perceptron and method != "instantft"):
+    if (method.startswith("ft-") and "lora" not in method) or (make is perceptron and method != "instantft"):
         theirs = make()
         theirs.load_state_dict({name: torch.from_numpy(np.array(one)) for name, one in tuned.tensors().items()})
         with torch.no_grad():

@@ -130,7 +130,8 @@ def test_what_no_batch_norm_holds_is_saved_folded():
     module = module_of(nn.Linear(6, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2)).eval()
     nn.init.constant_(module[1].running_mean, 1e9)
     tuning = tuning_of(replace(SETTINGS, schedule=Schedule(2)), module)
-    assert set(tuning.run().tensors) == {"0.weight", "0.bias", "3.weight", "3.bias"}
+    names = {f"{layer}.folded_{kind}" for layer in "03" for kind in ("weight", "bias")}
+    assert set(tuning.run().tensors) == names
 
 
 def test_other_records_take_the_place_of_the_runs():
