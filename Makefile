@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -p no:benchm
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check
 
-.PHONY: demo test test-full prove mutate bench lint style types docs clean
+.PHONY: demo test test-full prove mutate bench lint style types docs docs-api clean
 
 demo: $(INSTALLED)
 	$(BIN)/fabtune demo
@@ -69,11 +69,17 @@ types: $(INSTALLED)
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
 	$(BIN)/mypy --strict -p fabtune.golden -p fabtune.hw -p fabtune.sim -p fabtune.boards -p fabtune.scripts
 
-# the root is the source folder, so that links mean the same on a forge; docs/api is written anew
+# the root is the source folder, so that links mean the same on a forge
+SPHINX := $(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs
 docs: $(DOCS_INSTALLED)
+	$(BIN)/python docs/diagrams.py
+	$(SPHINX) -d build/doctrees . build/docs
+
+# the same with the reference made from the docstrings, which is written anew
+docs-api: $(DOCS_INSTALLED)
 	rm -rf docs/api
 	$(BIN)/python docs/diagrams.py
-	$(BIN)/python -m sphinx -W --keep-going -q -j auto -c docs -d build/doctrees . build/docs
+	$(SPHINX) -t api -d build/doctrees-api . build/docs
 
 $(DOCS_INSTALLED): $(INSTALLED)
 	$(PIP_INSTALL) --editable ".[docs]"

@@ -20,16 +20,15 @@ project = "fabtune"
 author = "the fabtune authors"
 version = release = importlib.metadata.version("fabtune")
 
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
-]
+API = tags.has("api")  # noqa: F821 - of Sphinx
+"""Whether the Python reference is built, too: it takes minutes, the pages seconds."""
+
+extensions = ["myst_parser"]
+if API:
+    extensions += [f"sphinx.ext.{name}" for name in ("autodoc", "autosummary", "napoleon", "viewcode")]
 root_doc = "README"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "docs/**.rst"]
-exclude_patterns = ["docs/_templates"]
+exclude_patterns = ["docs/_templates", *([] if API else ["docs/api.md", "docs/api/**"])]
 # absolute: autosummary counts from the source folder, the rest from this one
 templates_path = [str(ROOT / "docs" / "_templates")]
 
@@ -96,7 +95,7 @@ ONLY_HERE = {
         "docs/mutation",
         "docs/equivalent-mutants",
     )
-    + toctree("Reference", "docs/api"),
+    + (toctree("Reference", "docs/api") if API else ""),
     "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),
     "docs/examples/index": "".join(
         f"\n## {name}\n\n```{{literalinclude}} {name}\n:language: python\n```\n" for name in EXAMPLES
@@ -144,7 +143,8 @@ def constructor(app: Sphinx, what: str, name: str, obj: object, options: object,
 
 def setup(app: Sphinx) -> None:
     """Register the directive and the hooks."""
-    app.connect("autodoc-process-docstring", prepare_docstring, priority=400)  # before napoleon
     app.add_directive("wavedrom", Wavedrom)
-    app.connect("autodoc-process-signature", constructor)
     app.connect("source-read", complete)
+    if API:
+        app.connect("autodoc-process-docstring", prepare_docstring, priority=400)  # before napoleon
+        app.connect("autodoc-process-signature", constructor)

@@ -188,12 +188,33 @@ start = together(
 """The samples, the network and its weights from which a fine-tuning starts; see `scripts.start.Start`."""
 
 
+task_options = together(
+    option(
+        "--data",
+        metavar="NAME|npz:FILE",
+        help="Samples to tune on and held-out ones; with the weights of the network, from --weights or --model.",
+    ),
+    option(
+        "--scale", type=float, default=1.0, metavar="FACTOR", help="Multiply samples of floats; by default they stay."
+    ),
+    data_dir,
+    option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
+    option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),
+    option("--steps", type=STEPS, help="Steps of tuning, where the core counts them; by default as `tune`."),
+    option("--batch", type=click.IntRange(1), help="Samples of a batch or step; by default 20."),
+    option("--rate", type=float, help="Learning rate on the mean of a batch; by default as `tune`."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers of the tuning."),
+)
+"""Samples and tuning of a core's example, self-test and memory images; see `scripts.own_task`."""
+
+
 def block(required: bool = True) -> Decorator:
-    """``BLOCK``, ``--preset`` and ``--set``: the parameters of `spec_of`."""
+    """``BLOCK``, ``--preset``, ``--set`` and `network_options`: the parameters of `spec_of`."""
     return together(
         click.argument("block", metavar="BLOCK" if required else "[BLOCK]", required=required),
         option("--preset", metavar="NAME", help="Named parameters to start from (see `fabtune list`)."),
         option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated."),
+        network_options,
     )
 
 
@@ -201,17 +222,49 @@ NAME_HELP = "What follows CORE_ in the names of module, IP and kernel; default: 
 """Help of ``--name``."""
 
 
-def spec_of(block: str, settings: tuple[str, ...], preset: str | None) -> Spec:
-    """Build the spec of a block.
+def spec_of(
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    model: str | None = None,
+    weights: Path | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Spec:
+    """Build the spec of a block, for a network of the user's own where one is named.
 
     Raises
     ------
     UserError
-        For an unknown block, preset or parameter, and for a wrong value.
+        For an unknown block, preset or parameter, for a wrong value, for a network that the block or its array does not
+        take, and for weights: what is made of a spec does not depend on them.
+    """
+    kind = kind_of(block)
+    if weights is not None:
+        raise UserError(
+            f"--weights has no effect on {click.get_current_context().info_name}: a core loads its parameters when it "
+            "runs; leave it out, `fabtune package` and `fabtune images` take it"
+        )
+    if model is None:
+        if shape is not None:
+            raise UserError("--input is the shape of your own network's samples: give it with --model FILE.py:BUILD")
+        from ..golden.settings import build
+
+        return build(kind, settings, preset)
+    from .own_network import OwnNetwork, core_spec
+
+    return core_spec(kind, OwnNetwork(model, shape=shape), settings, preset)
+
+
+def kind_of(block: str) -> type[Spec]:
+    """Find the class of a block's specs.
+
+    Raises
+    ------
+    UserError
+        If there is no such block.
     """
     from ..golden.registry import BLOCKS
-    from ..golden.settings import build
 
     if block not in BLOCKS:
         raise UserError(f"there is no block {block!r}; there are: {', '.join(BLOCKS)}")
-    return build(BLOCKS[block], settings, preset)
+    return BLOCKS[block]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from torch import nn
 
 from ..golden.datasets.dataset import Task
@@ -23,7 +20,13 @@ from ..golden.models.network import Network
 from ..golden.models.presets import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
-from .own_network import OwnNetwork, with_weights
+from .own_network import OwnNetwork, check_samples, with_weights
+from .progress import Bars, advance
+
+
+def default_drift(data: str) -> str:
+    """Drift of samples by name where none is asked for: that of a moved camera for digits, else none."""
+    return "camera" if data == "digits" else "none"
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Start:
     @property
     def drift_name(self) -> str:
         """The drift; by default that of a moved camera for digits, else none."""
-        return self.drift or ("camera" if self.data == "digits" else "none")
+        return self.drift or default_drift(self.data)
 
     def task(self) -> Task:
         """Load the samples."""
@@ -93,13 +96,7 @@ class Start:
                 f"{network.name} has as many outputs as inputs, {network.classes}: the command line tunes classifiers, "
                 "and autoencoders are tuned from Python, with loss=mse (docs/zo-job.md)"
             )
-        for part in (task.pretrain, task.tune, task.test):
-            if len(part):
-                if part.shape != network.input_shape:
-                    raise UserError(
-                        f"{network.name} takes samples of {network.input_shape}, {task.name} has {part.shape}"
-                    )
-                part.check(task.name, network.classes)
+        check_samples(network, task)
         return network, with_weights(network, module, self.weights)
 
     def ready(
@@ -126,7 +123,7 @@ class Start:
             raise UserError(f"{task.name} has no samples to pre-train on: {remedy}")
         name = f"pre-train {network.name}"
         # in a log nothing is left of it: an error of the work that follows is one line there, too
-        with progress_bars(console, transient=not console.is_terminal) as progress:
+        with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task(name, total=settings.epochs)
             start = module if self.model or self.weights else None
             trained, file = pretrained(network, task.pretrain, settings, advance(progress, bar, name), start)
@@ -168,41 +165,3 @@ class Origin:
         """Fields by the keys of ``--json``."""
         found = {"start": self.start, "pretrained": self.epochs is not None}
         return found | {f"pretrain_{name}": getattr(self, name) for name in ("epochs", "accuracy")}
-
-
-class Bars(Progress):
-    """Progress bars that vanish where an error ends the work: what is left is its one line."""
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
-        self.live.transient |= kind is not None
-        super().__exit__(kind, *rest)
-
-    def stop(self) -> None:
-        """End the display."""
-        if self.live.transient and not self.console.is_terminal:
-            self.live.stop()  # Progress would leave an empty line in a log
-        else:
-            super().stop()
-
-
-def progress_bars(console: Console, transient: bool = False) -> Progress:
-    """Progress bars on a console, which stay there when they are full unless they are transient."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Bars(*columns, console=console, transient=transient)
-
-
-def advance(progress: Progress, bar: TaskID, name: str) -> Callable[[float, float], None]:
-    """Make a function that advances a bar by one and shows a loss and the fraction right beside its name."""
-
-    def step(loss: float, accuracy: float) -> None:
-        progress.update(bar, advance=1, description=f"{name}, loss {loss:.3f}, {100 * accuracy:.1f}% right")
-
-    return step
-
-
-@contextmanager
-def core_bar(progress: Progress, name: str = "the core") -> Iterator[Callable[[str], None]]:
-    """Add a bar for the simulation of a core; the function that it gives shows the present stage beside its name."""
-    bar = progress.add_task(name, total=None)
-    yield lambda stage: progress.update(bar, description=f"{name}: {stage}")
-    progress.update(bar, total=1, completed=1, description=name)

@@ -206,8 +206,14 @@ def combinations(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Va
         yield dict(zip(values, combination, strict=True))
 
 
-def read(file: Path) -> Space:
+def read(file: Path, training: Values | None = None) -> Space:
     """Read a description.
+
+    Parameters
+    ----------
+    file : Path
+    training : dict, optional
+        Fixed settings of training that take the place of those in the file.
 
     Raises
     ------
@@ -219,6 +225,8 @@ def read(file: Path) -> Space:
             table = tomllib.load(stream)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no TOML: {error}") from None
+    if training:
+        table["training"] = {**_typed("training", table.get("training", {}), dict), **training}
     try:
         return _space(file.stem, table)
     except UserError as error:

@@ -19,7 +19,7 @@ from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, Adapte
 from ...golden.train.pretrain import Pretraining, pretraining_defaults
 from ...golden.train.tuned.run_file import by_title
 from ...sim.simulator import compiler
-from ..start import advance
+from ..progress import advance
 from .tuning import Tuning, given_settings
 
 

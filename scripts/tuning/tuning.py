@@ -23,8 +23,9 @@ from ...golden.models.network import Network
 from ...golden.train.pretrain import at_chance
 from ...golden.train.tuned.run_file import run_metadata
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
+from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
-from ..start import Origin, Start, core_bar, progress_bars
+from ..start import Origin, Start
 
 
 class Tuning(ABC):
@@ -158,7 +159,7 @@ class Tuning(ABC):
 
     def run(self, console: Console) -> dict[str, Any]:
         """Run the job with progress bars; with the engine "rtl" the comparison's figures come back."""
-        with progress_bars(console) as progress:
+        with Bars(console) as progress:
             arguments = self.bar(progress)
             if self.spec is None or self.job.settings.engine != "rtl":
                 self.result = self.job.run(**arguments)

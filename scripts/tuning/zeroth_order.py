@@ -19,7 +19,7 @@ from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
 from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
-from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings
+from ...golden.train.zo.finetune import FineTuning, Objective, ZoResult, ZoSettings
 from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.methods import METHODS
 from ...golden.train.zo.network_objective import NetworkObjective
@@ -27,6 +27,7 @@ from ...golden.train.zo.schedule import Schedule
 from ...golden.zo.split import Split
 from ...sim.simulator import compiler
 from ..options import given
+from ..progress import Bars
 from ..start import Origin
 from .tuning import Tuning, given_settings
 
@@ -81,11 +82,11 @@ class ZerothOrderTuning(Tuning):
                     raise UserError(f"--{name} belongs to {integers}")
         torch.set_num_threads(2 if text else 1)
         if text:
-            self._prepare_text()
+            self._prepare_text(console)
         else:
             self._prepare_network(console, settings.writes_deltas)
 
-    def _prepare_text(self) -> None:
+    def _prepare_text(self, console: Console) -> None:
         """Load a transformer and a task of text."""
         options = self.options
         for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
@@ -106,7 +107,7 @@ class ZerothOrderTuning(Tuning):
         if generic is None and options["data_dir"]:
             generic = generic_text(options["data_dir"])
         self.network, self.origin, self.classes = "transformer", Origin(str(folder)), len(task.prompts)
-        self.job = FineTuning(TextObjective(classifier, task, generic), self.settings(self.network))
+        self.job = self._masked(TextObjective(classifier, task, generic), self.settings(self.network), console)
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
@@ -129,7 +130,16 @@ class ZerothOrderTuning(Tuning):
         else:
             own = described(network, module)
             self.note_start(network, stage_tensors(network, own), user_state(module, own), task.scale)
-            self.job = FineTuning(NetworkObjective(module, task), settings)
+            self.job = self._masked(NetworkObjective(module, task), settings, console)
+
+    @staticmethod
+    def _masked(objective: Objective, settings: ZoSettings, console: Console) -> FineTuning:
+        """Prepare a job in software, with a bar while sensitive weights are chosen."""
+        with Bars(console, transient=not console.is_terminal) as progress:
+            bar = progress.add_task("choose sensitive weights", total=None, visible=settings.sparse)
+            return FineTuning(
+                objective, settings, lambda done, total: progress.update(bar, completed=done, total=total)
+            )
 
     def bar(self, progress: Progress) -> dict[str, Any]:
         """Add a bar of the steps."""
@@ -202,14 +212,14 @@ class ZerothOrderTuning(Tuning):
     def summary(cls, result: Mapping[str, Any]) -> list[str]:
         """Describe a result in lines."""
         before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
+        different = f"{result['directions']:,}" if result["directions"] else "endlessly many"
         clipped = f"; {result['saturations']} values clipped" if "saturations" in result else ""
         return [
             f"{result['method']} ({result['generator']}) on {result['data']}, {result['engine']}: {before:.1f}% right "
             f"before, {after:.1f}% after {result['steps']} steps; tuned in {result['seconds']} s, "
             f"{result['total_seconds']} s in all; {_losses(result)}",
             *_array(result),
-            f"{result['trained_parameters']:,} parameters, "
-            f"{result['directions'] or 'endless'} perturbations before the first returns{clipped}",
+            f"{result['trained_parameters']:,} parameters; {different} different perturbations{clipped}",
         ]
 
 

@@ -229,7 +229,7 @@ def test_the_line_that_it_prints_is_the_network_for_set(fabtune):
 MISTAKES = {
     "import": "name the network: fabtune import FILE.py:BUILD, FILE.onnx or a preset",
     "import digits --model digits": "digits and --model digits both name the network: give one of them",
-    "import lenet6": "lenet6 is neither file.py:build, file.onnx nor a preset: lenet5-mnist",
+    "import lenet6": "lenet6 is neither file.py:build, file.onnx, one line, nor a preset: lenet5-mnist",
     "import mine.py:build": "mine.py:build does not say which samples it takes: give --input, such as 3x32x32 or 640",
     "import mine.py:build --input 8x8": "--input '8x8' is not CHANNELSxHEIGHTxWIDTH or FEATURES",
     "import mine.py:build --input 0x8x8": "--input '0x8x8' is not",

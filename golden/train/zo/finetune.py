@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import frexp, isfinite
 from types import MappingProxyType
@@ -53,7 +53,7 @@ class Objective(Protocol):
     def accuracy(self) -> float:
         """Fraction of held-out samples classified correctly."""
 
-    def losses(self, kind: Literal["generic", "task"]) -> Iterator[Callable[[], Tensor]]:
+    def losses(self, kind: Literal["generic", "task"]) -> Sequence[Callable[[], Tensor]]:
         """Closures of losses that score weights' sensitivity: on pre-training data ("generic") or on the task."""
 
 
@@ -204,6 +204,8 @@ class FineTuning:
     objective : Objective
         Model and samples; the module is tuned in place.
     settings : ZoSettings
+    masking : callable, optional
+        Called while sensitive weights are chosen, with how many losses have been scored, and of how many.
 
     Attributes
     ----------
@@ -221,7 +223,9 @@ class FineTuning:
         If settings and module do not fit together.
     """
 
-    def __init__(self, objective: Objective, settings: ZoSettings) -> None:
+    def __init__(
+        self, objective: Objective, settings: ZoSettings, masking: Callable[[int, int], object] | None = None
+    ) -> None:
         self.objective = objective
         self.schedule = settings.schedule
         self.losses: list[float] = []
@@ -229,7 +233,7 @@ class FineTuning:
         if settings.engine == "rtl":
             raise UserError("--engine rtl is for a network of layers: take --engine golden or float")
         if settings.sparse:
-            sparsify(objective.module, mask_of(objective, settings), unpacked=True)
+            sparsify(objective.module, mask_of(objective, settings, masking), unpacked=True)
         periodic = isinstance(settings.source(), Periodic)
         self.engine = settings.engine or ("golden" if periodic else "float")
         self.settings = settings = replace(settings, engine=self.engine)
@@ -317,12 +321,20 @@ def format_of(module: nn.Module) -> Format:
     return Format(integer, 32 - integer)
 
 
-def mask_of(objective: Objective, settings: ZoSettings) -> Mask:
-    """Select the weights that the sparse method tunes."""
+def mask_of(objective: Objective, settings: ZoSettings, masking: Callable[[int, int], object] | None = None) -> Mask:
+    """Select the weights that the sparse method tunes; `masking` as in `FineTuning`."""
     if settings.mask == "random":
         return random_mask(objective.module, settings.fraction, settings.schedule.seed)
     kind: Literal["generic", "task"] = "generic" if settings.mask == "generic" else "task"
-    scores = squared_gradients(objective.module, objective.losses(kind))
+    losses = objective.losses(kind)
+
+    def counted() -> Iterator[Callable[[], Tensor]]:
+        for done, loss in enumerate(losses, 1):
+            yield loss
+            if masking:
+                masking(done, len(losses))
+
+    scores = squared_gradients(objective.module, counted())
     return sensitive({name: score for name, score in scores.items() if score.any()}, settings.fraction)
 
 

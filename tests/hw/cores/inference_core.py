@@ -34,6 +34,10 @@ from fabtune.hw.cores.shell import Check, Control
 from fabtune.hw.cores.shelled_core import ShelledCore
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.memories.output_memory import OutputReader
+from fabtune.hw.verilog import emit
+from fabtune.sim.compiled.build import build
+from fabtune.sim.compiled.device import SimulatedDevice
+from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.recorded_job import RecordedJob
 from fabtune.sim.phase import Phase
 
@@ -250,6 +254,13 @@ def infer(core: Core, spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray)
     return buffers["logits"].array.view("<i4").reshape(len(inputs), -1)[:, : spec.labels].astype(np.int64)
 
 
+def simulated(spec: InferenceCoreSpec, dram: Dram | None = None) -> tuple[Core, SimulatedDevice]:
+    """Compile the core with Verilator; return the driver, and the device that it drives."""
+    program = build(emit(spec).verilog, spec.name, spec.memory_ports)
+    device = SimulatedDevice(program, dram, limit=200_000)
+    return Core(CORE, registers=device, memory=device, interrupt=device.interrupt, signature=spec.signature), device
+
+
 def job(spec: InferenceCoreSpec, rng: np.random.Generator, samples: int) -> tuple[list, np.ndarray]:
     """Draw a network's parameters, and samples."""
     inputs, *_ = random_samples(spec.described, spec.byte_inputs, samples, rng, spec.labels)
@@ -277,3 +288,16 @@ def scenario(spec: InferenceCoreSpec, rng: np.random.Generator, words: int) -> l
     recorded.run(Command.INFER, {"inferred": len(inputs)}, count=len(inputs))
     written = {"logits": logits_image(spec, golden(spec, frozen, inputs))}
     return [recorded.phase(written, recorded.memory.images, reset=True)]
+
+
+def main() -> None:
+    """Run a job on the simulated core, and compare it with golden."""
+    spec = InferenceCoreSpec()
+    core, _ = simulated(spec)
+    frozen, inputs = job(spec, np.random.default_rng(0), samples=5)
+    wrong = np.count_nonzero(infer(core, spec, frozen, inputs) != golden(spec, frozen, inputs))
+    print(f"{wrong} differences, {core.read('inferred')} samples")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,11 +11,8 @@ import pytest
 
 from fabtune.boards.board import board
 from fabtune.boards.estimate.estimate import estimate_spec
-from fabtune.boards.host.driver import Core, CoreError
+from fabtune.boards.host.driver import CoreError
 from fabtune.boards.packaging import core_package, selftest_of
-from fabtune.hw.verilog import emit
-from fabtune.sim.compiled.build import build
-from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.verify import verify
 
@@ -41,22 +38,6 @@ def spec():
     return example.InferenceCoreSpec()
 
 
-@pytest.fixture(scope="module")
-def program(spec):
-    """The compiled core."""
-    return build(emit(spec).verilog, spec.name, spec.memory_ports)
-
-
-@pytest.fixture(name="device")
-def _device(program):
-    return SimulatedDevice(program, limit=200_000)
-
-
-def driver(device, spec):
-    """A driver of the core."""
-    return Core(example.CORE, device, device, device.interrupt, spec.signature)
-
-
 def network(spec, samples):
     """Random parameters and samples, and golden's logits."""
     frozen, inputs = example.job(spec, RNG, samples)
@@ -64,9 +45,8 @@ def network(spec, samples):
 
 
 @pytest.mark.parametrize("dram", [Dram(), Dram.stressed(0.4)], ids=["dram", "stalled"])
-def test_logits_are_goldens(spec, program, dram):
-    device = SimulatedDevice(program, dram, limit=200_000)
-    core = driver(device, spec)
+def test_logits_are_goldens(spec, dram):
+    core, _ = example.simulated(spec, dram)
     for samples in (5, 1, 3):
         frozen, inputs, expected = network(spec, samples)
         np.testing.assert_array_equal(example.infer(core, spec, frozen, inputs), expected)
@@ -81,16 +61,17 @@ def test_logits_are_goldens(spec, program, dram):
         (example.Command.LOAD, {"parameters": 4097}, example.Error.BAD_ADDRESS, 4097),
     ],
 )
-def test_wrong_settings_are_refused(spec, device, command, settings, error, value):
+def test_wrong_settings_are_refused(spec, command, settings, error, value):
+    core, _ = example.simulated(spec)
     assert spec.refusal(command, dict.fromkeys(example.CORE.setting_names, 0) | settings) == (error, value)
     with pytest.raises(CoreError) as caught:
-        driver(device, spec).run(command, **settings)
+        core.run(command, **settings)
     assert (caught.value.code, caught.value.address) == (error, value)
 
 
 @pytest.mark.parametrize(("kind", "register"), [("read", "samples"), ("write", "logits")])
-def test_a_bus_error_ends_the_command_and_the_core_goes_on(spec, device, kind, register):
-    core = driver(device, spec)
+def test_a_bus_error_ends_the_command_and_the_core_goes_on(spec, kind, register):
+    core, device = example.simulated(spec)
     frozen, inputs, expected = network(spec, 4)
     run = core.run
 
@@ -108,8 +89,14 @@ def test_a_bus_error_ends_the_command_and_the_core_goes_on(spec, device, kind, r
     np.testing.assert_array_equal(example.infer(core, spec, frozen, inputs), expected)
 
 
-def test_nothing_else_knows_the_core_and_its_self_test_passes(spec, device):
-    assert selftest_of(spec).run(driver(device, spec)) == ["load the network", "infer"]
+def test_nothing_else_knows_the_core_and_its_self_test_passes(spec):
+    core, _ = example.simulated(spec)
+    assert selftest_of(spec).run(core) == ["load the network", "infer"]
+
+
+def test_the_file_runs_as_a_script(capsys):
+    example.main()
+    assert capsys.readouterr().out == "0 differences, 5 samples\n"
 
 
 def test_the_bench_compares_it_with_golden(spec, fast_simulator):

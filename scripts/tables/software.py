@@ -1,0 +1,224 @@
+"""The trainers' cores beside software on a processor: the demo's jobs, and LeNet-5's where its data is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...boards.board import DEFAULT_MHZ
+from ...golden.datasets.dataset import Task
+from ...golden.datasets.tasks import task_of
+from ...golden.errors import UserError
+from ...golden.models.network import Network
+from ...golden.models.presets import preset
+from ...golden.train.adapters.defaults import adapter_defaults
+from ...golden.train.adapters.tune import AdapterSettings, AdapterTuning
+from ...golden.train.pretrain import pretrained, pretraining_defaults
+from ...golden.train.zo.defaults import zo_defaults
+from ...golden.train.zo.finetune import FineTuning, ZoSettings
+from ...golden.train.zo.integer_tuning import IntegerTuning
+from ...golden.train.zo.network_objective import NetworkObjective
+from ...sim.compiled.comparison import Comparison
+from ...sim.compiled.tuner import tuner_of
+from ..demo import adapters, zeroth
+from .options import Options, Rows
+
+ROUNDS = 3
+"""Measurements, of which the fastest counts."""
+A53_MHZ, A53_VECTOR_BITS = 1333, 128
+"""Clock and vector width of the KV260's processor, a Cortex-A53."""
+VECTOR_BITS = {"DEFAULT": 128, "AVX2": 256, "AVX512": 512}
+"""Width of this processor's vectors by what PyTorch uses of it."""
+CPUINFO = Path("/proc/cpuinfo")
+LENET, DRIFT, LENET_CORE = "lenet5-mnist", "rotate:90", "small"
+PAPER_SECONDS = 0.36 * 17.4
+"""InstantFT's job on LeNet-5 on four cores of that processor, in C: the paper's FPGA takes 0.36 s, 17.4 times less."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A job in software and on a core.
+
+    Parameters
+    ----------
+    title : str
+    core : str
+        Core and preset.
+    steps : int
+        Updates of the job.
+    floats, integers : float
+        Seconds of the job on one thread, in float32 (PyTorch; adapters in NumPy) and in the core's integers (NumPy).
+    core_steps, cycles : int
+        Updates that ran on the simulated core, and its clock cycles for them.
+    paper : float, optional
+        Seconds of the paper's software on the board's processor.
+    """
+
+    title: str
+    core: str
+    steps: int
+    floats: float
+    integers: float
+    core_steps: int
+    cycles: int
+    paper: float | None = None
+
+
+def software(options: Options) -> Rows:
+    """Software beside the cores: the time of a job on one thread of this machine, and the core's clock cycles.
+
+    Returns
+    -------
+    dict
+        ``rows``: milliseconds of the job in float32 and in integers here, an estimate of the former on a Cortex-A53,
+        the paper's measurement where it has one, and the core's milliseconds; ``notes``.
+
+    Raises
+    ------
+    UserError
+        If this machine does not say its clock.
+    """
+    mhz = clock_mhz()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        jobs = [_adapters("digits", "camera", adapters.CORE, options), _zeroth_order(options)]
+        if options.data_dir:
+            jobs.append(_adapters(LENET, DRIFT, LENET_CORE, options))
+    finally:
+        torch.set_num_threads(threads)
+    clocks = mhz / A53_MHZ
+    width = VECTOR_BITS.get(torch.backends.cpu.get_cpu_capability(), A53_VECTOR_BITS)
+    vectors = width / A53_VECTOR_BITS
+    return {
+        "title": "fine-tuning in software and on the cores, milliseconds of a job",
+        "rows": [_row(job, clocks, clocks * vectors) for job in jobs],
+        "notes": _notes(mhz, width, options.data_dir is not None),
+    }
+
+
+def _notes(mhz: float, width: int, lenet: bool) -> list[str]:
+    return [
+        f"here: one thread of this machine, {mhz:.0f} MHz, vectors of {width} bits, fastest of {ROUNDS}; float32 in "
+        "PyTorch, adapters in NumPy; integers, those of the core, in NumPy",
+        f"A53: an estimate, nothing was measured there: float32 by the ratio of clocks ({A53_MHZ} MHz), and by that of "
+        f"clocks and vectors ({A53_VECTOR_BITS} bits); layers as small as these fill no vectors, so it is between",
+        f"core: cycles of the compiled core at {DEFAULT_MHZ} MHz, bit for bit golden's, memory latency and stalls "
+        f"included; by zeroth order {zeroth.STEPS_IN_RTL} steps were measured, and the job is in proportion",
+        "paper: InstantFT in C on four cores of that processor, 17.4 times its FPGA's 0.36 s"
+        if lenet
+        else "--data-dir DIR with MNIST adds LeNet-5's job, and the paper's own processor",
+    ]
+
+
+def clock_mhz() -> float:
+    """Clock of this machine's processor in MHz, as Linux has it.
+
+    Raises
+    ------
+    UserError
+        If it is not said.
+    """
+    found = re.search(r"^cpu MHz\s*: ([\d.]+)$", CPUINFO.read_text() if CPUINFO.is_file() else "", re.MULTILINE)
+    if not found:
+        raise UserError(f"{CPUINFO} does not say the clock of this processor: the table needs Linux on x86")
+    return float(found[1])
+
+
+def _row(job: Measured, *slower: float) -> dict[str, Any]:
+    """Milliseconds of a job, with the factors of the two estimates."""
+    by_clock, by_both = (1000 * job.floats * factor for factor in slower)
+    core = job.cycles * job.steps / job.core_steps / DEFAULT_MHZ / 1000
+    return {
+        "job": job.title,
+        "updates": job.steps,
+        "float32 here": round(1000 * job.floats),
+        "integers here": round(1000 * job.integers),
+        "A53 by clock": round(by_clock),
+        "A53 by clock and vectors": round(by_both),
+        "four A53, paper": None if job.paper is None else round(1000 * job.paper),
+        "core": job.core,
+        "core, ms": round(core, 1),
+        "core is faster": f"{by_clock / core:.0f} to {by_both / core:.0f} times",
+    }
+
+
+def _adapters(name: str, drift: str, core: str, options: Options) -> Measured:
+    """Measure a network's job with adapters."""
+    network, task, module = _start(name, drift, options)
+    defaults, method = adapter_defaults(name), adapters.METHOD
+
+    def tuning(engine: str) -> AdapterTuning:
+        settings = AdapterSettings(method, engine, defaults.epochs, rate=defaults.rate)
+        return AdapterTuning(network, deepcopy(module), task, settings)
+
+    def seconds(engine: str) -> float:
+        return tuning(engine).run().seconds
+
+    times = {}
+    for engine in ("float", "golden"):
+        options.progress(f"{method}, {name}: {engine}")
+        times[engine] = _fastest(partial(seconds, engine))
+    job, tuner = tuning("rtl"), tuner_of(method)
+    spec = tuner.spec_for(network, job.settings, len(task.tune), byte_inputs=True, preset=core)
+    _, found = tuner.run(job, spec, lambda stage: options.progress(f"{spec.name} {core}: {stage}"))
+    _refuse_mismatches(found)
+    paper = PAPER_SECONDS if name == LENET else None
+    steps = found.compared
+    title = f"{method}, {name}, {len(task.tune):,} samples, {defaults.epochs} epochs"
+    return Measured(title, f"{spec.name} {core}", steps, times["float"], times["golden"], steps, found.cycles, paper)
+
+
+def _zeroth_order(options: Options) -> Measured:
+    """Measure the demo's job by zeroth order; the core runs its first steps."""
+    network, task, module = _start("digits", "camera", options)
+    core = zeroth.core_for_digits(network, task)
+
+    def job(steps: int, engine: str) -> FineTuning | IntegerTuning:
+        settings = zeroth.settings_for(steps)
+        if engine == "float":
+            chosen = ZoSettings(settings.method, settings.rate, settings.eps, settings.schedule, engine="float")
+            return FineTuning(NetworkObjective(deepcopy(module), task), chosen)
+        return IntegerTuning(network, module, task, settings, core.lanes, core.columns)
+
+    def seconds(engine: str) -> float:
+        return job(part, engine).run().seconds
+
+    times, part = {}, zeroth.STEPS_IN_RTL
+    steps = zo_defaults("digits").steps
+    for engine in ("float", "golden"):
+        options.progress(f"{zeroth.METHOD}, digits: {engine}")
+        times[engine] = _fastest(partial(seconds, engine)) * steps / part
+    tuner = tuner_of(zeroth.METHOD)
+    begin: Callable[[str], None] = lambda stage: options.progress(f"{core.name} {zeroth.CORE}: {stage}")  # noqa: E731
+    _, found = tuner.run(job(part, "golden"), core, begin)
+    _refuse_mismatches(found)
+    title = f"{zeroth.METHOD}, digits, {steps:,} steps of {zo_defaults('digits').batch}"
+    return Measured(title, f"{core.name} {zeroth.CORE}", steps, times["float"], times["golden"], part, found.cycles)
+
+
+def _start(name: str, drift: str, options: Options) -> tuple[Network, Task, nn.Module]:
+    """Load a network, pre-trained, and the samples after the drift."""
+    data = "digits" if name == "digits" else "mnist"
+    task, network = task_of(data, options.data_dir if data != "digits" else None, drift), preset(name)
+    module, _ = pretrained(network, task.pretrain, pretraining_defaults(name))
+    return network, task, module
+
+
+def _fastest(run: Callable[[], float]) -> float:
+    return min(run() for _ in range(ROUNDS))
+
+
+def _refuse_mismatches(found: Comparison) -> None:
+    if found.mismatches:
+        raise UserError(
+            f"the core differs from the integers in {found.mismatches} comparisons: its cycles mean nothing"
+        )
