@@ -23,8 +23,8 @@ from ..golden.train.tuned.network import TunedNetwork
 from ..golden.train.tuned.run_file import Run
 from ..sim.compiled.tuner import DEFAULT_CORE, tuner_of
 from ..sim.simulator import compiler
+from .progress import Bars, core_bar
 from .saved_run import SavedRun
-from .start import core_bar, progress_bars
 
 ENGINES = ("float", "golden", "rtl")
 PLAIN_METHOD = "pezo-otf"
@@ -99,7 +99,7 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
         compiler()
         logits, facts = _on_core(request, tuned, saved, samples, console)
     elif engine == "float":
-        logits = logits_of(tuned.module() if saved else module, samples)
+        logits = logits_of(tuned.module() if saved else module, samples).astype(np.float64)
         facts = _beside_golden(tuned, samples, logits) if saved and saved.integers else {}
     else:
         logits, facts = golden_logits(tuned, samples), {}
@@ -167,7 +167,7 @@ def _on_core(
     said = saved.metadata if saved else {}
     tuner = tuner_of(said.get("method", PLAIN_METHOD) if tuned.adapters or tuned.tuned_layer else PLAIN_METHOD)
     rank, preset = int(said.get("rank", "4")), request.core or said.get("core") or DEFAULT_CORE
-    with progress_bars(console) as progress, core_bar(progress) as stage:
+    with Bars(console) as progress, core_bar(progress) as stage:
         found = tuner.infer(tuned, rank, samples, preset, stage)
     logits = Q8_16.to_float(found.logits)
     mismatches = int((logits != golden_logits(tuned, samples, rank)).any(axis=1).sum())

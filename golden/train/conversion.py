@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..datasets.dataset import Samples
 from ..fixed import Q4_12, Q8_16, Format, Integers, q8_16_of_bytes
@@ -47,3 +47,10 @@ class Converter:
 def values_of(stages: Sequence[StageIntegers]) -> Parameters:
     """Values of integers in Q4.12, in float64."""
     return tuple(StageParameters(Q4_12.to_float(one.weight), Q4_12.to_float(one.bias)) for one in stages)
+
+
+def core_inputs(samples: Samples) -> NDArray[np.integer]:
+    """Samples as a core reads them: bytes, or Q8.16."""
+    if samples.inputs.dtype == np.uint8:
+        return samples.inputs.astype(np.uint8)
+    return Converter().samples(samples)

@@ -236,8 +236,8 @@ def warnings_of(tuning: Tuning) -> list[str]:
     """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
     found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy)]
-    given = tuning.origin.epochs is None and tuning.held_out is not None
-    if given and at_chance(before, tuning.held_out):
+    labels = tuning.held_out if tuning.origin.epochs is None else None
+    if labels is not None and at_chance(before, labels):
         found.insert(
             0,
             f"{tuning.origin.start} is taken as it is, and {100 * before:.1f}% right before fine-tuning is no more "

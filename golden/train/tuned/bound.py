@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16
@@ -69,25 +70,25 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
         elif isinstance(layer, MaxPool | Flatten):
             errors.append(layers[number](e[0]))
         else:  # a sum
-            errors.append(sum(e) + FLOAT * sum(one.abs() for one in x))
+            errors.append(e[0] + e[1] + FLOAT * (x[0].abs() + x[1].abs()))
     found = errors[-1] + (2 * ROUNDING if tuned.tuned_layer or tuned.adapters else 0)
     for adapter in tuned.adapters:
         source = network.reads[weighted[adapter.stage]][0] + 1
         a, b = (torch.from_numpy(one) for one in (adapter.a, adapter.b))
-        x, e = values[source].flatten(1), errors[source].flatten(1)
-        hidden = (e + (a.shape[1] + 2) * FLOAT * x.abs()) @ a.abs().T + ROUNDING
-        found = found + (hidden + (len(a) + 2) * FLOAT * (x.abs() @ a.abs().T)) @ b.abs().T
+        inputs, error = values[source].flatten(1).abs(), errors[source].flatten(1)
+        hidden = (error + (a.shape[1] + 2) * FLOAT * inputs) @ a.abs().T + ROUNDING
+        found = found + (hidden + (len(a) + 2) * FLOAT * (inputs @ a.abs().T)) @ b.abs().T
     return (found + 4 * FLOAT * values[-1].abs()).numpy()
 
 
-def _weighted(layer: nn.Module, x: Tensor, e: Tensor) -> Tensor:
+def _weighted(layer: Any, x: Tensor, e: Tensor) -> Tensor:
     """Error of what a layer gives, of inputs with errors."""
     own = copy.deepcopy(layer)
-    own.weight.abs_()  # type: ignore[operator]
-    own.bias.abs_()  # type: ignore[operator]
+    own.weight.abs_()
+    own.bias.abs_()
     # a few more roundings than terms: batch norm that is not folded has its own
-    roundings = prod(own.weight.shape[1:]) + 8  # type: ignore[union-attr]
+    roundings = prod(own.weight.shape[1:]) + 8
     largest = own(x.abs())
-    own.bias.zero_()  # type: ignore[operator]
+    own.bias.zero_()
     found: Tensor = own(e) + roundings * FLOAT * largest
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ def export(tuned: TunedNetwork, kind: str, path: Path) -> None:
     if kind == "onnx":
         save_onnx(tuned, path)
     elif kind == "npz":
-        arrays = integers_of(tuned)
+        arrays: dict[str, Any] = integers_of(tuned)
         with whole(path) as made, made.open("wb") as file:
             np.savez(file, **arrays)
     elif path.suffix == PROGRAM:

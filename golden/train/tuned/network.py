@@ -224,16 +224,16 @@ class TunedModule(nn.Module):
         self._beside: dict[int, nn.Module] = {}
         self._skips: list[nn.Module] = []
         self._sources: list[int] = []
-        for one in tuned.adapters:
-            layer = plain[weighted[one.stage]]
+        for adapter in tuned.adapters:
+            layer = plain[weighted[adapter.stage]]
             for name in "ab":
-                values = torch.from_numpy(getattr(one, name)).float()
+                values = torch.from_numpy(getattr(adapter, name)).float()
                 layer.register_parameter(f"lora_{name}", nn.Parameter(values))
-            if one.skips:
+            if adapter.skips:
                 self._skips.append(layer)
-                self._sources.append(network.reads[weighted[one.stage]][0])
+                self._sources.append(network.reads[weighted[adapter.stage]][0])
             else:
-                self._beside[weighted[one.stage]] = layer
+                self._beside[weighted[adapter.stage]] = layer
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:

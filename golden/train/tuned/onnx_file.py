@@ -53,7 +53,7 @@ def model_of(tuned: TunedNetwork) -> onnx.ModelProto:
     from onnx import TensorProto, checker, helper
 
     writer = _Writer(tuned.merged())
-    shape = ["batch", *tuned.network.input_shape]
+    shape: list[str | int | None] = ["batch", *tuned.network.input_shape]
     graph = helper.make_graph(
         writer.nodes,
         "tuned",
@@ -153,7 +153,7 @@ class _Writer:
     def _node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
         from onnx import helper
 
-        lists = {name: list(one) if isinstance(one, tuple) else one for name, one in given.items()}
+        lists: dict[str, Any] = {name: list(one) if isinstance(one, tuple) else one for name, one in given.items()}
         self.nodes.append(helper.make_node(kind, inputs, [output], output, **lists))
         return output
 

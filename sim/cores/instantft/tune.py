@@ -16,7 +16,7 @@ from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import METHODS, AdapterPlacement, Cache, method_of
 from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, accuracy
-from ....golden.train.conversion import Converter
+from ....golden.train.conversion import core_inputs
 from ....golden.train.tuned.network import TunedNetwork
 from ...compiled.comparison import simulated_core
 from ...compiled.session import Dram
@@ -131,7 +131,7 @@ class InstantftTuner:
         stage("simulate the network")
         tuner.load(job.frozen)
         tuner.load_adapters(job.adapters)
-        logits = tuner.logits(samples.inputs if byte_inputs else Converter().samples(samples))
+        logits = tuner.logits(core_inputs(samples))
         return Inference(spec, logits, device.simulated)
 
     @staticmethod

@@ -13,7 +13,7 @@ from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
 from ....golden.models.network import Network, deployed
 from ....golden.rng.pezo import PezoSpec
-from ....golden.train.conversion import Converter
+from ....golden.train.conversion import Converter, core_inputs
 from ....golden.train.tuned.network import TunedNetwork
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer_tuning import IntegerTuning, check_settings, core_settings, source_of
@@ -105,7 +105,7 @@ class ZotrainTuner:
         trainer = ZerothOrderTrainer(Core(spec.registers, device, device, device.interrupt), spec)
         stage("simulate the network")
         trainer.load(Converter().stages(merged.parameters))
-        logits = trainer.logits(samples.inputs if byte_inputs else Converter().samples(samples))
+        logits = trainer.logits(core_inputs(samples))
         return Inference(spec, logits, device.simulated)
 
 

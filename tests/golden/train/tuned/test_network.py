@@ -177,7 +177,7 @@ def test_presets_as_onnx(name):
 def test_layers_with_limits_slopes_and_padding_as_onnx():
     module = nn.Sequential(
         nn.Conv2d(1, 4, 3, (2, 1), 1), nn.ReLU6(), nn.MaxPool2d(3, 2, 1), nn.Conv2d(4, 4, 3, padding=1, groups=4),
-        nn.LeakyReLU(0.1), nn.AvgPool2d(2), nn.Flatten(), nn.BatchNorm1d(4), nn.Linear(4, 3),
+        nn.LeakyReLU(0.1), nn.AvgPool2d(2), nn.Flatten(), nn.BatchNorm1d(8), nn.Linear(8, 3),
     ).eval()  # fmt: skip
     tuned = TunedNetwork.of(network_of(module, (1, 8, 8), "mine"), module)
     values = RNG.normal(0, 3, (5, 1, 8, 8)).astype(np.float32)
