@@ -20,7 +20,7 @@ from ..hw import processes
 from .heartbeat import doing
 
 SECTIONS = {
-    "Hardware blocks": ("list", "emit", "package", "verify", "prove", "mutate"),
+    "Hardware blocks": ("list", "emit", "package", "images", "verify", "prove", "mutate"),
     "Size, time and power": ("estimate", "utilisation", "compare", "activity", "sweep"),
     "Fine-tuning": ("import", "tune", "delta", "federate", "cost"),
     "Results": ("demo", "table"),

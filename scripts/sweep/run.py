@@ -7,7 +7,7 @@ import io
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ class SweepRequest:
     processes : int
     force : bool
         Replace points and report in `output`.
+    training : dict
+        Network and weights that take the place of those in the file, see `space.read`.
     """
 
     file: Path
@@ -55,6 +57,7 @@ class SweepRequest:
     journal: Path | None
     processes: int
     force: bool
+    training: dict[str, str] = field(default_factory=dict)
 
 
 def run(request: SweepRequest, console: Console) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         ``space``, ``points`` (finished), ``of`` (in all), ``infeasible``, ``front`` (``values``, ``objectives`` and
         ``commands`` of each point that no other one dominates), ``journal`` and ``files``.
     """
-    space = read(request.file)
+    space = read(request.file, request.training)
     folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
     folder.refuse((POINTS, REPORT))
     journal = request.journal or folder.path / JOURNAL
@@ -78,7 +81,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     _finished(space, journal)  # refuses a journal of another space, in this process
     name, alone = f"sweep {space.name}", request.processes == 1
     watch = partial(_watch, name) if alone else None
-    workers = {f"process {at + 1}": (request.file, journal, watch) for at in range(request.processes)}
+    workers = {f"process {at + 1}": (request, journal, watch) for at in range(request.processes)}
     with (
         keeping(lambda: f"{_finished(space, journal)} of {space.total} points are in {journal}: {_GOES_ON}"),
         nullcontext() if alone else shown_by(lambda: f"{name}: {_finished(space, journal)} of {space.total} points"),
@@ -119,7 +122,12 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[W
     given: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
     for name in ("data_dir", "weights"):
         given[name] = Path(str(space.training[name])) if name in space.training else None
-    given |= {"data": space.training.get("data", "digits"), "as_built": space.training.get("as_built", False)}
+    given |= {
+        "shape": None,
+        "data": space.training.get("data", "digits"),
+        "pretrain": space.training.get("pretrain", False),
+        "scale": space.training.get("scale", 1.0),
+    }
     found = []
     for seed in range(space.seeds):
         options = start.Start(**given, seed=seed)
@@ -144,9 +152,9 @@ def _watch(name: str, state: str) -> None:
     doing(f"{name}: {state}")
 
 
-def _work(file: Path, journal: Path, watch: Callable[[str], None] | None) -> None:
+def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | None) -> None:
     """Evaluate points until none is left."""
-    space = read(file)
+    space = read(request.file, request.training)
     workloads = workloads_of(space, Console(quiet=True))
     study = Study(space, journal)
     try:
@@ -196,10 +204,10 @@ def _tune(space: Space, design: Design) -> list[str]:
     if training is None or not space.trains:
         return []
     words = ["fabtune", "tune", "--method", training.method, "--rate", repr(training.rate)]
-    for name in ("data", "data_dir", "drift", "network", "model", "weights"):
+    for name in ("data", "data_dir", "drift", "scale", "network", "model", "weights"):
         if name in space.training:
             words += [f"--{name.replace('_', '-')}", str(space.training[name])]
-    words += ["--as-built"] if space.training.get("as_built") else []
+    words += ["--pretrain"] if space.training.get("pretrain") else []
     options = design.core.tune_options(training, design.array)
     return [] if options is None else [*words, *options]
 

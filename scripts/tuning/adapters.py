@@ -15,7 +15,7 @@ from rich.progress import Progress
 from ...golden.train.adapters.defaults import adapter_defaults
 from ...golden.train.adapters.methods import METHODS, AdapterPlacement
 from ...golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, Epoch
-from ...golden.train.pretrain import Pretraining, pretraining_defaults
+from ...golden.train.pretrain import Pretraining, at_chance, pretraining_defaults
 from ...sim.simulator import compiler
 from ..progress import advance
 from .tuning import Tuning, given_settings
@@ -38,9 +38,9 @@ class GradientTuning(Tuning):
             yield ["rank"], f"--method {options['method']}"
         if options["engine"] != "rtl":
             yield ["core"], f"--engine {options['engine'] or 'golden'}"
-        for given in ("weights", "as_built"):
-            if options[given]:
-                yield ["pretrain_epochs", "pretrain_rate"], f"--{given.replace('_', '-')}"
+        for given in ("weights", "model"):
+            if options[given] and not options["pretrain"]:
+                yield ["pretrain_epochs", "pretrain_rate"], f"--{given} and without --pretrain"
 
     def prepare(self, console: Console) -> None:
         """Refuse what cannot run, load samples and network, and pre-train."""
@@ -110,6 +110,10 @@ class GradientTuning(Tuning):
         """Mean cross entropy of the last epoch."""
         return self.result.epochs[-1].loss
 
+    def guesses(self, right: float) -> bool:
+        """Whether a fraction of the held-out samples right is no more than by guessing."""
+        return at_chance(right, self._task.test.labels)
+
     @property
     def remedy(self) -> str:
         """A lower rate."""
@@ -127,8 +131,8 @@ class GradientTuning(Tuning):
         before, after = (100 * result[f"accuracy_{when}"] for when in ("before", "after"))
         lines = [
             f"{result['method']} on {result['data']}, {result['engine']}: {before:.1f}% right before, {after:.1f}% "
-            f"after, in {result['seconds']} s; cache {result['cache_bytes']} bytes, {result['saturations']} values "
-            "clipped"
+            f"after; tuned in {result['seconds']} s, {result['total_seconds']} s in all; cache "
+            f"{result['cache_bytes']} bytes, {result['saturations']} values clipped"
         ]
         if result["validation_loss"]:
             loss, right = (result[f"validation_{name}"] for name in ("loss", "accuracy"))

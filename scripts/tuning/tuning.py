@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -17,7 +18,7 @@ from ...golden.errors import UserError
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
 from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
-from ..start import Start
+from ..start import Origin, Start
 
 
 class Tuning(ABC):
@@ -35,8 +36,8 @@ class Tuning(ABC):
     network : str
         Name of the network or transformer, from `prepare` on.
     classes : int
-    origin : str
-        File or function from which its weights come.
+    origin : Origin
+        Where its weights come from.
     job : AdapterTuning, FineTuning or IntegerTuning
         What runs, from `prepare` on.
     spec : NetworkCoreSpec or None
@@ -54,7 +55,7 @@ class Tuning(ABC):
 
     network: str
     classes: int
-    origin: str
+    origin: Origin
     job: Any
     spec: Any = None
     result: Any
@@ -105,6 +106,10 @@ class Tuning(ABC):
     @abstractmethod
     def loss(self) -> float:
         """Mean cross entropy at the end."""
+
+    def guesses(self, right: float) -> bool:
+        """Whether a fraction of the held-out samples right is no more than by guessing."""
+        return False
 
     @property
     @abstractmethod
@@ -177,10 +182,10 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
     -------
     dict
         ``accuracy_before``, ``accuracy_after`` (fractions of held-out samples), the `figures` of the method, those of
-        the comparison with the core, the settings, ``warning`` (see `spoilt`), ``start``, the origin of the weights,
-        and the file under the method's key.
+        the comparison with the core, the settings, ``warning`` (see `warnings_of`), ``total_seconds`` (of all, loading
+        and simulation included), the origin of the weights, and the file under the method's key.
     """
-    options = tuning.options
+    began, options = time.monotonic(), tuning.options
     plot, force = options["plot"], options["force"]
     refuse_outputs(tuning.outputs, plot, force)
     tuning.prepare(console)
@@ -198,15 +203,29 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
         **tuning.figures,
         **facts,
         **described,
-        "warning": spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy),
-        "start": tuning.origin,
+        **tuning.origin.facts,
+        "warning": "; ".join(warnings_of(tuning)) or None,
+        "total_seconds": round(time.monotonic() - began, 1),
         tuning.kept_as: str(output),
     }
 
 
+def warnings_of(tuning: Tuning) -> list[str]:
+    """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
+    before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
+    found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy)]
+    if tuning.origin.epochs is None and tuning.start.model and tuning.guesses(before):
+        found.insert(
+            0,
+            f"{tuning.origin.start} is taken as it is, and {100 * before:.1f}% right before fine-tuning is no more "
+            "than by guessing: if it is not trained, give --weights, or --pretrain",
+        )
+    return [one for one in found if one]
+
+
 def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
     """Describe what `tune` gave in a few lines."""
-    lines = kind.summary(result)
+    lines = [_origin(result), *kind.summary(result)]
     if "cycles" in result:
         lines.append(
             f"the core took {result['cycles']:,} cycles ({result['milliseconds']} ms at {result['mhz']} MHz); "
@@ -214,3 +233,13 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
             f"with the integers, {result['mismatches']} mismatches"
         )
     return "\n".join([*lines, result[kind.kept_as]])
+
+
+def _origin(result: Mapping[str, Any]) -> str:
+    """Say where the weights before fine-tuning come from."""
+    if not result["pretrained"]:
+        return f"weights of {result['start']}, as they are"
+    return (
+        f"pre-trained for {result['pretrain_epochs']} epochs, {100 * result['pretrain_accuracy']:.1f}% of its samples "
+        "right"
+    )

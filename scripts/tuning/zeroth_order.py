@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ...golden.errors import UserError
-from ...golden.train.pretrain import pretraining_defaults
+from ...golden.train.pretrain import at_chance, pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
@@ -26,6 +26,7 @@ from ...golden.zo.split import Split
 from ...sim.simulator import compiler
 from ..options import given
 from ..progress import Bars
+from ..start import Origin
 from .tuning import Tuning, given_settings
 
 POINTS = 20
@@ -89,8 +90,11 @@ class ZerothOrderTuning(Tuning):
         for name in ("network", "weights", "drift", "core", "cut", "p1", "p2"):
             if options[name] is not None:
                 raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
-        if options["as_built"]:
-            raise UserError("--as-built belongs to a network of layers; a text task takes --model FOLDER")
+        if options["shape"] is not None:
+            raise UserError("--input belongs to a network of layers; a text task takes --model FOLDER")
+        for name, one in (("pretrain", options["pretrain"]), ("scale", options["scale"] != 1)):
+            if one:
+                raise UserError(f"--{name} belongs to a network of layers; a text task takes --model FOLDER")
         if options["engine"] == "rtl":
             raise UserError("--engine rtl is for a network of layers: a text task takes --engine golden or float")
         task = text_task(options["data"], options["data_dir"], options["shots"], options["seed"])
@@ -100,13 +104,13 @@ class ZerothOrderTuning(Tuning):
         generic = options["generic"]
         if generic is None and options["data_dir"]:
             generic = generic_text(options["data_dir"])
-        self.network, self.origin, self.classes = "transformer", str(folder), len(task.prompts)
+        self.network, self.origin, self.classes = "transformer", Origin(str(folder)), len(task.prompts)
         self.job = self._masked(TextObjective(classifier, task, generic), self.settings(self.network), console)
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
         start = self.start
-        task = start.task()
+        self._task = task = start.task()
         network, module = start.network_for(task)
         settings = self.settings(network.name, core=integers)
         if integers:
@@ -147,11 +151,12 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Loss of the first and last 50 steps, ``seconds`` (of the steps), parameters, directions, clipped values."""
+        """Mean losses of the first and last quarter of the steps, ``seconds`` (of the steps), and counts."""
         result = self.result
         return {
-            "loss_before": result.loss_before,
-            "loss_after": result.loss_after,
+            "loss_first": result.loss_first,
+            "loss_last": result.loss_last,
+            "loss_steps": result.quarter,
             "seconds": round(result.seconds, 3),
             "trained_parameters": result.trained_parameters,
             "directions": result.directions,
@@ -172,13 +177,17 @@ class ZerothOrderTuning(Tuning):
             "steps": settings.schedule.steps,
             "rate": settings.rate,
             "seed": self.start.seed,
-            **({"array": f"{self.spec.lanes} x {self.spec.columns}"} if self.spec else {}),
+            **({"array": f"{self.spec.lanes} x {self.spec.columns}", "core": self.preset} if self.spec else {}),
         }
 
     @property
     def loss(self) -> float:
-        """Mean cross entropy of the last 50 steps."""
-        return self.result.loss_after
+        """Mean cross entropy of the last quarter of the steps."""
+        return self.result.loss_last
+
+    def guesses(self, right: float) -> bool:
+        """Whether a fraction of the held-out samples right is no more than by guessing."""
+        return at_chance(right, self._task.test.labels)
 
     @property
     def remedy(self) -> str:
@@ -207,7 +216,26 @@ class ZerothOrderTuning(Tuning):
         clipped = f"; {result['saturations']} values clipped" if "saturations" in result else ""
         return [
             f"{result['method']} ({result['generator']}) on {result['data']}, {result['engine']}: {before:.1f}% right "
-            f"before, {after:.1f}% after {result['steps']} steps in {result['seconds']} s; "
-            f"loss {result['loss_before']:.3f} to {result['loss_after']:.3f}",
+            f"before, {after:.1f}% after {result['steps']} steps; tuned in {result['seconds']} s, "
+            f"{result['total_seconds']} s in all; {_losses(result)}",
+            *_array(result),
             f"{result['trained_parameters']:,} parameters; {different} different perturbations{clipped}",
         ]
+
+
+def _losses(result: Mapping[str, Any]) -> str:
+    """Describe the losses of the first and the last steps."""
+    steps, first, last = (result[f"loss_{name}"] for name in ("steps", "first", "last"))
+    if result["steps"] == 1:
+        return f"loss {first:.3f} in its only step"
+    each = "step" if steps == 1 else f"{steps} steps"
+    return f"mean loss {first:.3f} in the first {each}, {last:.3f} in the last {each}"
+
+
+def _array(result: Mapping[str, Any]) -> Iterator[str]:
+    """Say on which array a core's integers were tuned, and why another one gives other figures."""
+    if "array" in result:
+        yield (
+            f"array of {result['array']} (lanes x columns) of the core {result['core']}: it decides which number "
+            "perturbs which weight, so another --core ends at another accuracy"
+        )

@@ -164,3 +164,39 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing(refused, sentences, mistake):
     assert MISTAKES[mistake] in refused(mistake)
+
+
+def test_software_beside_the_cores(monkeypatch):
+    from fabtune.scripts.tables import software
+
+    lenet = software.Measured("a", "b tiny", 500, 0.1, 0.2, 500, 750_000, 6.0)
+    part = software.Measured("c", "d tiny", 2000, 1.0, 2.0, 200, 1_500_000)
+    monkeypatch.setattr(software, "_adapters", lambda *_: lenet)
+    monkeypatch.setattr(software, "_zeroth_order", lambda *_: part)
+    monkeypatch.setattr(software, "clock_mhz", lambda: 2666.0)
+    monkeypatch.setattr(software.torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    first, second = table_of("software")(Options())["rows"]
+    assert (first["A53 by clock"], first["A53 by clock and vectors"], first["four A53, paper"]) == (200, 400, 6000)
+    # 187.5 MHz: 750,000 cycles are 4 ms; 200 of 2,000 steps in 8 ms are a job of 80
+    assert (first["core, ms"], second["core, ms"]) == (4.0, 80.0)
+    assert (first["core is faster"], second["core is faster"]) == ("50 to 100 times", "25 to 50 times")
+
+
+def test_a_processor_that_does_not_say_its_clock_is_refused(monkeypatch, tmp_path):
+    from fabtune.scripts.tables import software
+
+    for text in ("", "processor\t: 0\nBogoMIPS\t: 48.00\n"):
+        (tmp_path / "cpuinfo").write_text(text)
+        monkeypatch.setattr(software, "CPUINFO", tmp_path / "cpuinfo")
+        with pytest.raises(UserError, match="does not say the clock"):
+            table_of("software")(Options())
+    (tmp_path / "cpuinfo").write_text("cpu MHz\t\t: 2596.140\n")
+    assert software.clock_mhz() == 2596.14
+
+
+@pytest.mark.slow
+def test_software_and_cores_are_measured():
+    rows = table_of("software")(Options())["rows"]
+    assert [row["updates"] for row in rows] == [500, 2000]
+    # docs/blocks/cores: 1,537 cycles a batch and 9,052 a step, but for what begins and ends a job
+    assert [round(row["core, ms"] * 187_500 / row["updates"], -2) for row in rows] == [1500, 9100]

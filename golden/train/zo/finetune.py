@@ -176,14 +176,19 @@ class ZoResult:
         return self.curve[-1][1]
 
     @property
-    def loss_before(self) -> float:
-        """Mean loss of the first 50 steps."""
-        return float(np.mean(self.losses[:50]))
+    def quarter(self) -> int:
+        """Steps of the first and of the last quarter, at least one each; they do not overlap in two steps or more."""
+        return max(len(self.losses) // 4, 1)
 
     @property
-    def loss_after(self) -> float:
-        """Mean loss of the last 50 steps."""
-        return float(np.mean(self.losses[-50:]))
+    def loss_first(self) -> float:
+        """Mean loss of the first quarter of the steps."""
+        return float(np.mean(self.losses[: self.quarter]))
+
+    @property
+    def loss_last(self) -> float:
+        """Mean loss of the last quarter of the steps."""
+        return float(np.mean(self.losses[-self.quarter :]))
 
 
 StepProgress = Callable[[int, float, float | None], None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,6 +43,7 @@ def command(
     top: str | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
     if board is None:
@@ -52,7 +54,8 @@ def command(
     from ....boards.vivado.package import package
     from ...outputs import OutputFolder
 
-    spec, known = spec_of(block, settings, preset), None if settings else preset
+    spec = spec_of(block, settings, preset, **own_network)
+    known = None if settings or own_network["model"] else preset
     folder = OutputFolder(output or Path("build") / block, force, default=output is None)
     folder.refuse(["spec.json"])  # before seconds of work; the others when all are known
     written = folder.write(package(spec, board, top or design_name(spec, name, known), mhz))

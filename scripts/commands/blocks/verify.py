@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,6 +43,7 @@ def command(
     waves: Path | None,
     force: bool,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
     if waves is None:
@@ -50,7 +52,7 @@ def command(
     from ....sim.verify import verify
     from ...results import refuse_outputs
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     if waves:
         wave_format(waves, simulator)
         refuse_outputs([waves], None, force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,6 +29,7 @@ def command(
     skip: int,
     drop: int,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference.
 
@@ -38,7 +40,7 @@ def command(
     from ....sim.captures.capture import read_capture
     from ....sim.captures.compare import compare
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     if isinstance(spec, CoreSpec):  # its monitor in the self-test
         from ....sim.captures.updates import compare_capture
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,6 +53,7 @@ def command(
     parameters: tuple[str, ...],
     board: str,
     as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Estimate LUTs, FFs, memories and DSPs with open synthesis, for a block or for your own Verilog."""
     from ....boards.board import board as board_of
@@ -65,15 +66,15 @@ def command(
     if verilog:
         if not top:
             raise UserError("--verilog needs --top NAME, the module to estimate")
-        if settings or preset:
-            raise UserError("--set and --preset belong to a BLOCK, not to --verilog")
+        if settings or preset or any(own_network.values()):
+            raise UserError("--set, --preset and --model belong to a BLOCK, not to --verilog")
         if odd := next((one for one in parameters if "=" not in one), None):
             raise UserError(f"--parameter {odd!r} is not NAME=VALUE")
         _show(estimate_verilog(verilog, top, dict(one.split("=", 1) for one in parameters)), target, as_json)
         return
     if top or parameters:
         raise UserError("--top and --parameter belong to --verilog, not to a BLOCK")
-    spec = spec_of(str(block), settings, preset)
+    spec = spec_of(str(block), settings, preset, **own_network)
     with without_garbage_collection():  # or it searches what emission leaves, between emission and synthesis
         _show(estimate_spec(spec, target.fabric), target, as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,7 +26,13 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
 )
 @section("Output", as_json)
 def command(
-    report: Path, block: str, settings: tuple[str, ...], preset: str | None, board: str | None, as_json: bool
+    report: Path,
+    block: str,
+    settings: tuple[str, ...],
+    preset: str | None,
+    board: str | None,
+    as_json: bool,
+    **own_network: Any,
 ) -> None:
     """Show a REPORT of Vivado's report_utilization beside the estimate of the BLOCK, and their ratio.
 
@@ -36,7 +43,7 @@ def command(
     from ....boards.identity import design_name
     from ....boards.vivado.utilisation import ratios, read_report
 
-    spec = spec_of(block, settings, preset)
+    spec = spec_of(block, settings, preset, **own_network)
     named, found = board_of(board) if board else None, read_report(report)
     if named and found.board and named != found.board:
         raise UserError(f"{report} is of the {found.board.name}'s device, not of the {board}'s: leave --board out")

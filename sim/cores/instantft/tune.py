@@ -101,7 +101,8 @@ class InstantftTuner:
             validation=checked if len(checked) else None,
             patience=settings.patience,
         )
-        found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage)
+        kept = result.kept_epoch if settings.keeps_best else None
+        found, comparison = compare_job(spec, job, inputs(task.test[:HELD_OUT]), dram, seed, stage, kept)
         engine.job.adapters.flat[:] = found.flat
         result.accuracy_after = accuracy(engine, task.test)
         result.tensors = engine.tensors()
