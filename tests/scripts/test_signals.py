@@ -153,7 +153,9 @@ def test_a_sweep_goes_on_after_any_stop(start, tmp_path, number):
     assert out == ""
     if number in LINES:
         assert process.returncode == 128 + number
-        assert re.fullmatch(re.escape(LINES[number].rstrip()) + r"; \d of 4 points are in \S+: the .* goes on\n", said(err))
+        assert re.fullmatch(
+            re.escape(LINES[number].rstrip()) + r"; \d of 4 points are in \S+: the .* goes on\n", said(err)
+        )
     until(lambda: not others_of(process))
     assert {path.name for path in journal.parent.iterdir()} == {"journal.log", "journal.log.lock"}
     done = journal.read_text().count('"state":1')
