@@ -25,6 +25,17 @@ def test_a_name_may_be_the_last_part_of_a_path(space_of):
     assert list(space.parameters) == ["settings.urng.bits", "settings.urng.leap"]
 
 
+def test_a_network_of_the_command_takes_the_place_of_the_file_s(tmp_path):
+    file = tmp_path / "space.toml"
+    file.write_text(
+        'block = "zotrain"\nobjectives = ["cycles"]\n[training]\nmodel = "a.py:build"\ndata = "digits"\n'
+        "[sweep.settings]\ncolumns = [4, 8]\n"
+    )
+    found = space.read(file, {"model": "b.py:build", "weights": "b.pt"})
+    assert found.training == {"model": "b.py:build", "weights": "b.pt", "data": "digits"}
+    assert found.digest != space.read(file).digest
+
+
 def test_the_digest_is_of_what_values_mean(space_of):
     base = {"sampler": '"random"', "trials": "5"}
     digest = space_of(**base).digest
