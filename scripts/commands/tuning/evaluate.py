@@ -53,8 +53,8 @@ def command(
         raise UserError(f"{run} and --delta {delta} both name a run: give one of them")
     from rich.console import Console
 
-    from ... import evaluate
-    from ...saved_run import SavedRun
+    from ...tuning import evaluate
+    from ...tuning.saved_run import SavedRun
 
     saved = SavedRun(run or delta, model, weights, shape)
     result = evaluate.run(evaluate.EvaluateRequest(saved, **options), Console(stderr=True))

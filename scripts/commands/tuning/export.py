@@ -41,7 +41,7 @@ def command(
     from ....golden.models.checkpoint import refuse_existing
     from ....golden.train.tuned.export import export, how_to_load, refuse_kind
     from ...results import refuse_outputs
-    from ...saved_run import SavedRun
+    from ...tuning.saved_run import SavedRun
 
     refuse_existing(output, force)
     refuse_outputs([output], None, force)

@@ -8,14 +8,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..golden.errors import UserError
-from ..golden.models.importers.onnx_file import is_onnx
-from ..golden.models.layers import Shape
-from ..golden.models.network import Network
-from ..golden.models.presets import NETWORKS
-from ..golden.train.tuned.network import TunedNetwork
-from ..golden.train.tuned.run_file import Run
-from .own_network import OwnNetwork
+from ...golden.errors import UserError
+from ...golden.models.importers.onnx_file import is_onnx
+from ...golden.models.layers import Shape
+from ...golden.models.network import Network
+from ...golden.models.presets import NETWORKS
+from ...golden.train.tuned.network import TunedNetwork
+from ...golden.train.tuned.run_file import Run
+from ..own_network import OwnNetwork
 
 
 @dataclass(frozen=True)
