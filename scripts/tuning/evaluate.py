@@ -88,8 +88,9 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
     if request.core and request.engine != "rtl":
         raise UserError(f"--core has no meaning with --engine {request.engine or 'golden'}: leave it out")
     torch.set_num_threads(1)
-    network, module, tuned, saved = request.saved.load()
+    saved = request.saved.read()
     task = request.task(saved)
+    network, module, tuned = request.saved.load(saved, task.test.shape)
     samples = task.test[: request.first] if request.first else task.test
     if samples.shape != network.input_shape:
         raise UserError(f"{network.name} takes samples of {network.input_shape}, {task.name} has {samples.shape}")

@@ -46,7 +46,8 @@ def command(
     refuse_existing(output, force)
     refuse_outputs([output], None, force)
     refuse_kind(kind, output)
-    _, _, tuned, _ = SavedRun(run, model, weights, shape).load()
+    saved = SavedRun(run, model, weights, shape)
+    _, _, tuned = saved.load(saved.read())
     export(tuned, kind, output)
     left = len(tuned.merged().adapters)
     result = {"output": str(output), "to": kind, "merged": len(tuned.adapters) - left, "adapters": left}

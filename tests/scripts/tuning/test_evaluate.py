@@ -194,15 +194,16 @@ def test_files_that_moved_are_named_anew(fabtune, own, tmp_path):
 
 
 MISTAKES = {
-    "evaluate": "name the network with --model FILE.py:BUILD, FILE.onnx or a preset; or give a RUN of tune",
+    "evaluate": "name the samples with --data NAME or npz:FILE",
+    "evaluate --data digits": "name the network with --model FILE.py:BUILD, FILE.onnx or a preset; or give a RUN",
     "evaluate gone.safetensors": "gone.safetensors",
     "evaluate mine.npz": "mine.npz is not a safetensors file",
-    "evaluate --model mine.py:build --weights mine.pt --input 1x8x8": "name the samples with --data",
+    "evaluate --model mine.py:build --weights mine.pt": "name the samples with --data",
     "evaluate --model digits --data digits": "the preset digits has no weights of its own: give them with --weights",
-    "evaluate --model mine.py:build --input 1x8x8 --data fan-damage1": "fan-damage1 needs files",
-    "evaluate --model mine.py:build --input 1x8x8 --data npz:mine.npz --scale 2": "a scale has no meaning with bytes",
-    "evaluate --model mine.py:build --input 1x8x8 --data digits --engine verilog": "there is no engine 'verilog'",
-    "evaluate --model mine.py:build --input 1x8x8 --data digits --core tiny": "--core has no meaning with --engine",
+    "evaluate --model mine.py:build --data fan-damage1": "fan-damage1 needs files",
+    "evaluate --model mine.py:build --data npz:mine.npz --scale 2": "a scale has no meaning with bytes",
+    "evaluate --model mine.py:build --data digits --engine verilog": "there is no engine 'verilog'",
+    "evaluate --model mine.py:build --data digits --core tiny": "--core has no meaning with --engine",
     "evaluate a --delta b": "a and --delta b both name a run: give one of them",
     "export mine.pt --to onnx -o mine.npz": "mine.npz exists",
     "export mine.pt --to onnx -o mine.bin": "mine.bin: a file of --to onnx ends in .onnx",
