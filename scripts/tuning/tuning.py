@@ -29,7 +29,7 @@ from ...golden.train.tuned.run_file import run_metadata
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
 from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
-from ..start import Origin, Start
+from ..start import Origin, Start, origin_of
 
 
 class Tuning(ABC):
@@ -280,7 +280,7 @@ def warnings_of(tuning: Tuning) -> list[str]:
 
 def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
     """Describe what `tune` gave in a few lines."""
-    lines = [_origin(result), *kind.summary(result)]
+    lines = [origin_of(result), *kind.summary(result)]
     if "cycles" in result:
         lines.append(
             f"the core took {result['cycles']:,} cycles ({result['milliseconds']} ms at {result['mhz']} MHz); "
@@ -288,13 +288,3 @@ def summary(kind: type[Tuning], result: Mapping[str, Any]) -> str:
             f"with the integers, {result['mismatches']} mismatches"
         )
     return "\n".join([*lines, result[kind.kept_as]])
-
-
-def _origin(result: Mapping[str, Any]) -> str:
-    """Say where the weights before fine-tuning come from."""
-    if not result["pretrained"]:
-        return f"weights of {result['start']}, as they are"
-    return (
-        f"pre-trained for {result['pretrain_epochs']} epochs, {100 * result['pretrain_accuracy']:.1f}% of its samples "
-        "right"
-    )
