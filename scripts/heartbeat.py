@@ -55,8 +55,9 @@ class Heartbeat(threading.Thread):
         while not self._ended.wait(_TICK):
             silent = time.monotonic() - self._spoke
             if self._terminal or silent >= EVERY:
-                line = self.shown() if self.shown else f"{self.doing}, {time.monotonic() - self._began:.0f} s"
-                with self._lock, suppress(OSError, ValueError):  # nobody reads any more
+                # what is only shown ends no work: nobody reads any more, or a text cannot be made
+                with suppress(Exception), self._lock:
+                    line = self.shown() if self.shown else f"{self.doing}, {time.monotonic() - self._began:.0f} s"
                     if line and not self._ended.is_set():
                         self._write(line)
 

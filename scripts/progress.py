@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter
 from typing import Any
 
 from rich.console import Console
@@ -43,7 +44,7 @@ class Bars(Progress):
 
     def __enter__(self) -> Bars:
         super().__enter__()
-        self._shown.enter_context(shown_by(lambda: "; ".join(_line(task) for task in self._running())))
+        self._shown.enter_context(shown_by(self.line))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
@@ -51,11 +52,12 @@ class Bars(Progress):
         self.live.transient |= kind is not None
         super().__exit__(kind, *rest)
         if self.disable and not self.live.transient:
-            for task in self.tasks:
+            for task in filter(attrgetter("visible"), self.tasks):
                 self.console.print(_line(task), markup=False, highlight=False, soft_wrap=True)
 
-    def _running(self) -> list[Task]:
-        return [] if not self.disable else [task for task in self.tasks if not task.finished]
+    def line(self) -> str:
+        """Bars that run, as a line of a log; empty on a terminal."""
+        return "; ".join(_line(task) for task in self.tasks if self.disable and task.visible and not task.finished)
 
 
 def _line(task: Task) -> str:
