@@ -1,6 +1,7 @@
 """`fabtune evaluate` and `fabtune export`: results that return, as a user meets them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -31,25 +32,36 @@ def build():
 """
 
 
-@pytest.fixture
-def own(fabtune, tmp_path):
-    """A class of the user's, digits as NPZ, and trained weights; the class itself."""
-    (tmp_path / "mine.py").write_text(OWN)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a class of the user's, digits as NPZ, and trained weights; and the class."""
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "mine.py").write_text(OWN)
     names: dict = {}
     exec(compile(OWN, "mine.py", "exec"), names)
     task = digits(0)
     arrays = {f"x_{part}": getattr(task, part).inputs for part in ("tune", "test")}
-    np.savez("mine.npz", **arrays, **{f"y_{part}": getattr(task, part).labels for part in ("tune", "test")})
+    labels = {f"y_{part}": getattr(task, part).labels for part in ("tune", "test")}
+    np.savez(folder / "mine.npz", **arrays, **labels)
     torch.manual_seed(0)
     module = names["build"]().train()
     optimiser = torch.optim.Adam(module.parameters(), 0.01)
-    values, labels = torch.from_numpy(task.pretrain.values()), torch.from_numpy(task.pretrain.labels)
+    values, wanted = torch.from_numpy(task.pretrain.values()), torch.from_numpy(task.pretrain.labels)
     for _ in range(30):
         optimiser.zero_grad()
-        nn.functional.cross_entropy(module(values), labels).backward()
+        nn.functional.cross_entropy(module(values), wanted).backward()
         optimiser.step()
-    torch.save(module.state_dict(), "mine.pt")
-    return names["build"]
+    torch.save(module.state_dict(), folder / "mine.pt")
+    return folder, names["build"]
+
+
+@pytest.fixture
+def own(fabtune, tmp_path, trained):
+    """The user's files in the working folder; the class."""
+    folder, build = trained
+    for file in folder.iterdir():
+        shutil.copy(file, tmp_path)
+    return build
 
 
 MINE = ("--model", "mine.py:build", "--weights", "mine.pt")
