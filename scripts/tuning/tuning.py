@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
+from ... import __version__
 from ...golden.errors import UserError
+from ...golden.fixed import Integers
+from ...golden.models.importers.own_tensors import StageTensors, State
+from ...golden.models.network import Network
+from ...golden.train.pretrain import at_chance
+from ...golden.train.tuned.run_file import run_metadata
 from ...sim.compiled.tuner import DEFAULT_CORE, Tuner, tuner_of
 from ..progress import Bars, core_bar
 from ..results import refuse_outputs, save_tuned, spoilt
@@ -36,8 +43,12 @@ class Tuning(ABC):
     network : str
         Name of the network or transformer, from `prepare` on.
     classes : int
+    held_out : array of int, optional
+        Labels of the held-out samples of a network of layers.
     origin : Origin
         Where its weights come from.
+    run_start : mapping of str to str
+        What the file of a network of layers says of the run's start.
     job : AdapterTuning, FineTuning or IntegerTuning
         What runs, from `prepare` on.
     spec : NetworkCoreSpec or None
@@ -55,6 +66,8 @@ class Tuning(ABC):
 
     network: str
     classes: int
+    held_out: Integers | None = None
+    run_start: Mapping[str, str] = MappingProxyType({})
     origin: Origin
     job: Any
     spec: Any = None
@@ -107,10 +120,6 @@ class Tuning(ABC):
     def loss(self) -> float:
         """Mean cross entropy at the end."""
 
-    def guesses(self, right: float) -> bool:
-        """Whether a fraction of the held-out samples right is no more than by guessing."""
-        return False
-
     @property
     @abstractmethod
     def remedy(self) -> str:
@@ -129,6 +138,20 @@ class Tuning(ABC):
     def metadata(self) -> dict[str, Any]:
         """Settings that are saved with what was tuned."""
         return self.described
+
+    @property
+    def tensors(self) -> Mapping[str, NDArray[np.generic]]:
+        """What was tuned, by the user's own names."""
+        found: Mapping[str, NDArray[np.generic]] = self.result.tensors
+        return found
+
+    def note_start(self, network: Network, stages: Sequence[StageTensors], state: State, scale: float) -> None:
+        """Note what a run's file says of its start, see `run_metadata`; for a network of layers."""
+        start = self.start
+        weights = self.origin.start if self.origin.epochs is not None else str(start.weights or "")
+        named = start.model or network.name
+        self.run_start = run_metadata(named, weights, network.input_shape, scale, stages, state)
+        self.run_start |= {"fabtune": __version__, "seed": str(start.seed)}
 
     def save(self) -> dict[str, str]:
         """Write files beside what was tuned; return their names by key."""
@@ -191,9 +214,8 @@ def tune(tuning: Tuning, console: Console) -> dict[str, Any]:
     tuning.prepare(console)
     facts = tuning.run(console)
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
-    tensors: Mapping[str, NDArray[np.generic]] = tuning.result.tensors
     name = f"{options['data'].partition(':')[0]}-{options['method']}"
-    output = save_tuned(options["output"], name, tensors, tuning.metadata, force)
+    output = save_tuned(options["output"], name, tuning.tensors, {**tuning.metadata, **tuning.run_start}, force)
     described = tuning.described | tuning.save()
     if plot:
         tuning.draw(plot)
@@ -214,7 +236,8 @@ def warnings_of(tuning: Tuning) -> list[str]:
     """Warn of a start at chance, and of a run that left the network worse than it was, see `spoilt`."""
     before, after = tuning.result.accuracy_before, tuning.result.accuracy_after
     found = [tuning.origin.warning, spoilt(tuning.loss, tuning.classes, before, after, tuning.remedy)]
-    if tuning.origin.epochs is None and tuning.start.model and tuning.guesses(before):
+    labels = tuning.held_out if tuning.origin.epochs is None else None
+    if labels is not None and at_chance(before, labels):
         found.insert(
             0,
             f"{tuning.origin.start} is taken as it is, and {100 * before:.1f}% right before fine-tuning is no more "

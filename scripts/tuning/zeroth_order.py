@@ -12,13 +12,15 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ...golden.errors import UserError
-from ...golden.train.pretrain import at_chance, pretraining_defaults
+from ...golden.models.importers.folding import described
+from ...golden.models.importers.own_tensors import stage_tensors, user_state
+from ...golden.train.pretrain import pretraining_defaults
 from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
 from ...golden.train.zo.defaults import CORE_EPS, EPS, zo_defaults
 from ...golden.train.zo.finetune import FineTuning, Objective, ZoResult, ZoSettings
-from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings, has_own_names, refuse_folded
+from ...golden.train.zo.integer_tuning import IntegerTuning, core_settings
 from ...golden.train.zo.methods import METHODS
 from ...golden.train.zo.network_objective import NetworkObjective
 from ...golden.train.zo.schedule import Schedule
@@ -110,7 +112,7 @@ class ZerothOrderTuning(Tuning):
     def _prepare_network(self, console: Console, integers: bool) -> None:
         """Load samples and a network, choose the core whose integers tune it, and pre-train it."""
         start = self.start
-        self._task = task = start.task()
+        task = start.task()
         network, module = start.network_for(task)
         settings = self.settings(network.name, core=integers)
         if integers:
@@ -119,14 +121,15 @@ class ZerothOrderTuning(Tuning):
             settings = core_settings(settings)
             byte_inputs = task.tune.inputs.dtype == np.uint8
             self.spec = self.tuner.spec_for(network, settings, len(task.tune), byte_inputs, self.preset)
-            if self.options["delta"]:
-                refuse_folded(has_own_names(network, module))
         pretraining = pretraining_defaults(network.name, start.seed)
         module, self.origin = start.ready(network, module, task, pretraining, console)
-        self.network, self.classes = network.name, network.classes
+        self.network, self.classes, self.held_out = network.name, network.classes, task.test.labels
         if self.spec:
             self.job = IntegerTuning(network, module, task, settings, self.spec.lanes, self.spec.columns)
+            self.note_start(network, self.job.stages, self.job.state, task.scale)
         else:
+            own = described(network, module)
+            self.note_start(network, stage_tensors(network, own), user_state(module, own), task.scale)
             self.job = self._masked(NetworkObjective(module, task), settings, console)
 
     @staticmethod
@@ -185,10 +188,6 @@ class ZerothOrderTuning(Tuning):
         """Mean cross entropy of the last quarter of the steps."""
         return self.result.loss_last
 
-    def guesses(self, right: float) -> bool:
-        """Whether a fraction of the held-out samples right is no more than by guessing."""
-        return at_chance(right, self._task.test.labels)
-
     @property
     def remedy(self) -> str:
         """A lower rate, or a shorter perturbation."""
@@ -199,7 +198,8 @@ class ZerothOrderTuning(Tuning):
         file = self.options["delta"]
         if not file:
             return {}
-        self.job.delta().save(file, self.options["force"])
+        run = {name: one for name, one in self.run_start.items() if name not in ("layout", "base")}
+        self.job.delta(run).save(file, self.options["force"])
         return {"delta": str(file)}
 
     def draw(self, path: Path) -> None:

@@ -21,6 +21,8 @@ State = Mapping[str, Tensor]
 """Tensors by their names in the user's model."""
 Returned = dict[str, NDArray[np.float32]]
 """The same as arrays."""
+FOLDED_WEIGHT, FOLDED_BIAS = ".folded_weight", ".folded_bias"
+"""Names behind a layer's of parameters with batch norm folded, where the user's tensors cannot hold them."""
 _STATISTICS = ("running_mean", "running_var")
 _SMALLEST_SCALE = 2.0**-20
 """Smallest factor of a batch norm's channel through which weights return: below it their float32 could overflow."""
@@ -70,6 +72,11 @@ class StageTensors:
     def bias_name(self) -> str:
         """Name of the bias in what was tuned, where the layer has none, too."""
         return self.bias or f"{self.title}.bias"
+
+    @property
+    def weight_name(self) -> str:
+        """Name of the weight, of a batch norm that is a stage of its own, too."""
+        return self.weight or f"{self.title}.weight"
 
     @property
     def names(self) -> list[str]:
@@ -168,6 +175,13 @@ class StageTensors:
         factors = (scale * np.sqrt(norm.variance + self.eps)).astype(np.float32)
         return {self.norm["weight"]: factors, self.norm["bias"]: (bias + norm.mean * scale).astype(np.float32)}
 
+    def scale(self, state: State) -> Floats64:
+        """Factor of each channel by which batch norm multiplies what the layer gives; 1 without one."""
+        if not self.norm:
+            return np.ones(self.channels)
+        norm = self._norm(state)
+        return (1.0 if norm.weight is None else norm.weight) / np.sqrt(norm.variance + self.eps)
+
     def _layer(self, state: State) -> StageParameters:
         if self.weight is None:
             return StageParameters(np.ones((self.channels, 1, 1, 1)), np.zeros(self.channels))
@@ -224,10 +238,25 @@ def own_state(module: NetworkModule) -> dict[str, Tensor]:
     return found
 
 
+def user_state(module: nn.Module, description: NetworkModule) -> dict[str, Tensor]:
+    """Copy the whole state of the user's module; of an ONNX file's that of its description, see `own_state`."""
+    own = own_state(description) if isinstance(module, NetworkModule) else module.state_dict()
+    return {name: one.detach().cpu().clone() for name, one in own.items()}
+
+
 def returned(tensors: Sequence[StageTensors], parameters: Sequence[StageParameters], state: State) -> Returned:
     """Tensors of all stages, see `StageTensors.returned`."""
     pairs = zip(tensors, parameters, strict=True)
     return {name: one for own, wanted in pairs for name, one in own.returned(wanted, state).items()}
+
+
+def by_stage(tensors: Sequence[StageTensors], parameters: Sequence[StageParameters]) -> Returned:
+    """Folded parameters of all stages: `FOLDED_WEIGHT` and `FOLDED_BIAS` behind their layer's name."""
+    found: Returned = {}
+    for own, one in zip(tensors, parameters, strict=True):
+        found[own.title + FOLDED_WEIGHT] = one.weight.astype(np.float32)
+        found[own.title + FOLDED_BIAS] = one.bias.astype(np.float32)
+    return found
 
 
 def title_of(module: NetworkModule, number: int) -> str:

@@ -19,6 +19,7 @@ from ...lora.early_stop import EarlyStop
 from ...lora.epoch_loss import LARGEST_SUM, LOSS
 from ...lora.update_noise import NOISE_NUMBER_BITS
 from ...models.importers.folding import deployed_module, described, folded
+from ...models.importers.own_tensors import stage_tensors, user_state
 from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
 from .. import metrics
@@ -325,12 +326,16 @@ class AdapterTuning:
         As given.
     engine : Engine
         What is tuned, see `engine_of`.
+    stages : tuple of StageTensors
+    state : dict of str to Tensor
+        The user's tensors before tuning, by name.
     """
 
     def __init__(self, network: Network, module: nn.Module, task: Task, settings: AdapterSettings) -> None:
         self.network, self.task, self.settings = network, task, settings
-        self._module = module
-        self.engine = engine_of(network, module, settings, len(task.tune))
+        self._module = own = described(network, module)
+        self.stages, self.state = stage_tensors(network, own), user_state(module, own)
+        self.engine = engine_of(network, own, settings, len(task.tune))
 
     def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> AdapterResult:
         """Run all epochs, see `tune`."""

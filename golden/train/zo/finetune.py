@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import frexp, isfinite
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 import numpy as np
@@ -284,8 +285,13 @@ class FineTuning:
         directions = self.source.directions(count) if isinstance(self.source, Periodic) else None
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
 
-    def delta(self) -> Delta:
+    def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
         """Sum of the updates so far.
+
+        Parameters
+        ----------
+        run : mapping of str to str
+            Metadata of the run's start.
 
         Raises
         ------
@@ -297,7 +303,8 @@ class FineTuning:
                 "deltas are sums of integer updates of all parameters: take --engine golden and a pezo method"
             )
         tensors = _trained(self.objective.module)
-        return Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
+        found = Delta.of(tensors, self._base, self.source, self.optimiser.format, self.moves)
+        return replace(found, run=dict(run))
 
 
 def fine_tune(
