@@ -132,7 +132,7 @@ def test_a_folder_that_does_not_say_what_is_of_a_package_is_refused(fabtune, tmp
         (("zotrain", "--board", "kv260", "--mhz", "2000"), "divided by integers; take 20 to 300"),
         (
             ("zotrain", "--board", "kv260", "--debug", "--for", "linux", "--for", "vitis"),
-            "vitis takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or belongs to an",
+            "vitis takes no core with a monitor: each pin of a kernel is its clock, reset or interrupt, or belongs",
         ),
         (("zotrain", "--board", "kv260", "--set", "address=70"), "address = 70 is not in 33 to 62"),
         (("zotrain", "--board", "kv260", "-o", "mine"), "mine/README.md exists"),
