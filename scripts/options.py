@@ -188,22 +188,24 @@ start = together(
 """The samples, the network and its weights from which a fine-tuning starts; see `scripts.start.Start`."""
 
 
-task_options = together(
+sample_options = together(
     option(
         "--data",
         metavar="NAME|npz:FILE",
         help="Samples to tune on and held-out ones; with the weights of the network, from --weights or --model.",
     ),
-    option(
-        "--scale", type=float, default=1.0, metavar="FACTOR", help="Multiply samples of floats; by default they stay."
-    ),
+    scale,
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="Default: camera for digits, otherwise none."),
+    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
+)
+"""Samples of a core's self-test; see `scripts.own_task`."""
+task_options = together(
+    sample_options,
     option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),
     option("--steps", type=STEPS, help="Steps of tuning, where the core counts them; by default as `tune`."),
     option("--batch", type=click.IntRange(1), help="Samples of a batch or step; by default 20."),
     option("--rate", type=float, help="Learning rate on the mean of a batch; by default as `tune`."),
-    option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers of the tuning."),
 )
 """Samples and tuning of a core's example, self-test and memory images; see `scripts.own_task`."""
 

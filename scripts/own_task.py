@@ -40,7 +40,7 @@ def spec_and_task(
     block, settings, preset
         See `spec_of`.
     options : dict
-        `network_options` and `task_options`, by name.
+        `network_options` and `sample_options` or `task_options`, by name.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def spec_and_task(
     """
     model, weights, shape, data = (options[name] for name in ("model", "weights", "shape", "data"))
     if data is None:
-        refuse_options(_OF_DATA, "no --data")
+        refuse_options((name for name in _OF_DATA if name in options), "no --data")
         if weights:
             raise UserError("--weights without --data: the jobs need samples, give --data npz:FILE, or no weights")
         return spec_of(block, settings, preset, model, shape=shape), None
@@ -79,7 +79,7 @@ def spec_and_task(
         converter.clipped = 0
         converter.samples(some)
         _warn(converter.clipped, f"values of {samples.name}", f"{Q8_16}: scale them with --scale")
-    how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed")}
+    how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed") if name in options}
     # the folder of a file is no matter of those who get the package
     shown = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
     return spec, ExampleTask(shown, network.name, frozen, samples.tune, samples.test, **how)

@@ -53,8 +53,8 @@ def example(spec: ZotrainSpec, task: ExampleTask) -> Example:
     x, xt = values_of(tune), values_of(test)
     defaults = DRAWN[task.network] if task.drawn else zo_defaults(task.network)
     count, batch = task.steps or defaults.steps, min(task.batch or defaults.batch, len(tune))
-    if batch > LARGEST_BATCH:
-        raise UserError(f"--batch {batch}: a step of the core has at most {LARGEST_BATCH} samples")
+    if (task.batch or 0) > LARGEST_BATCH:
+        raise UserError(f"--batch {task.batch}: a step of the core has at most {LARGEST_BATCH} samples")
     eta = task.rate or defaults.core_rate or defaults.rate
     drawn = [*Schedule(count, batch, task.seed).indices(len(tune))]
     rates, common = StepSettings().with_rates([eta] * count, [len(one) for one in drawn], PerturbationTable(source))
