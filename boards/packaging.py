@@ -18,10 +18,11 @@ from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
 from .board import DEFAULT_MHZ, Board
 from .example.package import example_files, example_of, example_page
+from .fit import refuse_lack
 from .host import clock
 from .linux.overlay import bif, overlay, shell_json
 from .manifest import MANIFEST, SETTINGS, manifest
-from .memories import Memory, memories_of, refuse_lack
+from .memories import Memory, memories_of
 from .pynq.description import description
 from .pynq.notebook import notebook
 from .selftest.c_source import assembler_source, c_source
@@ -62,14 +63,14 @@ def core_package(
     Raises
     ------
     UserError
-        For an unknown target, a clock that the board does not have, or memories that need more blocks than there are.
+        For an unknown target, a clock that the board does not have, or a core that does not fit.
     """
     if unknown := [name for name in targets if name not in TARGETS]:
         raise UserError(f"there is no {unknown[0]!r} to package for: choose one of {', '.join(TARGETS)}")
     mhz = board.processor_clock.rate(mhz)
+    refuse_lack(spec, board)
     emitted = emit(spec, name, board.fabric)
     memories = memories_of(emitted.rtlil)
-    refuse_lack(memories, board)
     if analyser := _analyser(spec, emitted):
         refuse_analyser(analyser, memories, board)
     files: Files = {**catalogue_files(spec, emitted)}
